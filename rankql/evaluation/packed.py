@@ -150,7 +150,7 @@ class Top:
         """2^grade - 1 at a position, times a factor."""
         digit, scale = self._digit(i)
         grade = self._column(self._grades, f"grade {i}", f"CAST({digit} AS DOUBLE)")
-        powers = Polynomial([2**grade - 1 for grade in range(self.end + 1)])
+        powers = _powers(self.end)
         return f"{powers.sql(grade, scale)} * {double(factor / powers.denominator)}"
 
     def stop(self, i: int, factor: float) -> str:
@@ -284,6 +284,12 @@ def _all_counts(end: int) -> dict[str, Counts]:
         f"counts {first}": Counts(end, range(first, min(first + COUNTS, end + 1)))
         for first in range(1, end + 1, COUNTS)
     }
+
+
+@cache
+def _powers(end: int) -> Polynomial:
+    """2^grade - 1."""
+    return Polynomial([2**grade - 1 for grade in range(end + 1)])
 
 
 def digit_bits(end: int) -> int:

@@ -35,10 +35,9 @@ def plan(
 
     Without `packs`, the query calls a macro for each metric even where the packed form is faster.
     """
-    conventions, records = resolve_conventions(
-        session, inputs, parse(metrics), choose(profile, options)
-    )
+    requested, conventions = parse(metrics), choose(profile, options)
     end = find_grade_scale(session, inputs) if packs else 0
+    conventions, records = resolve_conventions(session, inputs, requested, conventions, end)
     own = own_columns(session, inputs.runs.values(), records)
     return lambda part: build_query(replace(part, own=own), records, conventions, end), conventions
 
@@ -94,10 +93,17 @@ def pending_result(
 
 
 def resolve_conventions(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+    session: Session,
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    end: int = 0,
 ) -> tuple[Conventions, list[Metric]]:
     """The conventions, with max_rel and levels from the grades if a metric needs them, and the
-    metrics without options that repeat a convention."""
+    metrics without options that repeat a convention.
+
+    end: the end of the scale of the grades, if it is known.
+    """
     for metric in metrics:
         if metric.record is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
@@ -108,7 +114,7 @@ def resolve_conventions(
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [end for end in scales if end is not None] + ([1000] if exponential else [])
     if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
-        (highest,) = _select_grades(session, inputs, conventions, "coalesce(max(rel), 0)")
+        highest = _highest_grade(session, inputs, conventions, end)
         if exponential and highest > 1000:
             raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:
@@ -121,6 +127,14 @@ def resolve_conventions(
         conventions = replace(conventions, levels=(0.0, *sorted(grades)))
     named = (metric.under(vars(conventions)) for metric in metrics)
     return conventions, list({metric.name: metric for metric in named}.values())
+
+
+def _highest_grade(session: Session, inputs: Inputs, conventions: Conventions, end: int) -> float:
+    """The highest grade, or 0. The end of the scale is found without reading all rows."""
+    if end and _any_grade(session, inputs, f"{{rel}} = {end}"):
+        return float(end)
+    (highest,) = _select_grades(session, inputs, conventions, "coalesce(max(rel), 0)")
+    return highest
 
 
 def _select_grades(

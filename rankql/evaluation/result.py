@@ -16,7 +16,7 @@ import polars as pl
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.moments import compute_moments
-from rankql.evaluation.result_checks import check_counts, count_queries
+from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts
 from rankql.evaluation.summary import summarise
 from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
@@ -103,8 +103,9 @@ class Result(MeansResult):
 
     def check(self) -> None:
         """Refuse invalid weights, NaN, and what the conventions refuse: undefined or missing."""
-        with self._connection() as con:
-            check_counts(self.meta, count_queries(con, self.meta))
+        if needs_counts(self.meta):
+            with self._connection() as con:
+                check_counts(self.meta, count_queries(con, self.meta))
 
     def partial(self) -> tuple[pl.DataFrame, dict[str, Any]]:
         """The moments and counts of these queries, which are a part of all."""

@@ -23,12 +23,26 @@ _EXAMPLES = 3
 _LARGEST = 1e150
 
 
+def needs_counts(meta: Mapping[str, Any]) -> bool:
+    """Does `count_queries` read any value?"""
+    return bool(meta.get("weight") or _unlimited(meta) or _refused(meta))
+
+
 def count_queries(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict[str, Any]:
     """The counts of the values in `rows`. Refuses NaN and a weight that cannot be one."""
     _require_finite(con, meta)
     weights = {"weights": sum_weights(con, meta)} if meta.get("weight") else {}
-    refused = [kind for kind in ("undefined", "missing") if meta["conventions"][kind] == "error"]
-    return weights | {kind: _count_refused(con, meta, kind) for kind in refused}
+    return weights | {kind: _count_refused(con, meta, kind) for kind in _refused(meta)}
+
+
+def _refused(meta: Mapping[str, Any]) -> list[str]:
+    """What the conventions refuse."""
+    return [kind for kind in ("undefined", "missing") if meta["conventions"][kind] == "error"]
+
+
+def _unlimited(meta: Mapping[str, Any]) -> list[str]:
+    """The metrics without an upper limit."""
+    return [name for name in meta["metrics"] if value_range(name)[1] is None]
 
 
 def merge_counts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -60,9 +74,7 @@ def check_counts(meta: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
 
 def _require_finite(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow, of metrics without a limit."""
-    for name in meta["metrics"]:
-        if value_range(name)[1] is not None:
-            continue
+    for name in _unlimited(meta):
         value = f"CAST({quote(name)} AS DOUBLE)"
         wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
         sql = f"SELECT {value}, {quote(meta['query'])} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"

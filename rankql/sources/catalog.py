@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.macros import literal
+from rankql.macros import quote
+
+# Tables and views whose name may be meant by a text.
+_CANDIDATES = """
+    SELECT database_name, schema_name, name, permanent, type,
+        database_name = current_database(), schema_name = current_schema()
+    FROM (
+        SELECT database_name, schema_name, table_name AS name, NOT temporary AS permanent
+        FROM duckdb_tables()
+        UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
+    ) JOIN (SELECT database_name, type FROM duckdb_databases()) USING (database_name)
+    WHERE ends_with(lower($name), lower(name))
+"""
+# The schemas that a name may leave out, here and in Postgres.
+_DEFAULT_SCHEMAS = ("main", "public")
 
 
-def find_table(
-    con: duckdb.DuckDBPyConnection, name: str, label: str = ""
-) -> tuple[str, str, str, bool] | None:
-    """Find a table or view by name, optionally with its schema and database.
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table or view, its place, and the kind of its database, such as duckdb or sqlite."""
 
-    Return database, schema, name, and whether it is a permanent table.
-    """
-    rows = con.execute(
-        """
-        SELECT database_name, schema_name, name, lasting, CASE
-            WHEN database_name = 'temp' THEN 0
-            WHEN database_name <> current_database() THEN 3
-            WHEN schema_name <> current_schema() THEN 2
-            ELSE 1
-        END AS distance
-        FROM (
-            SELECT database_name, schema_name, table_name AS name, NOT temporary AS lasting
-            FROM duckdb_tables()
-            UNION ALL
-            SELECT database_name, schema_name, view_name, false FROM duckdb_views()
-        ) WHERE lower($name) IN (
-            lower(name), lower(concat_ws('.', schema_name, name)),
-            CASE WHEN schema_name IN ('main', 'public')  -- the defaults, here and in Postgres
-                 THEN lower(concat_ws('.', database_name, name)) END,
-            lower(concat_ws('.', database_name, schema_name, name)))
-        ORDER BY distance, database_name, schema_name
-        """,
-        {"name": name},
-    ).fetchall()
-    if not rows:
-        return None
-    matches = [row[:3] for row in rows if row[4] == rows[0][4]]
-    if label and len(matches) > 1:
-        names = " or ".join(map(".".join, matches))
+    database: str
+    schema: str
+    name: str
+    # It is neither a view nor temporary.
+    permanent: bool
+    kind: str
+    in_database: bool
+    in_schema: bool
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        """Its database, schema and name."""
+        return self.database, self.schema, self.name
+
+    @property
+    def sql(self) -> str:
+        """Its full name, quoted."""
+        return ".".join(map(quote, self.path))
+
+    @property
+    def distance(self) -> int:
+        """Temporary tables come first, then those of the current schema and database."""
+        if self.database == "temp":
+            return 0
+        return (1 if self.in_schema else 2) if self.in_database else 3
+
+    def is_called(self, name: str) -> bool:
+        """Is this its name, perhaps with its schema and database?"""
+        names = [self.name, f"{self.schema}.{self.name}"]
+        names.append(f"{self.database}.{self.schema}.{self.name}")
+        if self.schema in _DEFAULT_SCHEMAS:
+            names.append(f"{self.database}.{self.name}")
+        return name.lower() in map(str.lower, names)
+
+
+def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> CatalogTable | None:
+    """Find a table or view by name, optionally with its schema and database."""
+    rows = con.execute(_CANDIDATES, {"name": name}).fetchall()
+    tables = [table for row in rows if (table := CatalogTable(*row)).is_called(name)]
+    least = min((table.distance for table in tables), default=0)
+    nearest = sorted(table.path for table in tables if table.distance == least)
+    if label and len(nearest) > 1:
+        names = " or ".join(map(".".join, nearest))
         raise RankqlError(f"{label}: {name!r} may be {names}. Name the schema too")
-    return rows[0][:4]
-
-
-def database_type(con: duckdb.DuckDBPyConnection, database: str) -> str:
-    """The kind of an attached database, such as duckdb or sqlite."""
-    sql = f"SELECT type FROM duckdb_databases() WHERE database_name = {literal(database)}"
-    return str(con.execute(sql).fetchall()[0][0])
+    return next((table for table in tables if table.path in nearest[:1]), None)

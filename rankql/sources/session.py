@@ -21,7 +21,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import duckdb_required, is_other_database, literal, quote
-from rankql.sources.catalog import database_type, find_table
+from rankql.sources.catalog import CatalogTable, find_table
 from rankql.sources.dicts import frame_from_dict, is_several_runs
 from rankql.sources.files import (
     QUEPID,
@@ -154,13 +154,11 @@ class Session:
         """A path, or the name of a table of the connection."""
         if not name:
             raise RankqlError(f"{label} must be a path or the name of a table, not an empty text")
-        if match := self._find_table(name, label):
-            *path, lasting = match
-            sql = ".".join(map(quote, path))
-            if database_type(self.con, path[0]) == "sqlite":
+        if table := self._find_table(name, label):
+            if table.kind == "sqlite":
                 # twice in one query DuckDB fails to read it
-                return self.load(label, sql, text=False)
-            return self.describe(label, sql, lasting=lasting)
+                return self.load(label, table.sql, text=False)
+            return self.describe(label, table.sql, lasting=table.permanent)
         return replace(self._open_file(expand_home(name), label), ordered=True)
 
     def _open_file(self, name: str, label: str) -> Table:
@@ -255,7 +253,7 @@ class Session:
         names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
         return next(x for x in names if x not in self._names and not self._find_table(x))
 
-    def _find_table(self, name: str, label: str = "") -> tuple[str, str, str, bool] | None:
+    def _find_table(self, name: str, label: str = "") -> CatalogTable | None:
         """The user's table of this name; a connection of our own has none."""
         return None if self._own else find_table(self.con, name, label)
 

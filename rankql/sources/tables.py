@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
@@ -52,10 +53,14 @@ QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "use
 DISTANCES = ("distance", "dist")
 
 
+@cache
 def squash(name: str) -> str:
     """A name without case, '-', '_' and blanks, in which recognised names are compared."""
     return re.sub(r"[-_\s]", "", name.lower())
 
+
+# How names are compared: spelled exactly, else in another way.
+SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash)
 
 # All recognised names.
 COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
@@ -64,7 +69,7 @@ COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
 def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
     """The column with the first of these names: spelled exactly, else in another way."""
     columns, names = list(columns), list(names)
-    for spell in (str.lower, squash):
+    for spell in SPELLINGS:
         spelled = {spell(column): column for column in reversed(columns)}
         for name in names:
             if spell(name) in spelled:
@@ -266,12 +271,12 @@ def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
     """
     spellings = [
         [{spell(name) for name in table.columns} for table in tables if not table.trec]
-        for spell in (str.lower, squash)
+        for spell in SPELLINGS
     ]
     return {
         role: [
             name
-            for spell, named in zip((str.lower, squash), spellings, strict=True)
+            for spell, named in zip(SPELLINGS, spellings, strict=True)
             for name in ROLES[role]
             if all(spell(name) in names for names in named)
         ]
