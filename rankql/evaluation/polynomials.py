@@ -14,7 +14,8 @@ from fractions import Fraction
 class Polynomial:
     """The polynomial with these values, of which the first is 0, multiplied by a denominator.
 
-    Its coefficients are then whole numbers, so it is exact at the grades.
+    Its coefficients are then whole numbers, so it is exact at the grades. With the denominator in
+    the coefficients, 2^3 - 1 is 6.999999999999999.
     """
 
     def __init__(self, values: Sequence[int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
@@ -102,6 +102,7 @@ def value_range(name: str) -> tuple[float | None, float | None]:
     return 0 if record.sums_gains else record.lowest, record.highest
 
 
+@lru_cache(1000)
 def _record_of(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> MetricRecord | None:
     """The record of a name that stands for one metric, or None."""
     try:

@@ -617,6 +617,19 @@ def test_polynomials_are_exact(end):
         assert most <= 2**packed.EXACT
 
 
+@pytest.mark.parametrize("end", ENDS)
+def test_gains_are_whole_numbers(end):
+    """One item of each grade, at each position: no rounding, of powers of two either."""
+    items = list(itertools.product(range(1, end + 1), range(1, LAST[end] + 1)))
+    run = frame((query, *item) for query, item in enumerate(items))
+    metrics = [f"CG@{LAST[end]}", f"CG(gain=exp2)@{LAST[end]}"]
+    result = rankql.evaluate(run, None, metrics)
+    assert is_fast(result)
+    values = result.per_query.sort("query")
+    assert values[metrics[0]].to_list() == [grade for grade, _ in items]
+    assert values[metrics[1]].to_list() == [2**grade - 1 for grade, _ in items]
+
+
 @pytest.mark.parametrize("end", [3, 5])
 def test_more_items_than_the_counts_hold(end, tmp_path):
     """Then the macros compute the values; the printed query says so."""
