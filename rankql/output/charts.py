@@ -60,7 +60,8 @@ def plot_comparison(
     if kind == "ranks":
         return _join([draw_ranks(comparison, name) for name in metrics])
     if kind == "intervals":
-        return _join([draw_intervals(comparison, name) for name in metrics])
+        drawn = metrics if select_pairs(comparison) else []
+        return _join([draw_intervals(comparison, name) for name in drawn])
     draw: Callable[[Comparison, str, str, str], Spec]
     draw = draw_slices if kind == "slices" else draw_differences
     if kind == "differences":

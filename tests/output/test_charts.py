@@ -184,3 +184,10 @@ def test_metrics_of_the_catalogue_have_no_difference_by_query():
     assert len(panels(comparison.plot("intervals"))) == 2
     with pytest.raises(rankql.RankqlError, match=r"^g describes all rankings together"):
         comparison.plot(metric="g")
+
+
+@pytest.mark.parametrize("kind", ["differences", "intervals", "slices"])
+def test_one_system_has_no_difference(kind):
+    comparison = rankql.compare({"old": run(OLD)}, QRELS, "RR")
+    with pytest.raises(rankql.RankqlError, match="Compare at least two systems"):
+        comparison.plot(kind)
