@@ -21,6 +21,7 @@ from rankql.evaluation.summary import summarise
 from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
 from rankql.results import TableResult
+from rankql.sources.frames import register_frame
 from rankql.sources.private import private_connection
 from rankql.writing import atomic_path, output_path
 
@@ -121,7 +122,7 @@ class Result(MeansResult):
             path = literal(str(self.values))
             con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()
         else:
-            con.register("rows", self.values)
+            register_frame(con, "rows", self.values)
         try:
             yield con
         finally:

@@ -24,6 +24,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
+from rankql.sources.frames import register_frame
 from rankql.sources.private import create_macros, private_connection, read_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
@@ -247,7 +248,7 @@ def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     with private_connection() as con:
         try:
             # In one chunk: errors must not depend on the frame's chunks.
-            con.register(ROWS_TABLE, table.rechunk())
+            register_frame(con, ROWS_TABLE, table.rechunk())
             return read_frame(con, create_macros(con, query, True))
         except duckdb.Error as error:
             raise RankqlError(database_message(error)) from error

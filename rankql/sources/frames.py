@@ -7,12 +7,17 @@ from typing import Any
 import duckdb
 
 from rankql.errors import RankqlError
+from rankql.sources.private import lock_of_process
+
+# polars 1 hangs if two threads convert the same frame to Arrow.
+_CONVERTING = lock_of_process()
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
     try:
-        con.register(name, data)
+        with _CONVERTING:
+            con.register(name, data)
     except duckdb.NotImplementedException:
         if library(data) != "pandas":
             raise

@@ -18,11 +18,19 @@ import polars as pl
 
 from rankql.macros import isolate_macros
 
+
+def lock_of_process() -> threading.Lock:
+    """A lock that is free in a forked process, although a thread may hold it meanwhile."""
+    lock = threading.Lock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.acquire, after_in_child=lock.release, after_in_parent=lock.release
+        )
+    return lock
+
+
 # For what all threads share: the databases, their macros, and the filters of warnings.
-_LOCK = threading.Lock()
-if hasattr(os, "register_at_fork"):  # a thread may hold it while another one forks
-    os.register_at_fork(before=_LOCK.acquire, after_in_child=_LOCK.release,
-                        after_in_parent=_LOCK.release)  # fmt: skip
+_LOCK = lock_of_process()
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 # Those that were run on each connection of a user, but not in a transaction, which may be undone.

@@ -2,6 +2,8 @@
 
 import random
 import re
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -279,6 +281,27 @@ def test_evaluations_in_threads_without_a_connection():
     con = private_connection()
     assert con.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
     assert con.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
+
+
+def test_one_frame_in_threads():
+    """polars 1 hangs if two threads convert it to Arrow, so this runs in a process of its own."""
+    code = """
+import polars
+from concurrent.futures import ThreadPoolExecutor
+from rankql.sources.frames import register_frame
+from rankql.sources.private import private_connection
+
+frame = polars.DataFrame({"query": [1, 2], "pos": [1, 1], "rel": [3, 0]})
+
+def register(_):
+    con = private_connection()
+    for _ in range(200):
+        register_frame(con, "frame", frame)
+
+with ThreadPoolExecutor(6) as pool:
+    list(pool.map(register, range(6)))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_macros_are_created_once():
