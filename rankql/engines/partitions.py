@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.column_checks import count_ids, require_ids, validate_numbers
+from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
 from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.execution import fetch_values
 from rankql.evaluation.overlap import (
@@ -143,7 +143,7 @@ def _evaluate_rows(
 ) -> pl.DataFrame | None:
     inputs, conventions = task.read_inputs(session, tables), task.conventions
     report["rows"] = {
-        table.label: count_ids(session, table, inputs.ids(table)) for table in inputs.tables
+        table.label: count_values(session, table, inputs.ids(table)) for table in inputs.tables
     }
     if any(n < total for total, counts in report["rows"].values() for n in counts.values()):
         return None

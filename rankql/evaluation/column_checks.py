@@ -27,7 +27,7 @@ def validate_columns(
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
-                counts = count_ids(session, table, inputs.ids(table))
+                counts = count_values(session, table, inputs.ids(table))
                 require_ids(table.label, *counts, table.unit)
                 _refuse_pandas_nan(table)
                 rows += counts[0]
@@ -46,8 +46,13 @@ def _refuse_pandas_nan(table: Table) -> None:
             raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
 
 
-def count_ids(session: Session, table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:
-    """How many rows a table has, and in how many there is an id, by the name of its column."""
+def count_values(
+    session: Session, table: Table, names: Sequence[str]
+) -> tuple[int, dict[str, int]]:
+    """How many rows a table has, and in how many there is a value, by the name of its column."""
+    if known := session.counts.get(table.sql):
+        total, values = known
+        return total, {name: values[name] for name in names}
     columns = ", ".join(f"count({quote(name)})" for name in names)
     ((total, *counts),) = fetch(session, f"SELECT count(*), {columns} FROM {table.sql}")
     return total, dict(zip(names, counts, strict=True))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.column_checks import validate_columns
+from rankql.evaluation.column_checks import count_values, validate_columns
 from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
 from rankql.evaluation.overlap import (
     format_examples,
@@ -56,12 +56,12 @@ def validate_inputs(
 
 def _note_null_grades(session: Session, qrels: Table) -> list[str]:
     """A note on the judgments that have no grade."""
-    counts = f"count(*), count({quote(qrels.roles['rel'])})"
-    ((rows, graded),) = session.con.execute(f"SELECT {counts} FROM {qrels.sql}").fetchall()
-    if rows == graded:
+    name = qrels.roles["rel"]
+    rows, counts = count_values(session, qrels, [name])
+    if rows == counts[name]:
         return []
     return [
-        f"{rows - graded:,} of {rows:,} rows of qrels have no grade ({qrels.roles['rel']} is NULL) "
+        f"{rows - counts[name]:,} of {rows:,} rows of qrels have no grade ({name} is NULL) "
         "and are left out: their items count as unjudged"
     ]
 

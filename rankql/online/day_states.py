@@ -18,7 +18,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.catalogue import is_catalogue
-from rankql.evaluation.column_checks import count_ids, require_ids
+from rankql.evaluation.column_checks import count_values, require_ids
 from rankql.evaluation.combining import read_metadata
 from rankql.evaluation.execution import evaluate_in_duckdb
 from rankql.evaluation.result import Result
@@ -179,7 +179,7 @@ class DayStates:
         name = table.find("query", self.options.get("query")) or ""
         key, own = self._query(table), table.has(self.day)
         ids = [name, table.actual_name(self.day)] if own else [name]
-        require_ids(table.label, *count_ids(self.session, table, ids))
+        require_ids(table.label, *count_values(self.session, table, ids))
         day = self._date(table) if own else "d_"
         kept = f"EXCLUDE ({quote(ids[1])})" if own else ""
         joined = "" if own else f"JOIN {asked} ON q_ = {key}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import duckdb
@@ -29,6 +30,17 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
 def library(data: Any) -> str:
     """The library of a frame."""
     return type(data).__module__.partition(".")[0]
+
+
+def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]] | None:
+    """The rows of a polars frame, and in how many there is a value, by the name of its column.
+
+    polars knows them, where DuckDB converts all text to count it. None for other libraries.
+    """
+    if library(frame) != "polars" or not hasattr(frame, "height"):
+        return None
+    counts = (frame.height - column.null_count() for column in frame.iter_columns())
+    return frame.height, dict(zip(names, counts, strict=True))
 
 
 def refuse_unread_lists(frame: Any, label: str) -> None:

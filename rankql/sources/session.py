@@ -35,7 +35,7 @@ from rankql.sources.files import (
     refuse_utf16,
     suffix,
 )
-from rankql.sources.frames import library, refuse_unread_lists, register_frame
+from rankql.sources.frames import library, polars_counts, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
 from rankql.sources.private import in_transaction, is_private, private_connection
@@ -104,6 +104,8 @@ class Session:
         self.loaded: dict[str, str] = {}
         # The SQL of the Parquet files that are read, by their label.
         self.files: dict[str, str] = {}
+        # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
+        self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         self.hint = "No table has this name"
 
     def table(self, data: Data, label: str) -> Table:
@@ -118,6 +120,7 @@ class Session:
         if isinstance(data, str | os.PathLike):
             return self._open_name(os.fspath(data), label)
         table, source = self.describe(label, self._register(data, label)), library(data)
+        self.counts[table.sql] = polars_counts(data, table.columns)
         frame = data if source == "pandas" else None
         unit = "ids" if is_dict and "pos" in table.columns else "rows"
         return replace(table, frame=frame, ordered="duckdb" not in source, unit=unit)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import duckdb
 import pandas
@@ -18,9 +19,11 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
+from rankql.evaluation.column_checks import count_values
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
+from rankql.sources.session import open_session
 
 RUN = pl.DataFrame(
     {
@@ -601,6 +604,21 @@ def test_null_grades_are_noted():
     )
     assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
     assert rankql.evaluate(RUN, QRELS, "AP").notes == []
+
+
+def test_values_of_polars_frames_are_counted_without_a_query():
+    """The counts are those of DuckDB, which calls one of two columns of a name differently."""
+    frame = pl.DataFrame({"query": ["a", None, "b"], "Query": [None, None, 1.5], "item": [1, 2, 3]})
+    with open_session(None) as session:
+        known, read = session.table(frame, "run"), session.table(frame.to_arrow(), "qrels")
+        names = [*known.columns]
+        assert len(set(names)) == 3
+        expected = (3, dict(zip(names, (2, 1, 3), strict=True)))
+        assert session.counts == {known.sql: expected, read.sql: None}
+        assert count_values(session, known, names) == expected
+        assert count_values(session, read, names) == expected
+        first = replace(known, sql=f"(FROM {known.sql} LIMIT 1)")
+        assert count_values(session, first, ["query"]) == (1, {"query": 1})
 
 
 def test_queries_without_attributes():
