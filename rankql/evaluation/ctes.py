@@ -1,7 +1,7 @@
 """The CTEs of the query: runs, judgments and attributes, ranked, joined and cut.
 
 Rankings by score are cut at the k-th score before they are joined with the judgments. For nDCG@10
-this takes as long as 1.25 plain joins; positions from a list of the best 11 scores took 2.8.
+this takes as long as 1.25 plain joins, or less in large runs: see `judged_ranks`.
 Duplicates are found by hashes of all rows, which spill to disk: 2.8 sums; `count(DISTINCT item)`
 took 10.
 """
@@ -9,9 +9,17 @@ took 10.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
-from rankql.evaluation.judged_ranks import RANKS, judged_rank_ctes
+from rankql.evaluation.judged_ranks import (
+    CANDIDATES,
+    RANKS,
+    judged_rank_ctes,
+    suit_lists,
+    suit_top_lists,
+    top_rank_ctes,
+)
 from rankql.evaluation.metric_columns import last_position, needs_scores
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
@@ -33,7 +41,7 @@ TIE_ORDERS = {
 }
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
-# The CTE with the k-th score of each ranking, which is read twice.
+# The CTE with the best scores of each ranking, which is read twice.
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking, which is read twice.
 BEST = "best"
@@ -141,23 +149,33 @@ def ranking_ctes(
     own = [*map(quote, inputs.own)]
     top = {}
     if inputs.scored and by_lists:
-        top = judged_rank_ctes(inputs.keys, judged_rows(rows), TIE_ORDERS[conventions.ties])
+        order = TIE_ORDERS[conventions.ties]
+        top = judged_rank_ctes(inputs.keys, judged_rows(rows), order)
+        if k is not None:
+            top = top_rank_ctes(inputs.keys, k, order, ["line"] * (conventions.ties == "order"))
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
     fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
     ranked = select_from(join, fields, judged_rows(rows))
-    return _query_ctes(inputs, rows, cut) | top | {"ranked": ranked}
+    return _query_ctes(inputs, rows, cut, by_lists) | top | {"ranked": ranked}
 
 
-def can_rank_by_lists(
+def suit_rank_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
-) -> bool:
-    """Can positions of all judged items, and of no others, be read from lists of scores?"""
-    every_position = inputs.scored and last_position(metrics, conventions) is None
-    before = ranks_before_join(inputs, conventions)
-    return before and every_position and rows != "all" and not needs_scores(metrics)
+) -> Callable[[RunSql, int], bool] | None:
+    """What says whether lists of scores suit the data; None if no positions follow from them.
+
+    They give the first positions, or those of all judged items, and of no others.
+    """
+    if not (inputs.scored and ranks_before_join(inputs, conventions)):
+        return None
+    if last_position(metrics, conventions) is not None:
+        return suit_top_lists
+    if rows == "all" or needs_scores(metrics):
+        return None
+    return partial(suit_lists, keys=inputs.keys, where=judged_rows(rows))
 
 
 def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
@@ -171,8 +189,10 @@ def judged_rows(rows: Rows) -> str:
     return "WHERE rel > 0" if rows == "gain" else ""
 
 
-def _query_ctes(inputs: Inputs, rows: Rows, cut: int | None = None) -> dict[str, str]:
-    """The CTEs with the judged queries, several systems, and the scores at the cutoff."""
+def _query_ctes(
+    inputs: Inputs, rows: Rows, cut: int | None = None, by_lists: bool = False
+) -> dict[str, str]:
+    """The CTEs with the judged queries, several systems, and the scores up to the cutoff."""
     ctes: dict[str, str] = {}
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
@@ -180,7 +200,7 @@ def _query_ctes(inputs: Inputs, rows: Rows, cut: int | None = None) -> dict[str,
         if inputs.system is not None and not inputs.systems:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
     if cut is not None:
-        ctes[CUTS] = f"    {score_cuts_sql('run', inputs.keys, cut)}"
+        ctes[CUTS] = _score_cuts(inputs.keys, cut, by_lists)
     ctes["queries"] = _queries(inputs, rows, "run" if cut is None else CUTS)
     return ctes
 
@@ -240,11 +260,14 @@ def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
     return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def score_cuts_sql(source: str, keys: str, k: int) -> str:
-    """The rankings of a run, each with `least`, the k-th score: few rows are left to sort."""
-    best = f"max(score, {k})"
-    least = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}') ELSE {best}[-1] END"
-    return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
+def _score_cuts(keys: str, k: int, by_lists: bool) -> str:
+    """The rankings of a run, each with `least`, the k-th score; by lists with the `best` k + 1."""
+    best = f"max(score, {k + by_lists})"
+    checked = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}') ELSE {best}"
+    fields = [keys, f"{checked}[-1] END AS least"]
+    if by_lists:
+        fields = [keys, f"{checked} END AS best", f"best[least({k}, len(best))] AS least"]
+    return select_from("run", fields, f"GROUP BY {keys}")
 
 
 def score_order(ties: str) -> str:
@@ -294,8 +317,9 @@ def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
 
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
     """The WITH clause. CTEs are not materialized, except those read twice and `kept`."""
+    materialized = (CUTS, CANDIDATES, RANKS, BEST, kept)
     parts = (
-        f"{name} AS {'' if name in (CUTS, RANKS, BEST, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
+        f"{name} AS {'' if name in materialized else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()
     )
     return "WITH " + ", ".join(parts) + "\n"

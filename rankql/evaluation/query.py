@@ -24,16 +24,14 @@ from rankql.evaluation.ctes import (
     RunSql,
     attributes_by_query,
     can_pack_lists,
-    can_rank_by_lists,
-    judged_rows,
     ranking_ctes,
     ranks_before_join,
     score_order,
     select_from,
     source_ctes,
+    suit_rank_lists,
     with_ctes,
 )
-from rankql.evaluation.judged_ranks import suit_lists
 from rankql.evaluation.metric_columns import (
     cut_column,
     is_cut,
@@ -175,9 +173,9 @@ def _with_lists(
     # Without ties and without rows that lack a score, some conventions make no difference.
     simple = replace(conventions, ideal="judged")
     simple = replace(simple, ties="item") if conventions.ties == "expected" else simple
-    suit: Callable[[RunSql, int], bool]
-    if can_rank_by_lists(inputs, metrics, conventions, rows):
-        simple, suit = conventions, partial(suit_lists, keys=inputs.keys, where=judged_rows(rows))
+    suit = suit_rank_lists(inputs, metrics, conventions, rows)
+    if suit is not None:
+        simple = conventions
     elif can_pack_lists(inputs, simple):
         top, packed = pack_metrics(end, metrics, vars(simple))
         calls, _ = metric_calls(metrics, simple)

@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import judged_ranks, query
+from rankql.evaluation import ctes, judged_ranks
 
 SCORES = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
 
@@ -34,7 +34,8 @@ def rankings(seed, scores):
 
 
 def evaluated(monkeypatch, by_lists, *args, **options):
-    monkeypatch.setattr(query, "suit_lists", lambda *_, **options: by_lists)
+    for suit in ("suit_lists", "suit_top_lists"):
+        monkeypatch.setattr(ctes, suit, lambda *_, **options: by_lists)
     result = rankql.evaluate(*args, interval=None, **options)
     assert ("list_position" in result.sql) == by_lists
     return result.per_query
@@ -56,11 +57,38 @@ def test_equal_to_the_window(monkeypatch, seed, ties, metrics):
     assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ties", ["item", "order"])
+@pytest.mark.parametrize("metrics", [["nDCG@10", "AP@3"], ["nDCG(base=3)@5", "P@5"], ["RR@1"]])
+def test_cutoffs_equal_to_the_window(monkeypatch, seed, ties, metrics):
+    """With ties within the first items and across the last, zeros of both signs, few items."""
+    run, qrels = rankings(seed, [SCORES, [1.0], [*range(1000)], [None, 1.0, 2.0], SCORES][seed])
+    options = {"ties": ties, "system": "system", "unjudged": "zero"}
+    window, lists = (
+        evaluated(monkeypatch, by_lists, run, qrels, metrics, **options)
+        for by_lists in (False, True)
+    )
+    assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
+
+
+def test_cutoffs_of_large_runs(monkeypatch):
+    """Lists give the first positions where the run is large, and refuse NaN as the window does."""
+    run, qrels = rankings(1, SCORES)
+    monkeypatch.setattr(judged_ranks, "MANY_ROWS", run.height + qrels.height)
+    result = rankql.evaluate(run, qrels, "nDCG@10", system="system", interval=None)
+    assert "list_position" in result.sql
+    less = rankql.evaluate(run, qrels[1:], "nDCG@10", system="system", interval=None)
+    assert "list_position" not in less.sql
+    nan = run.with_columns(pl.col("score").replace(2.0, float("nan")))
+    with pytest.raises(rankql.RankqlError, match=r"^run: score must be a number, not nan"):
+        rankql.evaluate(nan, qrels, "nDCG@10", system="system", interval=None)
+
+
 @pytest.mark.parametrize("metrics", ["nDCG@10", {"own": "sum(score)"}, "RMSE"])
 def test_other_rows_or_scores(monkeypatch, metrics):
-    """nDCG@10 needs the best ten alone; others read scores."""
+    """nDCG@10 of a small run needs the best ten alone; others read scores."""
     run, qrels = rankings(1, [*range(1000)])
-    monkeypatch.setattr(query, "suit_lists", lambda *_, **options: True)
+    monkeypatch.setattr(ctes, "suit_lists", lambda *_, **options: True)
     result = rankql.evaluate(run, qrels, metrics, system="system", interval=None)
     assert "list_position" not in result.sql
 
