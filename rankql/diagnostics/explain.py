@@ -28,7 +28,7 @@ from rankql.evaluation.arguments import RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import sql_runner
-from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.overlap import query_overlap, require_common_items, require_ranked_rows
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
@@ -191,7 +191,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     ask = sql_runner(session, inputs, conventions)
     notes = require_ranked_rows(ask, inputs, conventions.ties)
     if inputs.qrels is not None:
-        notes += require_common_items(ask, inputs)
+        notes += require_common_items(ask, inputs, query_overlap(ask, inputs))
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     task = replace(task, inputs=inputs)
     terms = metric_terms(metric, conventions)

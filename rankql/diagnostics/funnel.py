@@ -22,7 +22,7 @@ from rankql.evaluation.ctes import (
     sql_runner,
     with_source_ctes,
 )
-from rankql.evaluation.overlap import require_common_items
+from rankql.evaluation.overlap import query_overlap, require_common_items
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
@@ -128,7 +128,7 @@ def funnel(
             descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,
         )  # fmt: skip
         with evaluation_errors(session, inputs, settings):
-            notes = require_common_items(run_sql, inputs)
+            notes = require_common_items(run_sql, inputs, query_overlap(run_sql, inputs))
             best = _evaluate_best_orders(session, inputs, settings, k, evaluate_options)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*named])

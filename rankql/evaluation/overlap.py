@@ -14,7 +14,7 @@ from rankql.text import format_queries, is_or_are
 
 # Of a system: its queries, those of them that are judged, and some that are not.
 QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
-# Items are compared in about so many queries first.
+# Items are compared in about so many judged queries first.
 _SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
@@ -33,10 +33,10 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> Sequence[QueryOverlap]:
     return [(system, queries, judged, unjudged) for system, queries, judged, unjudged in rows]
 
 
-def note_unjudged_queries(run_sql: RunSql, inputs: Inputs) -> list[str]:
+def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
-    for system, queries, judged, unjudged in query_overlap(run_sql, inputs):
+    for system, queries, judged, unjudged in overlap:
         if not judged:
             examples = find_judged_queries(run_sql)
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
@@ -125,11 +125,14 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
     )
 
 
-def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
+def require_common_items(
+    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
+) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
-    counts = item_overlap(run_sql, inputs, _sample_of_queries(run_sql, inputs))
-    systems = run_sql("SELECT count(DISTINCT system) FROM run")[0][0] if inputs.many else 1
-    if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
+    queries = max((judged for _, _, judged, _ in overlap), default=0)
+    sample = f"{inputs.query_hash()} % {queries // _SAMPLE + 1} = 0"
+    counts = item_overlap(run_sql, inputs, sample)
+    if len(counts) < len(overlap) or any(is_small_overlap(*count) for count in counts):
         counts = item_overlap(run_sql, inputs)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
@@ -148,12 +151,6 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, where: str = "true") -> list[I
         JOIN (SELECT query, count(*) AS judged FROM qrels WHERE {where} GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1""")
     return [(name, items, judged, common) for name, items, judged, common in rows]
-
-
-def _sample_of_queries(run_sql: RunSql, inputs: Inputs) -> str:
-    """A condition that keeps about _SAMPLE of the judged queries."""
-    ((queries,),) = run_sql("SELECT approx_count_distinct(query) FROM qrels")
-    return f"{inputs.query_hash()} % {queries // _SAMPLE + 1} = 0"
 
 
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:

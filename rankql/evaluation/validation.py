@@ -14,6 +14,7 @@ from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
 from rankql.evaluation.overlap import (
     format_examples,
     note_unjudged_queries,
+    query_overlap,
     require_common_items,
     require_ranked_rows,
 )
@@ -46,9 +47,10 @@ def validate_inputs(
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
         notes += _note_null_grades(session, inputs.qrels)
-        notes += note_unjudged_queries(run_sql, inputs)
+        overlap = query_overlap(run_sql, inputs)
+        notes += note_unjudged_queries(run_sql, overlap)
         if not one:
-            notes += require_common_items(run_sql, inputs)
+            notes += require_common_items(run_sql, inputs, overlap)
         notes += _note_short_rankings(run_sql, inputs, conventions, query.metrics)
     require_unique_rows(run_sql, inputs, query.unique_columns)
     return notes

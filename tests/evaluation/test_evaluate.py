@@ -21,7 +21,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
+from rankql.evaluation import overlap
 from rankql.evaluation.intervals import interval_within_range
+from rankql.evaluation.overlap import item_overlap
 from rankql.evaluation.values import Request, read_result
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
@@ -1562,3 +1564,22 @@ def test_runs_of_one_of_many_judged_queries():
     for query in range(8):
         run = pl.DataFrame({"query": [query], "item": ["a"], "score": [1.0]})
         assert rankql.evaluate(run, qrels, "RR", missing="skip", interval=None)["RR"] == 1
+
+
+@pytest.mark.parametrize(("queries", "parts"), [(30, 1), (2500, 3), (3000, 4)])
+def test_items_are_compared_in_a_sample_of_the_queries_of_the_run(monkeypatch, queries, parts):
+    """Judged queries that the run lacks do not make the sample smaller."""
+    compared = []
+
+    def counted(run_sql, inputs, where="true"):
+        compared.append(where)
+        return item_overlap(run_sql, inputs, where)
+
+    monkeypatch.setattr(overlap, "item_overlap", counted)
+    qrels = pl.DataFrame({"query": range(5000), "item": ["a"] * 5000, "rel": [1] * 5000})
+    run = qrels[:queries].select("query", "item", score=1.0)
+    systems = pl.concat([run.with_columns(system=pl.lit(name)) for name in "AB"])
+    for table, options in ((run, {}), (systems, {"system": "system"})):
+        compared.clear()
+        rankql.evaluate(table, qrels, "RR", interval=None, **options)
+        assert compared == [f"hash(query) % {parts} = 0"]
