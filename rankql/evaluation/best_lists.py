@@ -29,10 +29,10 @@ def suit_best_lists(run_sql: RunSql, rows: int, keys: str, k: int) -> bool:
 
 
 def _estimate_rankings(run_sql: RunSql, rows: int, keys: str) -> int:
-    """The number of rankings or more, from the first tenth of the rows.
+    """The number of rankings, or more, extrapolated from the first tenth of the rows.
 
-    Later rows begin no more rankings than the last of these, in rankings one by one as in random
-    order. To count all takes as long as to sum the scores.
+    Whether rows are sorted by ranking or in random order, later rows begin no more rankings than
+    earlier ones. Counting in all rows takes a tenth of the time of nDCG@10 if ids are text.
     """
     step = rows // 20
     before, count = (_count_rankings(run_sql, keys, f"LIMIT {n}") for n in (step, 2 * step))

@@ -152,7 +152,8 @@ def ranking_ctes(
         order = TIE_ORDERS[conventions.ties]
         top = judged_rank_ctes(inputs.keys, judged_rows(rows), order)
         if k is not None:
-            top = top_rank_ctes(inputs.keys, k, order, ["line"] * (conventions.ties == "order"))
+            reads = ["line"] if conventions.ties == "order" else []
+            top = top_rank_ctes(inputs.keys, k, order, reads)
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
