@@ -49,16 +49,11 @@ def as_float(name: Column) -> pl.Expr:
     return column(name).cast(pl.Float64, strict=False)
 
 
-def with_checks(
-    value: pl.Expr,
-    arguments: Mapping[str, Any],
-    refuse: Callable[[pl.Expr], pl.Expr] | None = None,
-) -> pl.Expr:
+def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
     """The value of a metric, or an error if one of its columns has a wrong value.
 
     The checks see all rows. Inside the value they would not: polars may drop the rows that do not
-    count, those beyond k say, before a function gets to see them. What else is refused is looked at
-    where these checks are passed.
+    count, those beyond k say, before a function gets to see them.
     """
     checks: dict[str, Callable[[pl.Series], None]] = {
         "rel": partial(
@@ -87,10 +82,7 @@ def with_checks(
 
     named = [expr.alias(name) for name, expr in columns.items()]
     ok = pl.struct(named).map_batches(check_values, pl.Boolean, is_elementwise=True)
-    valid = ok.null_count() == 0
-    if refuse:
-        value = pl.when(refuse(valid)).then(None).otherwise(value)
-    return pl.when(valid).then(value)
+    return pl.when(ok.null_count() == 0).then(value)
 
 
 _TRUE = pl.Series([True])

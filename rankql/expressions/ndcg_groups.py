@@ -13,7 +13,7 @@ import polars as pl
 
 from rankql.expressions.columns import Column, column, with_checks
 from rankql.expressions.ideal import LEVELS, discounted_sum, ideal_by_sort, ideal_of_counts
-from rankql.expressions.ranking import SHARED, near_one, ranking, ratio, refuse_above
+from rankql.expressions.ranking import SHARED, near_one, ranking, ratio, require_at_most
 from rankql.registry.argument_checks import require
 
 BITS = 15  # bits per counter; all counters share an integer
@@ -94,5 +94,8 @@ def _counters(grade: pl.Expr) -> pl.Expr:
 
 
 def _at_most_one(value: pl.Expr) -> pl.Expr:
-    value = near_one(value)
-    return pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+    def refuse(values: pl.Series) -> pl.Series:
+        require_at_most(1, values)
+        return values
+
+    return near_one(value).map_batches(refuse, pl.Float64, is_elementwise=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -115,37 +116,39 @@ SHARED = "several items share a position: GROUP BY the query, or number position
 ROUNDING = 2.0**-40
 
 
-def shared_positions(
-    value: pl.Expr, pos: Column, k: int | None, bounded: bool, valid: pl.Expr
-) -> pl.Expr:
-    """False, or an error if several items share a position.
+def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded: bool) -> pl.Expr:
+    """The value, or an error if several items share a position.
 
-    bounded: a value above 1 is an error too. valid: whether the rows have passed their checks.
+    bounded: a value above 1 is an error too.
     """
     counted = as_float(pos)
     if k is not None:
         counted = pl.when(counted <= k).then(counted)
     excess = counted.count().cast(pl.Float64) - counted.max()
-    wrong = refuse_above(pl.when(valid).then(excess), 0)
-    return wrong | refuse_above(pl.when(valid).then(value), 1) if bounded else wrong
+
+    def refuse(columns: Sequence[pl.Series]) -> pl.Series:
+        value, excess = columns
+        require_at_most(0, excess)
+        if bounded:
+            require_at_most(1, value)
+        return value
+
+    # One function: the in-memory engine evaluates a value once for each time that it is named.
+    return pl.map_batches([value, excess], refuse, pl.Float64, is_elementwise=True)
+
+
+def require_at_most(most: float, values: pl.Series) -> None:
+    """Raise the error about shared positions if a value is above `most`."""
+    require(not (values > most).any(), SHARED)
 
 
 def near_one(value: pl.Expr) -> pl.Expr:
     """The value, exactly 1 if it differs from 1 only by rounding."""
-    return pl.when((value - 1).abs() <= ROUNDING).then(1.0).otherwise(value)
 
+    def rounded(values: pl.Series) -> pl.Series:
+        return values.set((values - 1).abs() <= ROUNDING, 1.0)
 
-def refuse_above(values: pl.Expr, most: float) -> pl.Expr:
-    """False for every value, or an error if one is above `most`."""
-
-    def refuse(values: pl.Series) -> pl.Series:
-        require(not (values > most).any(), SHARED)
-        return _FALSE.new_from_index(0, len(values))
-
-    return values.map_batches(refuse, pl.Boolean, is_elementwise=True)
-
-
-_FALSE = pl.Series([False])
+    return value.map_batches(rounded, pl.Float64, is_elementwise=True)
 
 
 def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:

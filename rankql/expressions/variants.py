@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
 
@@ -20,7 +20,7 @@ from rankql.expressions.columns import (
     is_pandas,
     with_checks,
 )
-from rankql.expressions.ranking import Ranking, shared_positions
+from rankql.expressions.ranking import Ranking, refuse_shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.argument_checks import require, require_choice
 
@@ -86,11 +86,11 @@ def metric(
             if isinstance(arguments.get("rel"), Ranking):  # another form has checked it
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
-            refuse = None
+            value = with_checks(value, arguments)
             if by is not None and "pos" in arguments and not ties:
                 pos, k = arguments["pos"], arguments.get("k")
-                refuse = partial(shared_positions, value, pos, k, bounded)
-            return with_checks(value, arguments, refuse).alias(name)
+                value = refuse_shared_positions(value, pos, k, bounded)
+            return value.alias(name)
 
         def bind(*args: Any, **options: Any) -> dict[str, Any]:
             call = signature.bind(*args, **options)

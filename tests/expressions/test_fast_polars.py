@@ -192,6 +192,26 @@ def test_large_groups(rows):
     assert_equal(rankql.ndcg, frame, {"k": 10})
 
 
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+def test_values_are_computed_once(engine):
+    """The in-memory engine computes an expression once for each time that it is named."""
+    calls = []
+
+    def note(values):
+        calls.append(len(values))
+        return values
+
+    def noted(*args):
+        return sort(*args).map_batches(note, pl.Float64, is_elementwise=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gain, "ideal_by_counts", noted)
+        value = rankql.ndcg("rel", "pos", k=10)
+    frame = table([(user, 1, 1) for user in range(7)])
+    frame.lazy().group_by("user").agg(value).collect(engine=engine)
+    assert calls == [7]
+
+
 CONTEXTS = {
     "select": lambda lazy, value: lazy.filter(pl.col("user") == 1).select(value),
     "over": lambda lazy, value: lazy.select("user", value.over("user")),
