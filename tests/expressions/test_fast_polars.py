@@ -20,9 +20,9 @@ def of_frame(metric, frame, options):
     return frame.pipe(metric, by="user", **options)
 
 
-def of_lazy(engine):
+def of_lazy(engine, source=pl.DataFrame.lazy):
     def run(metric, frame, options):
-        return frame.lazy().pipe(metric, by="user", **options).collect(engine=engine)
+        return source(frame).pipe(metric, by="user", **options).collect(engine=engine)
 
     return run
 
@@ -35,10 +35,17 @@ def of_columns(engine):
     return run
 
 
+def elsewhere(frame):
+    """A plan whose data is not in memory, as far as its first step tells."""
+    return frame.lazy().map_batches(lambda rows: rows, schema=frame.schema)
+
+
 WAYS = {
     "frame": of_frame,
     "lazy in memory": of_lazy("in-memory"),
     "lazy streaming": of_lazy("streaming"),
+    "other data in memory": of_lazy("in-memory", elsewhere),
+    "other data streaming": of_lazy("streaming", elsewhere),
     "agg in memory": of_columns("in-memory"),
     "agg streaming": of_columns("streaming"),
 }
@@ -85,7 +92,7 @@ def users(groups):
     return [(user, *row) for user, group in enumerate(groups) for row in group]
 
 
-COUNTED = st.sampled_from([None, 0, 0, 1, 2, 3, 4])
+COUNTED = st.sampled_from([None, -2, 0, 0, 1, 2, 3, 4])
 WHOLE = st.sampled_from([None, -3, 0, 1, 2, 4, 5, 9])
 ANY = st.sampled_from([None, -1.5, -1, 0, 0.25, 1, 2.5, 3, 4, 4.5, 7, 1e9])
 
@@ -143,13 +150,48 @@ def test_no_group_is_lost():
     ],
     ids=["float", "text", "list", "struct", "null"],
 )
-def test_keys(keys):
+@pytest.mark.parametrize("k", [None, 3])
+def test_keys(keys, k):
     """Whatever polars can group by."""
     frame = pl.DataFrame({"user": keys, "rel": [0, 2, 1, 1, 3], "pos": [1, 2, 3, 4, 5]})
-    want = frame.group_by("user").agg(rankql.ndcg("rel", "pos"))["ndcg"].sort()
+    want = frame.group_by("user").agg(rankql.ndcg("rel", "pos", k))["ndcg"].sort()
     for name, run in WAYS.items():
-        got = run(rankql.ndcg, frame, {})["ndcg"].sort()
+        got = run(rankql.ndcg, frame, {"k": k})["ndcg"].sort()
         assert all(map(metric_engines.same, got.to_list(), want.to_list())), name
+
+
+@pytest.mark.parametrize("k", [1, 100, 200, 1 << 40])
+@pytest.mark.parametrize("pos", [pl.Int8, pl.UInt8, pl.Int64])
+def test_small_types(pos, k):
+    """A cutoff that the type of the positions does not hold; the highest position of the type."""
+    rows = [(1, 1, 127), (1, 3, 2), (2, 0, 1), (2, 2, 100), (3, 1, None)]
+    assert_equal(rankql.ndcg, table(rows, pl.Int8, pos), {"k": k})
+
+
+def test_rows_in_memory_are_read_twice():
+    """The first k rows of a DataFrame are summed apart. Other data streams, in one pass."""
+    frame = table([(1, 1, 1)])
+    for source, joins in ((frame.lazy(), True), (elsewhere(frame), False)):
+        assert ("JOIN" in source.pipe(rankql.ndcg, by="user", k=10).explain()) == joins
+        assert "JOIN" not in source.pipe(rankql.ndcg, by="user").explain()
+
+
+@pytest.mark.parametrize("source", [pl.DataFrame.lazy, elsewhere])
+@pytest.mark.parametrize("k", [None, 2])
+def test_wrong_positions(source, k):
+    """Two items at a position, also without gain, and positions below 1, also without grade."""
+
+    def run(rows):
+        return source(table(rows)).pipe(rankql.ndcg, by="user", k=k).collect()
+
+    for rel in (0, 1, None, 9):
+        others = [(1, 2, 1), (2, 1, 1), (2, 1, 7)]
+        with pytest.raises(Exception, match="several items share a position"):
+            run([*others, (1, rel, 1)])
+        for pos in (0, -1, -2):
+            with pytest.raises(Exception, match=f"pos must be a whole number from 1, not {pos}"):
+                run([*others, (1, rel, pos)])
+        assert k is None or run([*others, *[(1, rel, 3)] * 3]).height == 2
 
 
 def sorted_(frame, **options):
