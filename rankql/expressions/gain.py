@@ -173,7 +173,8 @@ def ndcg(
     [(7, 0.875)]
     """
     r = ranking(rel, pos, k)
-    gains = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
+    positive = pl.when(r.rel < 0).then(0.0).otherwise(r.rel)  # clip takes 4 times as long
+    gains = replace(r, rel=positive) if negative == "zero" else r
     best = _ideal(rel, pos, k, discounts, base, ideal)
     return near_one(dcg(gains, pos, k, discounts, base) / best)
 
