@@ -168,12 +168,24 @@ def test_small_types(pos, k):
     assert_equal(rankql.ndcg, table(rows, pl.Int8, pos), {"k": k})
 
 
-def test_rows_in_memory_are_read_twice():
-    """The first k rows of a DataFrame are summed apart. Other data streams, in one pass."""
-    frame = table([(1, 1, 1)])
-    for source, joins in ((frame.lazy(), True), (elsewhere(frame), False)):
-        assert ("JOIN" in source.pipe(rankql.ndcg, by="user", k=10).explain()) == joins
-        assert "JOIN" not in source.pipe(rankql.ndcg, by="user").explain()
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("k", [None, 10])
+def test_only_data_in_memory_is_collected(k, engine, monkeypatch):
+    """Data from elsewhere streams, in one pass."""
+    frame, calls = table([(1, 1, 1), (1, 0, 11)]), []
+    collect = pl.LazyFrame.collect
+
+    def note(lazy, **options):
+        calls.append((options.get("engine"), "JOIN" in lazy.explain()))
+        return collect(lazy, **options)
+
+    for source, want in ((frame.lazy(), [("streaming", k is not None)]), (elsewhere(frame), [])):
+        calls.clear()
+        value = source.pipe(rankql.ndcg, by="user", k=k)
+        with monkeypatch.context() as patch:
+            patch.setattr(pl.LazyFrame, "collect", note)
+            collect(value, engine=engine)
+        assert [call for call in calls if call[0] == "streaming"] == want
 
 
 @pytest.mark.parametrize("source", [pl.DataFrame.lazy, elsewhere])
