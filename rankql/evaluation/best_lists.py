@@ -73,7 +73,7 @@ def best_list_ctes(
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
     fields.append(f"CAST(coalesce(tops.packed, {packed}, 0) AS HUGEINT) AS top")
     rows, at_least = f"run JOIN tied_cuts USING ({keys})", "WHERE score >= least"
-    sums = [keys, f"coalesce({top.packed_rows(grade, 'pos')}, 0) AS packed"]
+    sums = [keys, f"{top.packed_rows(grade, 'pos')} AS packed"]
     return {
         BEST: best,
         "tied_cuts": select_from(BEST, [keys, least], f"WHERE {tied}"),

@@ -617,6 +617,16 @@ def test_polynomials_are_exact(end):
         assert most <= 2**packed.EXACT
 
 
+@pytest.mark.parametrize("k", [5, 20])
+def test_one_position_of_millions_of_items(k):
+    """Their sum is larger than DOUBLE holds exactly, or than 64 bits."""
+    con = duckdb.connect()
+    rows = "SELECT 1 AS query, 2::TINYINT AS rel, 1::TINYINT AS pos FROM range(3_000_000)"
+    con.execute(f"CREATE TABLE merged AS {rows}").fetchall()
+    with pytest.raises(rankql.RankqlError, match="duplicates: query 1, pos 1"):
+        rankql.evaluate("merged", None, f"nDCG@{k}", con=con)
+
+
 @pytest.mark.parametrize("end", ENDS)
 def test_gains_are_whole_numbers(end):
     """One item of each grade, at each position: no rounding, of powers of two either."""
