@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import duckdb
+import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.sources.private import lock_of_process
+from rankql.sources.private import FEW, TYPES, lock_of_process, spares_pyarrow
 
 # polars 1 hangs if two threads convert the same frame to Arrow.
 _CONVERTING = lock_of_process()
@@ -16,6 +17,8 @@ _CONVERTING = lock_of_process()
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
+    if isinstance(data, pl.DataFrame) and _is_simple(data) and spares_pyarrow(con):
+        data = _Stream(data)
     try:
         with _CONVERTING:
             con.register(name, data)
@@ -56,3 +59,18 @@ def refuse_unread_lists(frame: Any, label: str) -> None:
                     f"{label}: the cells of {column} are {what}. Write lists: "
                     f"frame[{column!r}] = frame[{column!r}].map(list)"
                 )
+
+
+def _is_simple(frame: pl.DataFrame) -> bool:
+    """Is it small, with columns that DuckDB reads from a stream? It does not read those of NULL."""
+    return frame.height <= FEW and set(frame.dtypes) <= set(TYPES.values())
+
+
+class _Stream:
+    """A polars frame as DuckDB 2 reads it without pyarrow."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._frame.__arrow_c_stream__(requested_schema)

@@ -7,10 +7,12 @@ as long as a small evaluation.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from contextlib import nullcontext
 from functools import cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -87,6 +89,24 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     return first == second  # otherwise, each query is its own transaction
 
 
+# So many rows are read and registered in less time than pyarrow is imported, which takes as long as
+# duckdb and polars together.
+FEW = 10_000
+# The types of their columns.
+TYPES = {
+    "BIGINT": pl.Int64,
+    "BOOLEAN": pl.Boolean,
+    "DOUBLE": pl.Float64,
+    "INTEGER": pl.Int32,
+    "VARCHAR": pl.String,
+}
+
+
+def spares_pyarrow(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is pyarrow not imported yet, and not needed by this version of DuckDB?"""
+    return "pyarrow" not in sys.modules and not hasattr(con, "pl")
+
+
 def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     """The rows of a query, which is planned once; a relation plans its query twice.
 
@@ -97,6 +117,18 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     if hasattr(rows, "pl"):  # DuckDB 1
         frame: pl.DataFrame = rows.pl()
         return frame
+    known = TYPES | {'"NULL"': pl.Null}
+    schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
+    if spares_pyarrow(con) and None not in schema.values():
+        first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
+        if first.height < FEW:
+            rows.fetchall()  # to complete the result
+            return first
+        return first.vstack(_read_arrow(rows))
+    return _read_arrow(rows)
+
+
+def _read_arrow(rows: Any) -> pl.DataFrame:
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
         return pl.DataFrame(rows.to_arrow_table())

@@ -86,6 +86,20 @@ def test_eval(files):
     assert [line.split()[0] for line in out.split("\n")[1:4]] == ["nDCG@5", "nDCG@10", "AP"]
 
 
+def test_eval_of_small_files_spares_pyarrow(files):
+    """Its import takes longer than the rest. DuckDB 1 needs it."""
+    code = """
+import duckdb, sys
+from rankql.cli.main import main
+
+main(["eval", "one.run", "qrels", "-m", "nDCG@5"], standalone_mode=False)
+assert ("pyarrow" in sys.modules) == duckdb.__version__.startswith("1.")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.stdout == run(files, "eval", "one.run", "qrels", "-m", "nDCG@5")[0]
+
+
 def test_lists_of_ids_and_chunks(tmp_path):
     """One row per query; the last input is a run too, because it has retrieved ids."""
     for name, ids in (("old", ["b#1", "b#2", "a#3"]), ("new", ["a#3", "b#1", "b#2"])):
