@@ -68,8 +68,9 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     rows = con.execute(_CANDIDATES, {"name": name}).fetchall()
     tables = [table for row in rows if (table := CatalogTable(*row)).is_called(name)]
     least = min((table.distance for table in tables), default=0)
-    nearest = sorted(table.path for table in tables if table.distance == least)
+    nearest = [table for table in tables if table.distance == least]
+    nearest.sort(key=lambda table: table.path)
     if label and len(nearest) > 1:
-        names = " or ".join(map(".".join, nearest))
+        names = " or ".join(".".join(each.path) for each in nearest)
         raise RankqlError(f"{label}: {name!r} may be {names}. Name the schema too")
-    return next((table for table in tables if table.path in nearest[:1]), None)
+    return nearest[0] if nearest else None
