@@ -166,7 +166,7 @@ def ranking_ctes(
 def suit_rank_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
 ) -> Callable[[RunSql, int], bool] | None:
-    """What says whether lists of scores suit the data; None if no positions follow from them.
+    """The test whether lists of scores suit the data; None if no positions follow from them.
 
     They give the first positions, or those of all judged items, and of no others.
     """

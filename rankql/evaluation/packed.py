@@ -71,8 +71,8 @@ class Top:
         """
         top = self.packed_rows(grade, pos, first)
         # Shifts of 64 bits are faster. Only if positions repeat is the sum larger.
-        short = f"CAST(least({top}, {1 << EXACT}) AS BIGINT)"
-        return {"top": short if self.is_short else f"CAST({top} AS HUGEINT)", **self.counted_rows()}
+        top = _integer(top) if self.is_short else f"CAST({top} AS HUGEINT)"
+        return {"top": top, **self.counted_rows()}
 
     def packed_rows(self, grade: str, pos: str, first: bool = False) -> str:
         """The sum that packs the rows of a ranking."""
@@ -150,7 +150,7 @@ class Top:
 
     def hit(self, threshold: int, i: int, factor: float) -> str:
         """The factor if the grade at a position reaches the threshold, else 0."""
-        word, shift = divmod(self.bits * (i - 1), self.word)
+        word, shift = self._place(i)
         bit = f"({self._hits_of(threshold, word)} & {1 << shift})"
         return f"{bit} * {double(factor / (1 << shift))}"
 
@@ -227,9 +227,13 @@ class Top:
         step[name] = value
         return quote(name)
 
+    def _place(self, i: int) -> tuple[int, int]:
+        """The word with the digit of a position, and its lowest bit there."""
+        return divmod(self.bits * (i - 1), self.word)
+
     def _digit(self, i: int) -> tuple[str, int]:
-        """The digit at a position times a power of two, and this power: so no bits are shifted."""
-        word, shift = divmod(self.bits * (i - 1), self.word)
+        """The digit at a position times a power of two, and that power. This avoids a shift."""
+        word, shift = self._place(i)
         digit = f"({quote(f'word {word}')} & {_ones(self.bits) << shift})"
         return digit, 1 << shift
 
@@ -260,7 +264,7 @@ class Counts:
 
     def total(self, name: str) -> str:
         """All counts, from their sum."""
-        return f"CAST(least({name} / {self.polynomial.denominator}, {1 << EXACT}) AS BIGINT)"
+        return _integer(f"{name} / {self.polynomial.denominator}")
 
     def at_least(self, total: str, grade: int) -> str:
         """The number of items with at least this grade."""
@@ -307,6 +311,11 @@ def digit_bits(end: int) -> int:
     fewer digits other than 0 than items. (With single bits this is always so.)
     """
     return 1 if end <= 1 else (2 * end).bit_length()
+
+
+def _integer(value: str) -> str:
+    """A DOUBLE as an integer, if it is exact, else one that is too large."""
+    return f"CAST(least({value}, {1 << EXACT}) AS BIGINT)"
 
 
 def _ones(bits: int) -> int:

@@ -104,7 +104,7 @@ def _normalized_gains(top: Top, options: Mapping[str, Any]) -> str:
 
 
 def _at_most_one(top: Top, name: str, value: str) -> str:
-    """1 if the value differs from 1 only by rounding. It is higher only if positions repeat."""
+    """1 if the value differs from 1 by rounding only. `repeats_position` refuses higher ones."""
     column = top.ratio(name, value)
     return f"CASE WHEN {column} >= 1 - rankql_rounding() THEN 1 ELSE {column} END"
 

@@ -24,7 +24,7 @@ class Polynomial:
         self.factors = [int(factor * self.denominator) for factor in factors]
 
     def sql(self, grade: str, scale: int = 1) -> str:
-        """Its value times the denominator. The grade must be a DOUBLE, times a power of two."""
+        """Its value times the denominator. `grade` is a DOUBLE: the grade times a power of two."""
         _, *factors, value = (
             double(factor / scale**power) for power, factor in enumerate(self.factors)
         )

@@ -4,10 +4,17 @@ Half of the time of these sums goes into logarithms of positions. So the first k
 memory are summed apart, and always by the streaming engine, which needs half the time of the
 in-memory engine. Data from elsewhere is read in one pass: polars would hold it for the join.
 
-In units of a sum of a plain group_by by the same engine, 10M rows in 100,000 groups, in order / in
-random order, k=10: streaming 2.3 / 1.7, in memory 1.1 / 0.8; data from elsewhere 3.6 / 2.5 and
-4.0 / 2.0. Slower: discounts by a lookup, or by when; a polynomial of the grade instead of when;
-counters in an integer, which need a second sum to see that they are full.
+In units of a sum of a plain group_by by the same engine, k=10, 10M rows in 100,000 groups:
+
+| data | engine | groups in order | random order |
+|---|---|---|---|
+| in memory | streaming | 2.3 | 1.7 |
+| in memory | in-memory | 1.1 | 0.8 |
+| elsewhere | streaming | 3.6 | 2.5 |
+| elsewhere | in-memory | 4.0 | 2.0 |
+
+Slower: discounts by a lookup, or by when; a polynomial of the grade instead of when; counters in an
+integer, which need a second sum to see that they are full.
 """
 
 from __future__ import annotations
@@ -39,7 +46,8 @@ def ndcg_of_groups(
     Sums the gains of the items shown, and computes the ideal from counts of grades. Falls back to
     sorting for grades that are not counted, groups too large for a counter, and wrong values.
     """
-    names = frame.select(keys).collect_schema().names()
+    key_types = frame.select(keys).collect_schema()
+    names = key_types.names()
     if {"_rel", "_pos", "_dcg", "_counters", "_count", "_most"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
@@ -60,7 +68,7 @@ def ndcg_of_groups(
     exact = rows.filter((grade > 0) | other).group_by(names).agg(value.alias("ndcg"))
 
     counters = pl.when(other).then(_float(math.inf)).otherwise(_counters(grade)).sum()
-    in_top = place.is_not_null() if r.k is None else place <= r.k
+    in_top = place.is_not_null() if r.k is None else place <= r.k  # of integers, which is faster
     counted = pl.when(in_top).then(place)
     gain = pl.when(in_top & (grade > 0)).then(grade)
     top = {
@@ -93,7 +101,7 @@ def ndcg_of_groups(
     def run(rows: pl.DataFrame) -> pl.DataFrame:
         return finish(sums(rows.lazy(), apart=r.k is not None).collect(engine="streaming"))
 
-    in_memory = _in_memory(frame)
+    in_memory = _in_memory(frame) and pl.Object not in key_types.dtypes()  # which cannot be joined
     return (rows if in_memory else sums(rows, apart=False)).map_batches(
         run if in_memory else finish,
         schema=exact.collect_schema(),

@@ -9,7 +9,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import quote
 
-# Tables and views whose name may be meant by a text.
+# The tables and views whose name a text ends with.
 _CANDIDATES = """
     SELECT database_name, schema_name, name, permanent, type,
         database_name = current_database(), schema_name = current_schema()

@@ -62,7 +62,7 @@ def refuse_unread_lists(frame: Any, label: str) -> None:
 
 
 def _is_simple(frame: pl.DataFrame) -> bool:
-    """Is it small, with columns that DuckDB reads from a stream? It does not read those of NULL."""
+    """Is it small, and of types that DuckDB reads from a stream, unlike Null?"""
     return frame.height <= FEW and set(frame.dtypes) <= set(TYPES.values())
 
 

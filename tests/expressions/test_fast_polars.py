@@ -160,6 +160,14 @@ def test_keys(keys, k):
         assert all(map(metric_engines.same, got.to_list(), want.to_list())), name
 
 
+@pytest.mark.parametrize("way", ["frame", "lazy in memory", "agg in memory"])
+def test_keys_of_objects(way):
+    """polars cannot join them."""
+    frame = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 1]})
+    frame = frame.with_columns(user=pl.Series([1, 1, 2], dtype=pl.Object))
+    assert WAYS[way](rankql.ndcg, frame, {"k": 10})["ndcg"].to_list() == [1, 1]
+
+
 @pytest.mark.parametrize("k", [1, 100, 200, 1 << 40])
 @pytest.mark.parametrize("pos", [pl.Int8, pl.UInt8, pl.Int64])
 def test_small_types(pos, k):
