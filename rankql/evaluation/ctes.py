@@ -147,13 +147,12 @@ def ranking_ctes(
     cut = k if inputs.scored else None
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
-    top = {}
-    if inputs.scored and by_lists:
-        order = TIE_ORDERS[conventions.ties]
+    top, order = {}, TIE_ORDERS[conventions.ties]
+    if inputs.scored and by_lists and k is not None:
+        reads = ["line"] if conventions.ties == "order" else []
+        top = top_rank_ctes(inputs.keys, k, order, reads)
+    elif inputs.scored and by_lists:
         top = judged_rank_ctes(inputs.keys, judged_rows(rows), order)
-        if k is not None:
-            reads = ["line"] if conventions.ties == "order" else []
-            top = top_rank_ctes(inputs.keys, k, order, reads)
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"

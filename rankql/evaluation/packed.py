@@ -143,7 +143,7 @@ class Top:
         """So many items with a gain are too many."""
         return 1 << min(counts.bits for counts in self.counts.values())
 
-    def grade(self, i: int, factor: float = 1) -> str:
+    def grade(self, i: int, factor: float) -> str:
         """The grade at a position, times a factor."""
         digit, scale = self._digit(i)
         return f"{digit} * {double(factor / scale)}"
@@ -154,7 +154,7 @@ class Top:
         bit = f"({self._hits_of(threshold, word)} & {1 << shift})"
         return f"{bit} * {double(factor / (1 << shift))}"
 
-    def power(self, i: int, factor: float = 1) -> str:
+    def power(self, i: int, factor: float) -> str:
         """2^grade - 1 at a position, times a factor."""
         digit, scale = self._digit(i)
         grade = self._column(self._grades, f"grade {i}", f"CAST({digit} AS DOUBLE)")

@@ -112,7 +112,7 @@ def resolve_conventions(
         conventions = replace(conventions, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
-    limits = [end for end in scales if end is not None] + ([1000] if exponential else [])
+    limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
     if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
         highest = _highest_grade(session, inputs, conventions, end)
         if exponential and highest > 1000:

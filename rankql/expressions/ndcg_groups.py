@@ -102,8 +102,9 @@ def ndcg_of_groups(
         return finish(sums(rows.lazy(), apart=r.k is not None).collect(engine="streaming"))
 
     in_memory = _in_memory(frame) and pl.Object not in key_types.dtypes()  # which cannot be joined
-    return (rows if in_memory else sums(rows, apart=False)).map_batches(
-        run if in_memory else finish,
+    source, function = (rows, run) if in_memory else (sums(rows, apart=False), finish)
+    return source.map_batches(
+        function,
         schema=exact.collect_schema(),
         predicate_pushdown=False,
         projection_pushdown=False,

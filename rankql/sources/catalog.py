@@ -56,8 +56,7 @@ class CatalogTable:
 
     def is_called(self, name: str) -> bool:
         """Is this its name, perhaps with its schema and database?"""
-        names = [self.name, f"{self.schema}.{self.name}"]
-        names.append(f"{self.database}.{self.schema}.{self.name}")
+        names = [self.name, f"{self.schema}.{self.name}", ".".join(self.path)]
         if self.schema in _DEFAULT_SCHEMAS:
             names.append(f"{self.database}.{self.name}")
         return name.lower() in map(str.lower, names)

@@ -38,9 +38,9 @@ def library(data: Any) -> str:
 def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]] | None:
     """The rows of a polars frame, and in how many there is a value, by the name of its column.
 
-    polars knows them, where DuckDB converts all text to count it. None for other libraries.
+    polars knows them, where DuckDB converts all text to count it. None for other data.
     """
-    if library(frame) != "polars" or not hasattr(frame, "height"):
+    if not isinstance(frame, pl.DataFrame):
         return None
     counts = (frame.height - column.null_count() for column in frame.iter_columns())
     return frame.height, dict(zip(names, counts, strict=True))

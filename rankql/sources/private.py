@@ -117,15 +117,20 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     if hasattr(rows, "pl"):  # DuckDB 1
         frame: pl.DataFrame = rows.pl()
         return frame
+    return _read_rows(rows) if spares_pyarrow(con) else _read_arrow(rows)
+
+
+def _read_rows(rows: Any) -> pl.DataFrame:
+    """The rows without pyarrow, if they are few and of simple types."""
     known = TYPES | {'"NULL"': pl.Null}
     schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
-    if spares_pyarrow(con) and None not in schema.values():
-        first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
-        if first.height < FEW:
-            rows.fetchall()  # to complete the result
-            return first
+    if None in schema.values():
+        return _read_arrow(rows)
+    first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
+    if first.height == FEW:
         return first.vstack(_read_arrow(rows))
-    return _read_arrow(rows)
+    rows.fetchall()  # to complete the result
+    return first
 
 
 def _read_arrow(rows: Any) -> pl.DataFrame:

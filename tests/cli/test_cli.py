@@ -87,7 +87,7 @@ def test_eval(files):
 
 
 def test_eval_of_small_files_spares_pyarrow(files):
-    """Its import takes longer than the rest. DuckDB 1 needs it."""
+    """Importing it takes time. DuckDB 1 needs it."""
     code = """
 import duckdb, sys
 from rankql.cli.main import main

@@ -214,20 +214,21 @@ def test_wrong_positions(source, k):
         assert k is None or run([*others, *[(1, rel, 3)] * 3]).height == 2
 
 
-def sorted_(frame, **options):
-    """Whether the frame form had to sort."""
-    seen = []
-    plain_form = ndcg_groups.ideal_by_sort
+def noted(function, seen):
+    """A function that makes an expression, of which `seen` gets how many values are computed."""
 
     def note(values):
         seen.append(len(values))
         return values
 
-    def noted(*args):
-        return plain_form(*args).map_batches(note, pl.Float64, is_elementwise=True)
+    return lambda *args: function(*args).map_batches(note, pl.Float64, is_elementwise=True)
 
+
+def sorted_(frame, **options):
+    """Whether the frame form had to sort."""
+    seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ndcg_groups, "ideal_by_sort", noted)
+        patch.setattr(ndcg_groups, "ideal_by_sort", noted(ndcg_groups.ideal_by_sort, seen))
         frame.lazy().pipe(rankql.ndcg, by="user", **options).collect(engine="in-memory")
     return bool(seen)
 
@@ -258,16 +259,8 @@ def test_large_groups(rows):
 def test_values_are_computed_once(engine):
     """The in-memory engine computes an expression once for each time that it is named."""
     calls = []
-
-    def note(values):
-        calls.append(len(values))
-        return values
-
-    def noted(*args):
-        return sort(*args).map_batches(note, pl.Float64, is_elementwise=True)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gain, "ideal_by_counts", noted)
+        patch.setattr(gain, "ideal_by_counts", noted(sort, calls))
         value = rankql.ndcg("rel", "pos", k=10)
     frame = table([(user, 1, 1) for user in range(7)])
     frame.lazy().group_by("user").agg(value).collect(engine=engine)
