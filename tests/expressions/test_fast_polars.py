@@ -129,6 +129,54 @@ def test_many_groups(metric, share):
         assert_equal(metric, table(rows, pl.Float64), options)
 
 
+KEYS = {
+    "integers": (pl.Int8, lambda user: user - 5),
+    "unsigned": (pl.UInt64, lambda user: user + 2**63),
+    "dates": (pl.Date, lambda user: user - 5),
+    "times": (pl.Datetime("us"), lambda user: user - 5),
+    "floats": (pl.Float64, lambda user: user / 2),
+    "texts": (pl.String, lambda user: f"{user:03}"),
+    "NULL first": (pl.Int64, lambda user: user or None),
+}
+SORTED = ["integers", "unsigned", "dates", "times"]
+
+
+@pytest.mark.parametrize("k", [None, 10])
+@pytest.mark.parametrize("order", ["sorted", "descending", "last row first", "random"])
+@pytest.mark.parametrize("kind", KEYS)
+def test_rows_in_order(kind, order, k, monkeypatch):
+    """Keys are marked as sorted if they are and groups are large; values are the same if not."""
+    draw, (dtype, key) = random.Random(7), KEYS[kind]
+    rows = [
+        (key(user), draw.choice([None, 0, 1, 2, 3, 4]), place)
+        for user in range(12)
+        for place in draw.sample(range(1, 51), 20 + user)
+    ]
+    if order == "descending":
+        rows.reverse()
+    elif order == "last row first":
+        rows.insert(0, rows.pop())
+    elif order == "random":
+        draw.shuffle(rows)
+    frame = pl.DataFrame(rows, {"user": dtype, "rel": pl.Int32, "pos": pl.Int32}, orient="row")
+    marked, mark = [], ndcg_groups._mark_sorted
+
+    def note(rows, keys):
+        rows = mark(rows, keys)
+        marked.append(rows[keys[0]].flags["SORTED_ASC"])
+        return rows
+
+    monkeypatch.setattr(ndcg_groups, "_mark_sorted", note)
+    for chunks in (frame, pl.concat([frame[:7], frame[7:100], frame[100:]], rechunk=False)):
+        assert_equal(rankql.ndcg, chunks, {"k": k})
+    assert set(marked) == {order == "sorted" and kind in SORTED}
+    assert not frame["user"].flags["SORTED_ASC"]
+    marked.clear()
+    monkeypatch.setattr(ndcg_groups, "SMALL_GROUP", 50)
+    assert_equal(rankql.ndcg, frame, {"k": k})
+    assert set(marked) == {False}
+
+
 def test_no_group_is_lost():
     """Groups without gain, where runs of a group meet and where keys are NULL."""
     keys = [None, 1, 1, 2, None, 3, 3, 1, 4]
