@@ -22,7 +22,7 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
          THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
-         ELSE rankql_gain(rel) END
+         ELSE rankql_unchecked(rel) * rankql_if_positive(rel) END
          ELSE rankql_scale_end(max_rel)
     END;
 
@@ -33,7 +33,7 @@ CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
          WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
          WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
          THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
-         ELSE rankql_grade(rel)
+         ELSE rankql_unchecked(rel)
     END;
 
 -- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, without overflow.
@@ -52,7 +52,7 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
             list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
-                FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
+                FILTER (WHERE rankql_pos(pos, k) > 0 AND rankql_unchecked(rel) > 0),
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 

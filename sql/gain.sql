@@ -7,9 +7,8 @@ CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
-CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
-    CASE WHEN rankql_is_list(discounts) AND NOT rankql_is_text(discounts) THEN TRY_CAST(discounts AS DOUBLE[])
-         ELSE rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts)) END;
+-- Discounts as numbers, NULL if they are not. rankql_valid has the error.
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOUBLE[]);
 
 -- The discount of a position. The list must be long enough.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
@@ -23,28 +22,40 @@ CREATE OR REPLACE MACRO rankql_base(base) AS
          ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
--- 1 if the discounts are finite and above 0, else an error.
+-- 1 if the discounts are finite numbers above 0, else an error.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN len(rankql_discounts(discounts)) = 0 THEN 1
-         ELSE list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
+    CASE WHEN rankql_is_text(discounts) OR NOT rankql_is_list(discounts)
+         THEN rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts))
+         ELSE coalesce(list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
     END;
 
--- The discounted sum of gains.
-CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
-    coalesce(sum(gain / CASE WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
-                             WHEN rankql_pos(pos, k) + gain IS NOT NULL THEN rankql_listed(pos, discounts) END)
-             * CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END, 0);
+-- The factor of sums of gain / discount or gain / log2(pos + 1), with its arguments checked.
+CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
+    CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
+
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
+    rankql_grade(rel)
+    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
+                  WHEN 'keep' THEN 1
+                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+    END;
+
+-- The discounted sum of gains, without rankql_dcg_factor.
+CREATE OR REPLACE MACRO rankql_dcg(rel, negative, pos, k, discounts) AS
+    coalesce(sum(rankql_negative(rel, negative) / CASE
+        WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
+        WHEN rel IS NOT NULL AND rankql_unchecked(pos) <= rankql_limit(k)
+        THEN rankql_listed(pos, discounts) * rankql_valid(discounts) END), 0);
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    rankql_one_ranking(rankql_dcg(rankql_grade(rel), pos, k, discounts, base), pos, k);
+    rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
--- The discounted sum of a list of gains, NULL if it is empty.
-CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
-    list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
-        THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
-        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(rankql_checked(i, gain), discounts)) END))[1];
+-- The same sum of a list, NULL if it is empty.
+CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
+    list_sum(list_transform(gains, lambda gain, i: gain / CASE
+        WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
 
 -- Whether a product with the weights of k positions is faster than a loop over the list.
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
@@ -56,15 +67,12 @@ CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The dcg of gains in descending order: the best item has the smallest discount. NULL without gains.
-CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
-    CASE WHEN discounts IS NOT NULL
-         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
-                             lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
-         WHEN rankql_few(k)
+-- The same sum of gains in descending order: the best item has the smallest discount. NULL without gains.
+CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
+    CASE WHEN discounts IS NULL AND rankql_few(k)
          THEN nullif(list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k))), 0)
-              * rankql_base(base)
-         ELSE rankql_list_dcg(gains, NULL, base)
+         ELSE list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
+                             lambda least: rankql_list_dcg(gains, least))[1]
     END;
 
 -- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
@@ -75,36 +83,29 @@ CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     END;
 
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
-    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_grade(rel)
-               WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
+    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_unchecked(rel)
+               WHEN 'retrieved' THEN CASE WHEN retrieved THEN rankql_unchecked(rel) END
                ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
--- The positive grades of the ideal ranking, best first. The filter does not repeat the checks, because every call of
--- rankql_fail costs up to 0.4 ms while DuckDB plans.
+-- The positive grades of the ideal ranking, best first.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
     rankql_best(rankql_ideal(rel, retrieved, ideal),
-                TRY_CAST(rel AS DOUBLE) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);
+                rankql_unchecked(rel) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    rankql_one_ranking(
-        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base), 0),
-        pos, k);
+    rankql_one_ranking(rankql_checked(
+        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0)
+        * rankql_dcg_factor(discounts, base), count(rankql_grade(rel))), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
-
-CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    rankql_grade(rel)
-    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
-                  WHEN 'keep' THEN 1
-                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
-    END;
 
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_one_ranking(rankql_at_most_one(
-        rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
-        / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base)), pos, k);
+    rankql_one_ranking(rankql_at_most_one(rankql_checked(
+        rankql_dcg(rel, negative, pos, k, discounts)
+        / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts),
+        rankql_dcg_factor(discounts, base))), pos, k);
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
@@ -114,8 +115,7 @@ COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0)
-        / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END END;
+        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) * rankql_dcg_factor(discounts, base) END;
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
@@ -123,13 +123,14 @@ CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0) END;
+        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts), 0)
+        * rankql_dcg_factor(discounts, base) END;
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     rankql_at_most_one(
         list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-        / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base));
+        / (rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts) * rankql_dcg_factor(discounts, base)));
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -145,8 +146,9 @@ CREATE OR REPLACE MACRO idcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
 ) AS
     rankql_checked(
-        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base), 0),
-        count(rankql_score(score)) * rankql_k_and_ties(k, ties));
+        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts), 0)
+        * rankql_dcg_factor(discounts, base),
+        (count(rankql_score(score)) + count(rankql_grade(rel))) * rankql_k_and_ties(k, ties));
 COMMENT ON MACRO idcg_by_score IS 'idcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(
@@ -154,5 +156,6 @@ CREATE OR REPLACE MACRO ndcg_by_score(
 ) AS
     rankql_at_most_one(
         list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
-        / rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base));
+        / (rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts)
+           * rankql_dcg_factor(discounts, base)));
 COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the position.';

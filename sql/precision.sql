@@ -36,7 +36,7 @@ COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(
-            list(rankql_hit_pos(rel, pos, NULL, threshold))
+            list(rankql_pos(pos, NULL))
                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END, pos, NULL);
@@ -60,7 +60,7 @@ CREATE OR REPLACE MACRO rankql_precisions(positions) AS
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_one_ranking(rankql_at_most_one(
-        rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
+        rankql_ap(rankql_precisions(list(rankql_pos(pos, k))
                       FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);

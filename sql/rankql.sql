@@ -22,7 +22,8 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
     CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
 
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
-CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
+CREATE OR REPLACE MACRO rankql_is_text(value) AS
+    starts_with(typeof(value), 'VARCHAR') OR starts_with(typeof(value), 'ENUM') OR starts_with(typeof(value), 'JSON');
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
@@ -49,8 +50,8 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS
 -- The cutoff as DOUBLE. Without k it is above every position.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
-         WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
-         THEN rankql_option(k)
+         WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
+              AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
          ELSE rankql_fail('k must be a whole number from 1, not ' || rankql_number_text(k)
                           || '. Leave k out for the complete ranking')
     END;
@@ -85,8 +86,11 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
+-- A grade or position as DOUBLE where the metric checks it elsewhere: each check takes up to 1 ms while DuckDB plans.
+CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
+
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
-CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
+CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0 ELSE 1 END;
 
 -- The grade or 0 if it is negative, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) * rankql_if_positive(rel);
@@ -569,9 +573,8 @@ CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
-CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
-    CASE WHEN rankql_is_list(discounts) AND NOT rankql_is_text(discounts) THEN TRY_CAST(discounts AS DOUBLE[])
-         ELSE rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts)) END;
+-- Discounts as numbers, NULL if they are not. rankql_valid has the error.
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOUBLE[]);
 
 -- The discount of a position. The list must be long enough.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
@@ -585,28 +588,40 @@ CREATE OR REPLACE MACRO rankql_base(base) AS
          ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
--- 1 if the discounts are finite and above 0, else an error.
+-- 1 if the discounts are finite numbers above 0, else an error.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN len(rankql_discounts(discounts)) = 0 THEN 1
-         ELSE list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
+    CASE WHEN rankql_is_text(discounts) OR NOT rankql_is_list(discounts)
+         THEN rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts))
+         ELSE coalesce(list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
     END;
 
--- The discounted sum of gains.
-CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
-    coalesce(sum(gain / CASE WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
-                             WHEN rankql_pos(pos, k) + gain IS NOT NULL THEN rankql_listed(pos, discounts) END)
-             * CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END, 0);
+-- The factor of sums of gain / discount or gain / log2(pos + 1), with its arguments checked.
+CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
+    CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
+
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
+    rankql_grade(rel)
+    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
+                  WHEN 'keep' THEN 1
+                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+    END;
+
+-- The discounted sum of gains, without rankql_dcg_factor.
+CREATE OR REPLACE MACRO rankql_dcg(rel, negative, pos, k, discounts) AS
+    coalesce(sum(rankql_negative(rel, negative) / CASE
+        WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
+        WHEN rel IS NOT NULL AND rankql_unchecked(pos) <= rankql_limit(k)
+        THEN rankql_listed(pos, discounts) * rankql_valid(discounts) END), 0);
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    rankql_one_ranking(rankql_dcg(rankql_grade(rel), pos, k, discounts, base), pos, k);
+    rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
--- The discounted sum of a list of gains, NULL if it is empty.
-CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
-    list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
-        THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
-        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(rankql_checked(i, gain), discounts)) END))[1];
+-- The same sum of a list, NULL if it is empty.
+CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
+    list_sum(list_transform(gains, lambda gain, i: gain / CASE
+        WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
 
 -- Whether a product with the weights of k positions is faster than a loop over the list.
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
@@ -618,15 +633,12 @@ CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The dcg of gains in descending order: the best item has the smallest discount. NULL without gains.
-CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
-    CASE WHEN discounts IS NOT NULL
-         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
-                             lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
-         WHEN rankql_few(k)
+-- The same sum of gains in descending order: the best item has the smallest discount. NULL without gains.
+CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
+    CASE WHEN discounts IS NULL AND rankql_few(k)
          THEN nullif(list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k))), 0)
-              * rankql_base(base)
-         ELSE rankql_list_dcg(gains, NULL, base)
+         ELSE list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
+                             lambda least: rankql_list_dcg(gains, least))[1]
     END;
 
 -- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
@@ -637,36 +649,29 @@ CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     END;
 
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
-    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_grade(rel)
-               WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
+    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_unchecked(rel)
+               WHEN 'retrieved' THEN CASE WHEN retrieved THEN rankql_unchecked(rel) END
                ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
--- The positive grades of the ideal ranking, best first. The filter does not repeat the checks, because every call of
--- rankql_fail costs up to 0.4 ms while DuckDB plans.
+-- The positive grades of the ideal ranking, best first.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
     rankql_best(rankql_ideal(rel, retrieved, ideal),
-                TRY_CAST(rel AS DOUBLE) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);
+                rankql_unchecked(rel) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    rankql_one_ranking(
-        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base), 0),
-        pos, k);
+    rankql_one_ranking(rankql_checked(
+        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0)
+        * rankql_dcg_factor(discounts, base), count(rankql_grade(rel))), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
-
-CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    rankql_grade(rel)
-    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
-                  WHEN 'keep' THEN 1
-                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
-    END;
 
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_one_ranking(rankql_at_most_one(
-        rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
-        / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base)), pos, k);
+    rankql_one_ranking(rankql_at_most_one(rankql_checked(
+        rankql_dcg(rel, negative, pos, k, discounts)
+        / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts),
+        rankql_dcg_factor(discounts, base))), pos, k);
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
@@ -676,8 +681,7 @@ COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0)
-        / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END END;
+        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) * rankql_dcg_factor(discounts, base) END;
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
@@ -685,13 +689,14 @@ CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0) END;
+        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts), 0)
+        * rankql_dcg_factor(discounts, base) END;
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     rankql_at_most_one(
         list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-        / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base));
+        / (rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts) * rankql_dcg_factor(discounts, base)));
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -707,8 +712,9 @@ CREATE OR REPLACE MACRO idcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
 ) AS
     rankql_checked(
-        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base), 0),
-        count(rankql_score(score)) * rankql_k_and_ties(k, ties));
+        coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts), 0)
+        * rankql_dcg_factor(discounts, base),
+        (count(rankql_score(score)) + count(rankql_grade(rel))) * rankql_k_and_ties(k, ties));
 COMMENT ON MACRO idcg_by_score IS 'idcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(
@@ -716,7 +722,8 @@ CREATE OR REPLACE MACRO ndcg_by_score(
 ) AS
     rankql_at_most_one(
         list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
-        / rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base));
+        / (rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts)
+           * rankql_dcg_factor(discounts, base)));
 COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the position.';
 
 
@@ -758,7 +765,7 @@ COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(
-            list(rankql_hit_pos(rel, pos, NULL, threshold))
+            list(rankql_pos(pos, NULL))
                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END, pos, NULL);
@@ -782,7 +789,7 @@ CREATE OR REPLACE MACRO rankql_precisions(positions) AS
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_one_ranking(rankql_at_most_one(
-        rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
+        rankql_ap(rankql_precisions(list(rankql_pos(pos, k))
                       FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);
@@ -1039,7 +1046,7 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
          THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
-         ELSE rankql_gain(rel) END
+         ELSE rankql_unchecked(rel) * rankql_if_positive(rel) END
          ELSE rankql_scale_end(max_rel)
     END;
 
@@ -1050,7 +1057,7 @@ CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
          WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
          WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
          THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
-         ELSE rankql_grade(rel)
+         ELSE rankql_unchecked(rel)
     END;
 
 -- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, without overflow.
@@ -1069,7 +1076,7 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
             list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
-                FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
+                FILTER (WHERE rankql_pos(pos, k) > 0 AND rankql_unchecked(rel) > 0),
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 

@@ -28,6 +28,9 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN k IS NULL THEN rankql_position(pos, name)
          WHEN rankql_position(pos, name) <= rankql_cutoff(k) THEN rankql_position(pos, name) END;
 
+-- Not every engine has TRY_CAST.
+CREATE OR REPLACE MACRO rankql_unchecked(value) AS CAST(value AS DOUBLE);
+
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
          WHEN rankql_grade(rel) IS NOT NULL THEN 0.0::DOUBLE
@@ -79,14 +82,10 @@ CREATE OR REPLACE MACRO rankql_onward(pos, p) AS
 -- The ideal takes grades by position.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS grade;
 
-CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts, base) AS
-    CASE WHEN discounts IS NULL
-         THEN sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k)
-                       THEN gain / log2(rankql_place(gain) + 1) END) * rankql_base(base)
-         ELSE sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k)
-                       THEN gain / rankql_listed(rankql_place(gain),
-                                                 list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')) END)
-              / rankql_valid(discounts) END;
+CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts) AS
+    sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k) THEN gain / CASE
+        WHEN discounts IS NULL THEN log2(rankql_place(gain) + 1)
+        ELSE rankql_listed(rankql_place(gain), list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')) END END);
 
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS

@@ -47,6 +47,14 @@ WITH `rankql_rows` AS (
     END AS `rankql_rel_2`,
     CAST(row_number() OVER (
       PARTITION BY `user`
+      ORDER BY CASE
+        WHEN CAST(`rankql_rel` AS FLOAT64) > 0
+        THEN CAST(`rankql_rel` AS FLOAT64)
+        ELSE 0
+      END DESC
+    ) AS FLOAT64) AS `rankql_place`,
+    CAST(row_number() OVER (
+      PARTITION BY `user`
       ORDER BY coalesce((
         `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -61,22 +69,16 @@ WITH `rankql_rows` AS (
     CASE
       WHEN `rankql_rel_3` > 4.0
       THEN error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
-      ELSE (
-        `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-      )
+      ELSE CAST(`rel` AS FLOAT64) * CASE WHEN CAST(`rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
     END AS `rankql_gain`,
     CAST(row_number() OVER (
       PARTITION BY `user`
-      ORDER BY CASE WHEN `rankql_rel_3` > 0 THEN `rankql_rel_3` ELSE 0 END DESC
+      ORDER BY CASE WHEN CAST(`rel` AS FLOAT64) > 0 THEN CAST(`rel` AS FLOAT64) ELSE 0 END DESC
     ) AS FLOAT64) AS `rankql_place_2`
   FROM `rankql_rows`
 ), `rankql_rows_3` AS (
   SELECT
     *,
-    CAST(row_number() OVER (
-      PARTITION BY `user`
-      ORDER BY CASE WHEN `rankql_rel_2` > 0 THEN `rankql_rel_2` ELSE 0 END DESC
-    ) AS FLOAT64) AS `rankql_place`,
     sum(
       CASE
         WHEN `rankql_gain` > 0
@@ -102,74 +104,74 @@ SELECT
     )
     ELSE CASE
       WHEN (
-        coalesce(
-          sum(
-            (
-              `rankql_rel_2` * CASE WHEN `rankql_rel_2` < 0 THEN 0 ELSE 1 END
-            ) / (
-              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                `rankql_rel_2` * CASE WHEN CAST(`rankql_rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+              ) / (
+                ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
+              )
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
-              THEN `rankql_rel_2` / (
+              WHEN CAST(`rankql_rel` AS FLOAT64) > 0 AND `rankql_place` <= 10.0
+              THEN CAST(`rankql_rel` AS FLOAT64) / (
                 ln(`rankql_place` + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN error(
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
       )
       WHEN (
-        coalesce(
-          sum(
-            (
-              `rankql_rel_2` * CASE WHEN `rankql_rel_2` < 0 THEN 0 ELSE 1 END
-            ) / (
-              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                `rankql_rel_2` * CASE WHEN CAST(`rankql_rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+              ) / (
+                ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
+              )
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
-              THEN `rankql_rel_2` / (
+              WHEN CAST(`rankql_rel` AS FLOAT64) > 0 AND `rankql_place` <= 10.0
+              THEN CAST(`rankql_rel` AS FLOAT64) / (
                 ln(`rankql_place` + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
-          sum(
-            (
-              `rankql_rel_2` * CASE WHEN `rankql_rel_2` < 0 THEN 0 ELSE 1 END
-            ) / (
-              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                `rankql_rel_2` * CASE WHEN CAST(`rankql_rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+              ) / (
+                ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
+              )
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
-              THEN `rankql_rel_2` / (
+              WHEN CAST(`rankql_rel` AS FLOAT64) > 0 AND `rankql_place` <= 10.0
+              THEN CAST(`rankql_rel` AS FLOAT64) / (
                 ln(`rankql_place` + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       )
     END
   END AS `ndcg(exp2_gain(rel), pos, 10)`,
@@ -378,33 +380,31 @@ SELECT
     )
     ELSE CASE
       WHEN (
-        coalesce(
-          sum(
-            (
-              `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-            ) / CASE
-              WHEN NOT CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + (
-                `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST(`pos` AS INT64) > 2
-                  THEN error(
-                    'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
-                  )
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                `rankql_rel_3` * CASE WHEN CAST(`rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+              ) / CASE
+                WHEN NOT `rel` IS NULL AND CAST(`pos` AS FLOAT64) <= 2
+                THEN coalesce(
+                  CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST(`pos` AS INT64) > 2
+                    THEN error(
+                      'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
+                    )
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
-              THEN `rankql_rel_3` / coalesce(
+              WHEN CAST(`rel` AS FLOAT64) > 0 AND `rankql_place_2` <= 2.0
+              THEN CAST(`rel` AS FLOAT64) / coalesce(
                 CASE CAST(`rankql_place_2` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST(`rankql_place_2` AS INT64) > 2
@@ -416,40 +416,38 @@ SELECT
               )
               ELSE NULL
             END
-          ) / 1
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN error(
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
       )
       WHEN (
-        coalesce(
-          sum(
-            (
-              `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-            ) / CASE
-              WHEN NOT CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + (
-                `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST(`pos` AS INT64) > 2
-                  THEN error(
-                    'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
-                  )
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                `rankql_rel_3` * CASE WHEN CAST(`rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+              ) / CASE
+                WHEN NOT `rel` IS NULL AND CAST(`pos` AS FLOAT64) <= 2
+                THEN coalesce(
+                  CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST(`pos` AS INT64) > 2
+                    THEN error(
+                      'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
+                    )
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
-              THEN `rankql_rel_3` / coalesce(
+              WHEN CAST(`rel` AS FLOAT64) > 0 AND `rankql_place_2` <= 2.0
+              THEN CAST(`rel` AS FLOAT64) / coalesce(
                 CASE CAST(`rankql_place_2` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST(`rankql_place_2` AS INT64) > 2
@@ -461,38 +459,36 @@ SELECT
               )
               ELSE NULL
             END
-          ) / 1
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
-          sum(
-            (
-              `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-            ) / CASE
-              WHEN NOT CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + (
-                `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST(`pos` AS INT64) > 2
-                  THEN error(
-                    'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
-                  )
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                `rankql_rel_3` * CASE WHEN CAST(`rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+              ) / CASE
+                WHEN NOT `rel` IS NULL AND CAST(`pos` AS FLOAT64) <= 2
+                THEN coalesce(
+                  CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST(`pos` AS INT64) > 2
+                    THEN error(
+                      'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
+                    )
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
-              THEN `rankql_rel_3` / coalesce(
+              WHEN CAST(`rel` AS FLOAT64) > 0 AND `rankql_place_2` <= 2.0
+              THEN CAST(`rel` AS FLOAT64) / coalesce(
                 CASE CAST(`rankql_place_2` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST(`rankql_place_2` AS INT64) > 2
@@ -504,8 +500,8 @@ SELECT
               )
               ELSE NULL
             END
-          ) / 1
-        )
+          )
+        ) + 0.0
       )
     END
   END AS `boosted`,

@@ -47,6 +47,14 @@ WITH "rankql_rows" AS (
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
+      ORDER BY CASE
+        WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0
+        THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+        ELSE 0
+      END DESC
+    ) AS DOUBLE PRECISION) AS "rankql_place",
+    CAST(row_number() OVER (
+      PARTITION BY "user"
       ORDER BY coalesce((
         "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -61,22 +69,20 @@ WITH "rankql_rows" AS (
     CASE
       WHEN "rankql_rel_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("rel" AS VARCHAR(MAX)) || ' is above ' || '4' AS DOUBLE PRECISION)
-      ELSE (
-        "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-      )
+      ELSE CAST("rel" AS DOUBLE PRECISION) * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"
-      ORDER BY CASE WHEN "rankql_rel_3" > 0 THEN "rankql_rel_3" ELSE 0 END DESC
+      ORDER BY CASE
+        WHEN CAST("rel" AS DOUBLE PRECISION) > 0
+        THEN CAST("rel" AS DOUBLE PRECISION)
+        ELSE 0
+      END DESC
     ) AS DOUBLE PRECISION) AS "rankql_place_2"
   FROM "rankql_rows"
 ), "rankql_rows_3" AS (
   SELECT
     *,
-    CAST(row_number() OVER (
-      PARTITION BY "user"
-      ORDER BY CASE WHEN "rankql_rel_2" > 0 THEN "rankql_rel_2" ELSE 0 END DESC
-    ) AS DOUBLE PRECISION) AS "rankql_place",
     sum(
       CASE
         WHEN "rankql_gain" > 0
@@ -100,72 +106,72 @@ SELECT
     THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE PRECISION) / (
-              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) AS DOUBLE PRECISION) / (
-          sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_2" * CASE WHEN CAST("rankql_rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE PRECISION) / (
+                CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
+              )
+            ),
+            0
+          ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel_2" AS DOUBLE PRECISION) / (
+              WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel" AS DOUBLE PRECISION) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE PRECISION) / (
-              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) AS DOUBLE PRECISION) / (
-          sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_2" * CASE WHEN CAST("rankql_rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE PRECISION) / (
+                CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
+              )
+            ),
+            0
+          ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel_2" AS DOUBLE PRECISION) / (
+              WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel" AS DOUBLE PRECISION) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE PRECISION) / (
-              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) AS DOUBLE PRECISION) / (
-          sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_2" * CASE WHEN CAST("rankql_rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE PRECISION) / (
+                CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
+              )
+            ),
+            0
+          ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel_2" AS DOUBLE PRECISION) / (
+              WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel" AS DOUBLE PRECISION) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -361,31 +367,29 @@ SELECT
     THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE PRECISION) / CASE
-              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
-                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("pos" AS BIGINT) > 2
-                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) AS DOUBLE PRECISION) / (
-          CAST(sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE PRECISION) / CASE
+                WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE PRECISION) <= 2
+                THEN coalesce(
+                  CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("pos" AS BIGINT) > 2
+                    THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
+              WHEN CAST("rel" AS DOUBLE PRECISION) > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rel" AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -395,36 +399,34 @@ SELECT
               )
               ELSE NULL
             END
-          ) AS DOUBLE PRECISION) / 1
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE PRECISION) / CASE
-              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
-                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("pos" AS BIGINT) > 2
-                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) AS DOUBLE PRECISION) / (
-          CAST(sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE PRECISION) / CASE
+                WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE PRECISION) <= 2
+                THEN coalesce(
+                  CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("pos" AS BIGINT) > 2
+                    THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
+              WHEN CAST("rel" AS DOUBLE PRECISION) > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rel" AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -434,36 +436,34 @@ SELECT
               )
               ELSE NULL
             END
-          ) AS DOUBLE PRECISION) / 1
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE PRECISION) / CASE
-              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
-                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("pos" AS BIGINT) > 2
-                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) AS DOUBLE PRECISION) / (
-          CAST(sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE PRECISION) / CASE
+                WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE PRECISION) <= 2
+                THEN coalesce(
+                  CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("pos" AS BIGINT) > 2
+                    THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
+              WHEN CAST("rel" AS DOUBLE PRECISION) > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rel" AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -473,8 +473,8 @@ SELECT
               )
               ELSE NULL
             END
-          ) AS DOUBLE PRECISION) / 1
-        )
+          )
+        ) + 0.0
       )
     END
   END AS "boosted",

@@ -47,6 +47,14 @@ WITH "RANKQL_ROWS" AS (
     END AS "RANKQL_REL_2",
     CAST(row_number() OVER (
       PARTITION BY "USER"
+      ORDER BY CASE
+        WHEN CAST("RANKQL_REL" AS DOUBLE) > 0
+        THEN CAST("RANKQL_REL" AS DOUBLE)
+        ELSE 0
+      END DESC
+    ) AS DOUBLE) AS "RANKQL_PLACE",
+    CAST(row_number() OVER (
+      PARTITION BY "USER"
       ORDER BY coalesce((
         "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -61,22 +69,16 @@ WITH "RANKQL_ROWS" AS (
     CASE
       WHEN "RANKQL_REL_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("REL" AS VARCHAR) || ' is above ' || '4' AS DOUBLE)
-      ELSE (
-        "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-      )
+      ELSE CAST("REL" AS DOUBLE) * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
     END AS "RANKQL_GAIN",
     CAST(row_number() OVER (
       PARTITION BY "USER"
-      ORDER BY CASE WHEN "RANKQL_REL_3" > 0 THEN "RANKQL_REL_3" ELSE 0 END DESC
+      ORDER BY CASE WHEN CAST("REL" AS DOUBLE) > 0 THEN CAST("REL" AS DOUBLE) ELSE 0 END DESC
     ) AS DOUBLE) AS "RANKQL_PLACE_2"
   FROM "RANKQL_ROWS"
 ), "RANKQL_ROWS_3" AS (
   SELECT
     *,
-    CAST(row_number() OVER (
-      PARTITION BY "USER"
-      ORDER BY CASE WHEN "RANKQL_REL_2" > 0 THEN "RANKQL_REL_2" ELSE 0 END DESC
-    ) AS DOUBLE) AS "RANKQL_PLACE",
     sum(
       CASE
         WHEN "RANKQL_GAIN" > 0
@@ -100,72 +102,72 @@ SELECT
     THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
     ELSE CASE
       WHEN (
-        coalesce(
-          sum(
-            (
-              "RANKQL_REL_2" * CASE WHEN "RANKQL_REL_2" < 0 THEN 0 ELSE 1 END
-            ) / (
-              ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                "RANKQL_REL_2" * CASE WHEN CAST("RANKQL_REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) / (
+                ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
+              )
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
-              THEN "RANKQL_REL_2" / (
+              WHEN CAST("RANKQL_REL" AS DOUBLE) > 0 AND "RANKQL_PLACE" <= 10.0
+              THEN CAST("RANKQL_REL" AS DOUBLE) / (
                 ln("RANKQL_PLACE" + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
       WHEN (
-        coalesce(
-          sum(
-            (
-              "RANKQL_REL_2" * CASE WHEN "RANKQL_REL_2" < 0 THEN 0 ELSE 1 END
-            ) / (
-              ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                "RANKQL_REL_2" * CASE WHEN CAST("RANKQL_REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) / (
+                ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
+              )
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
-              THEN "RANKQL_REL_2" / (
+              WHEN CAST("RANKQL_REL" AS DOUBLE) > 0 AND "RANKQL_PLACE" <= 10.0
+              THEN CAST("RANKQL_REL" AS DOUBLE) / (
                 ln("RANKQL_PLACE" + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
-          sum(
-            (
-              "RANKQL_REL_2" * CASE WHEN "RANKQL_REL_2" < 0 THEN 0 ELSE 1 END
-            ) / (
-              ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                "RANKQL_REL_2" * CASE WHEN CAST("RANKQL_REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) / (
+                ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
+              )
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
-              THEN "RANKQL_REL_2" / (
+              WHEN CAST("RANKQL_REL" AS DOUBLE) > 0 AND "RANKQL_PLACE" <= 10.0
+              THEN CAST("RANKQL_REL" AS DOUBLE) / (
                 ln("RANKQL_PLACE" + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -358,31 +360,29 @@ SELECT
     THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
     ELSE CASE
       WHEN (
-        coalesce(
-          sum(
-            (
-              "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-            ) / CASE
-              WHEN NOT CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + (
-                "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("POS" AS BIGINT) > 2
-                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                "RANKQL_REL_3" * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) / CASE
+                WHEN NOT "REL" IS NULL AND CAST("POS" AS DOUBLE) <= 2
+                THEN coalesce(
+                  CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("POS" AS BIGINT) > 2
+                    THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
-              THEN "RANKQL_REL_3" / coalesce(
+              WHEN CAST("REL" AS DOUBLE) > 0 AND "RANKQL_PLACE_2" <= 2.0
+              THEN CAST("REL" AS DOUBLE) / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
@@ -392,36 +392,34 @@ SELECT
               )
               ELSE NULL
             END
-          ) / 1
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
       WHEN (
-        coalesce(
-          sum(
-            (
-              "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-            ) / CASE
-              WHEN NOT CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + (
-                "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("POS" AS BIGINT) > 2
-                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                "RANKQL_REL_3" * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) / CASE
+                WHEN NOT "REL" IS NULL AND CAST("POS" AS DOUBLE) <= 2
+                THEN coalesce(
+                  CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("POS" AS BIGINT) > 2
+                    THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
-              THEN "RANKQL_REL_3" / coalesce(
+              WHEN CAST("REL" AS DOUBLE) > 0 AND "RANKQL_PLACE_2" <= 2.0
+              THEN CAST("REL" AS DOUBLE) / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
@@ -431,36 +429,34 @@ SELECT
               )
               ELSE NULL
             END
-          ) / 1
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
-          sum(
-            (
-              "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-            ) / CASE
-              WHEN NOT CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + (
-                "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("POS" AS BIGINT) > 2
-                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) / (
-          sum(
+        (
+          coalesce(
+            sum(
+              (
+                "RANKQL_REL_3" * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) / CASE
+                WHEN NOT "REL" IS NULL AND CAST("POS" AS DOUBLE) <= 2
+                THEN coalesce(
+                  CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("POS" AS BIGINT) > 2
+                    THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) / sum(
             CASE
-              WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
-              THEN "RANKQL_REL_3" / coalesce(
+              WHEN CAST("REL" AS DOUBLE) > 0 AND "RANKQL_PLACE_2" <= 2.0
+              THEN CAST("REL" AS DOUBLE) / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
@@ -470,8 +466,8 @@ SELECT
               )
               ELSE NULL
             END
-          ) / 1
-        )
+          )
+        ) + 0.0
       )
     END
   END AS "BOOSTED",

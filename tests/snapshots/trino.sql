@@ -58,6 +58,14 @@ WITH "rankql_rows" AS (
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
+      ORDER BY CASE
+        WHEN CAST("rankql_rel" AS DOUBLE) > 0
+        THEN CAST("rankql_rel" AS DOUBLE)
+        ELSE 0
+      END DESC
+    ) AS DOUBLE) AS "rankql_place",
+    CAST(row_number() OVER (
+      PARTITION BY "user"
       ORDER BY coalesce((
         "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -79,22 +87,16 @@ WITH "rankql_rows" AS (
           CAST('4' AS VARCHAR)
         )
       )
-      ELSE (
-        "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-      )
+      ELSE CAST("rel" AS DOUBLE) * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"
-      ORDER BY CASE WHEN "rankql_rel_3" > 0 THEN "rankql_rel_3" ELSE 0 END DESC
+      ORDER BY CASE WHEN CAST("rel" AS DOUBLE) > 0 THEN CAST("rel" AS DOUBLE) ELSE 0 END DESC
     ) AS DOUBLE) AS "rankql_place_2"
   FROM "rankql_rows"
 ), "rankql_rows_3" AS (
   SELECT
     *,
-    CAST(row_number() OVER (
-      PARTITION BY "user"
-      ORDER BY CASE WHEN "rankql_rel_2" > 0 THEN "rankql_rel_2" ELSE 0 END DESC
-    ) AS DOUBLE) AS "rankql_place",
     sum(
       CASE
         WHEN "rankql_gain" > 0
@@ -123,26 +125,26 @@ SELECT
     )
     ELSE CASE
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE) / (
-              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) AS DOUBLE) / (
-          sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_2" * CASE WHEN CAST("rankql_rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE) / (
+                CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
+              )
+            ),
+            0
+          ) AS DOUBLE) / sum(
             CASE
-              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel_2" AS DOUBLE) / (
+              WHEN CAST("rankql_rel" AS DOUBLE) > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel" AS DOUBLE) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
@@ -151,49 +153,49 @@ SELECT
         )
       )
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE) / (
-              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) AS DOUBLE) / (
-          sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_2" * CASE WHEN CAST("rankql_rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE) / (
+                CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
+              )
+            ),
+            0
+          ) AS DOUBLE) / sum(
             CASE
-              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel_2" AS DOUBLE) / (
+              WHEN CAST("rankql_rel" AS DOUBLE) > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel" AS DOUBLE) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE) / (
-              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
-            )
-          ) * 1.0,
-          0
-        ) AS DOUBLE) / (
-          sum(
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_2" * CASE WHEN CAST("rankql_rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE) / (
+                CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
+              )
+            ),
+            0
+          ) AS DOUBLE) / sum(
             CASE
-              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel_2" AS DOUBLE) / (
+              WHEN CAST("rankql_rel" AS DOUBLE) > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel" AS DOUBLE) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
               )
               ELSE NULL
             END
-          ) * 1.0
-        )
+          )
+        ) + 0.0
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -426,37 +428,35 @@ SELECT
     )
     ELSE CASE
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE) / CASE
-              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
-                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("pos" AS BIGINT) > 2
-                  THEN fail(
-                    CONCAT(
-                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                      CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
-                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE) / CASE
+                WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE) <= 2
+                THEN coalesce(
+                  CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("pos" AS BIGINT) > 2
+                    THEN fail(
+                      CONCAT(
+                        CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                        CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                        CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                      )
                     )
-                  )
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) AS DOUBLE) / (
-          CAST(sum(
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) AS DOUBLE) / sum(
             CASE
-              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
+              WHEN CAST("rel" AS DOUBLE) > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rel" AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -472,8 +472,8 @@ SELECT
               )
               ELSE NULL
             END
-          ) AS DOUBLE) / 1
-        )
+          )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
@@ -482,37 +482,35 @@ SELECT
         )
       )
       WHEN (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE) / CASE
-              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
-                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("pos" AS BIGINT) > 2
-                  THEN fail(
-                    CONCAT(
-                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                      CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
-                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE) / CASE
+                WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE) <= 2
+                THEN coalesce(
+                  CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("pos" AS BIGINT) > 2
+                    THEN fail(
+                      CONCAT(
+                        CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                        CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                        CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                      )
                     )
-                  )
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) AS DOUBLE) / (
-          CAST(sum(
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) AS DOUBLE) / sum(
             CASE
-              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
+              WHEN CAST("rel" AS DOUBLE) > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rel" AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -528,42 +526,40 @@ SELECT
               )
               ELSE NULL
             END
-          ) AS DOUBLE) / 1
-        )
+          )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        CAST(coalesce(
-          sum(
-            CAST((
-              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-            ) AS DOUBLE) / CASE
-              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
-                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
-              ) IS NULL
-              THEN coalesce(
-                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-                CASE
-                  WHEN CAST("pos" AS BIGINT) > 2
-                  THEN fail(
-                    CONCAT(
-                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                      CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
-                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+        (
+          CAST(coalesce(
+            sum(
+              CAST((
+                "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+              ) AS DOUBLE) / CASE
+                WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE) <= 2
+                THEN coalesce(
+                  CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                  CASE
+                    WHEN CAST("pos" AS BIGINT) > 2
+                    THEN fail(
+                      CONCAT(
+                        CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                        CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                        CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                      )
                     )
-                  )
-                  ELSE NULL
-                END
-              )
-              ELSE NULL
-            END
-          ) * 1,
-          0
-        ) AS DOUBLE) / (
-          CAST(sum(
+                    ELSE NULL
+                  END
+                ) * 1
+                ELSE NULL
+              END
+            ),
+            0
+          ) AS DOUBLE) / sum(
             CASE
-              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
+              WHEN CAST("rel" AS DOUBLE) > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rel" AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -579,8 +575,8 @@ SELECT
               )
               ELSE NULL
             END
-          ) AS DOUBLE) / 1
-        )
+          )
+        ) + 0.0
       )
     END
   END AS "boosted",
