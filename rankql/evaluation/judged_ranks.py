@@ -1,9 +1,10 @@
 """Positions in large runs, from a sorted list of the scores of each ranking.
 
-A window sorts all rows, with their ids. Here, each ranking has a list of its scores and one of its
-judged items; only scores are sorted, and an item is looked up by its score. Tied items, which must
-be few, are put in order by themselves. For AP of 10M rows with 2.5M judgments this takes as long
-as 3 plain joins, where the window takes 5. If most scores are tied, the window is faster.
+A window sorts all rows, with their ids. Here, each ranking has a list of its scores, and lists of
+the grades and scores of its judged items. Only scores are sorted, and an item is looked up by its
+score. Tied items, which must be few, are put in order by themselves. For AP of 10M rows with 2.5M
+judgments this takes as long as 3 to 4 plain joins, where the window takes TODO. If most scores are
+tied, the window is faster.
 
 Metrics at a cutoff k need a list of the best k + 1 scores only: nDCG@10 of such a run takes 85% of
 the time of a window over the best rows. If all scores are tied it takes 107%, and a third more
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# The CTE with the ranks of the judged items, which is read three times.
+# The CTE with the ranks of the judged items, which is read twice.
 RANKS = "ranks"
 # The CTE with the rows of the best scores, which is read twice.
 CANDIDATES = "candidates"
@@ -46,27 +47,36 @@ def suit_lists(
     return bool(rows == MANY_ROWS and rows - different <= TIED * rows)
 
 
-def judged_rank_ctes(keys: str, where: str, order: str) -> dict[str, str]:
-    """The CTEs up to `top`: the judged items of the run and their positions.
+def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[str, str]:
+    """The CTEs up to `ranked`: the grades of the judged items and their positions.
 
-    where: selects the judgments. order: of tied items.
+    judgments: those of every system. where: selects the judgments. order: of tied items.
     """
-    judged = f"(SELECT query, item, true AS judged FROM qrels {where})"
-    lists = f"""    SELECT {keys},
-        list_sort(list(score) FILTER (score IS NOT NULL), 'DESC', 'NULLS LAST') AS scores,
-        list({{'item': item, 'score': score}}) FILTER (judged AND score IS NOT NULL) AS judged
-    FROM run LEFT JOIN {judged} USING (query, item) GROUP BY {keys}"""
-    items = f"""    SELECT {keys}, unnest(list_transform(judged, lambda x: {{'item': x.item,
-        'score': x.score, 'rank': list_position(scores, x.score)}})) AS place, scores FROM lists"""
-    ranks = f"""    SELECT {keys}, place.item AS item, place.score AS score, place.rank AS rank,
-        coalesce(scores[place.rank + 1] = place.score, false) AS tied FROM items"""
-    ties = f"""    SELECT {keys}, item,
-        row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) AS number
-    FROM run JOIN (SELECT DISTINCT {keys}, score FROM ranks WHERE tied) USING ({keys}, score)"""
-    top = f"""    SELECT {keys}, item, rank AS pos FROM ranks WHERE NOT tied
+    scored = f"(SELECT {keys}, item, score FROM run WHERE score IS NOT NULL)"
+    lists = f"""    SELECT {keys}, list_sort(list(score), 'DESC', 'NULLS LAST') AS sorted
+    FROM {scored} GROUP BY {keys}"""
+    judged = f"""    SELECT {keys}, list(rel) AS rels, list(score) AS scores
+    FROM {scored} RIGHT JOIN (SELECT {keys}, item, rel FROM {judgments} {where})
+        USING ({keys}, item) GROUP BY {keys}"""
+    places = f"""    SELECT {keys}, rels, scores, sorted,
+        list_transform(scores, lambda x: list_position(sorted, x)) AS places
+    FROM judged LEFT JOIN lists USING ({keys})"""
+    ranks = f"""    SELECT {keys}, rels, scores, places,
+        list_transform(scores, lambda x, i: coalesce(sorted[places[i] + 1] = x, false)) AS ties
+    FROM places"""
+    rows = "unnest(places) AS rank, unnest(ties) AS tied"
+    tied = f"""    SELECT DISTINCT {keys}, score, rank
+    FROM (SELECT {keys}, unnest(scores) AS score, {rows} FROM ranks WHERE list_contains(ties, true))
+    WHERE tied"""
+    numbered = f"""    SELECT {keys}, item,
+        rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
+    FROM run JOIN tied USING ({keys}, score)"""
+    ranked = f"""    SELECT {keys}, rel, rank AS pos
+    FROM (SELECT {keys}, unnest(rels) AS rel, {rows} FROM ranks) WHERE NOT tied
     UNION ALL
-    SELECT {keys}, item, rank + number - 1 FROM ranks JOIN ties USING ({keys}, item) WHERE tied"""
-    return {"lists": lists, "items": items, RANKS: ranks, "ties": ties, "top": top}
+    SELECT {keys}, rel, pos FROM numbered JOIN qrels USING (query, item) {where}"""
+    steps = {"lists": lists, "judged": judged, "places": places, RANKS: ranks}
+    return steps | {"tied": tied, "numbered": numbered, "ranked": ranked}
 
 
 def suit_top_lists(run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int) -> bool:
