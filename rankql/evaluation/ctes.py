@@ -152,8 +152,8 @@ def ranking_ctes(
         reads = ["line"] if conventions.ties == "order" else []
         top = top_rank_ctes(inputs.keys, k, order, reads)
     elif inputs.scored and by_lists:
-        ranked = judged_rank_ctes(inputs.keys, _judgments(inputs), judged_rows(rows), order)
-        return _query_ctes(inputs, rows) | ranked
+        judged = judged_rank_ctes(inputs.keys, _judgments(inputs), judged_rows(rows), order)
+        return _query_ctes(inputs, rows) | judged
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"

@@ -20,9 +20,7 @@ from rankql.evaluation.compatibility import require_compatible
 from rankql.evaluation.ctes import (
     CUTS,
     JUDGED,
-    JUDGED_ROWS,
     RunSql,
-    attributes_by_query,
     can_pack_lists,
     ranking_ctes,
     ranks_before_join,
@@ -32,6 +30,7 @@ from rankql.evaluation.ctes import (
     suit_rank_lists,
     with_ctes,
 )
+from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
 from rankql.evaluation.metric_columns import (
     cut_column,
     is_cut,
@@ -49,8 +48,6 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-# How errors about duplicates begin. evaluate() then looks for examples.
-DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
@@ -120,11 +117,11 @@ def build_query(
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
-    _require_different_names([*_key_columns(inputs), *calls])
+    _require_different_names([*key_columns(inputs), *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
         lists, bounds = bound_calls(metrics, conventions)
-        _require_different_names([*_key_columns(inputs), *calls, *lists])
+        _require_different_names([*key_columns(inputs), *calls, *lists])
         values = with_ctes(steps) + _select(inputs, mask_undefined(calls, conventions) | lists)
         sql = add_bounds(values, names, list(lists), bounds) + in_order
         columns = [f"{name}{side}" for name in names for side in ("", " low", " high")]
@@ -230,10 +227,10 @@ def _from_top(
 ) -> tuple[dict[str, str], str]:
     """The CTEs that compute metrics from the packed tops, and the final SELECT."""
     plain = {name: value for name, value in calls.items() if name not in packed}
-    steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
+    steps, grade, place, before = {}, "CAST(rel AS INTEGER)", "pos", "sums"
     integers = _sums_integers(inputs, conventions)
     # Names of the user are replaced by ours until the final SELECT.
-    others = _key_columns(inputs) | mask_undefined(plain, conventions)
+    others = key_columns(inputs) | mask_undefined(plain, conventions)
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()}
     if integers:
@@ -242,12 +239,14 @@ def _from_top(
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
     if by_lists and can_pack_lists(inputs, conventions):
         order = None if untied else score_order(conventions.ties)
-        steps |= best_list_ctes(top, columns, inputs.keys, order, partial(_grouped, inputs))
+        steps |= best_list_ctes(top, columns, inputs.keys, order, partial(grouped, inputs))
+    elif inputs.qrels is not None and not plain:
+        before = "rankings"
+        steps |= sums_by_query(inputs, top.sums(grade, place, first=integers), hidden)
     else:
-        steps["sums"] = _grouped(inputs, columns | top.sums(grade, place, first=integers))
+        steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.
-    steps["sums"] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    before = "sums"
+    steps[before] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     for step, columns in top.steps().items():
         added = [f"{value} AS {quote(name)}" for name, value in columns.items()]
         steps[step] = select_from(before, ["*", *added])
@@ -261,7 +260,7 @@ def _from_top(
     cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
     values[MISSING] = f"CASE {cases}\n        ELSE {values[MISSING]} END"
     values |= mask_undefined(packed, conventions, top.relevant(conventions.threshold))
-    fields = [f"{values[name]} AS {quote(name)}" for name in {**_key_columns(inputs), **calls}]
+    fields = [f"{values[name]} AS {quote(name)}" for name in {**key_columns(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
 
@@ -293,37 +292,7 @@ def _unique_columns(
 
 def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:
     """The rankings by query."""
-    return _grouped(inputs, {**_key_columns(inputs), **columns})
-
-
-def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
-    source = f"queries LEFT JOIN ranked USING ({inputs.keys})"
-    if inputs.qrels is None:
-        source = "ranked"
-        if inputs.attributes is not None:
-            source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
-    fields = (f"{value} AS {quote(name)}" for name, value in columns.items())
-    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
-
-
-def _key_columns(inputs: Inputs) -> dict[str, str]:
-    """The keys and attributes of a ranking, by their names in the result."""
-    fields = {"system": "system"} if inputs.many else {}
-    fields[inputs.query] = "query"
-    fields |= {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
-    return {**fields, MISSING: _missing(inputs)}
-
-
-def _missing(inputs: Inputs) -> str:
-    """Whether the run lacks a query; an error for duplicate items."""
-    if inputs.qrels is None:
-        return "false"
-    checks = [f"count(rel) > any_value({JUDGED_ROWS})"]
-    if not inputs.scored:
-        gaining = "FILTER (WHERE rel > 0)"
-        checks.append(f"count(pos) {gaining} > count(DISTINCT pos) {gaining}")
-    error = f"rankql_fail('{DUPLICATES}')"
-    return f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE any_value({MISSING}) END"
+    return grouped(inputs, {**key_columns(inputs), **columns})
 
 
 def _require_different_names(names: Sequence[str]) -> None:
