@@ -9,6 +9,7 @@ took 10.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -54,8 +55,8 @@ JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
 )
 
-# Runs SQL on the CTEs of the sources and returns its rows.
-RunSql: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
+# Runs SQL on the CTEs of the sources and returns its rows. Some also take `part`, as `Inputs`.
+RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 
 
 def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:
@@ -73,6 +74,12 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
             f"{inputs.read_attribute(table, name)} AS {inputs.attribute(name)}"
             for name in inputs.attributes_in(inputs.home(table))
         ]
+
+    def rows(table: Table, fields: Sequence[str], *conditions: str) -> str:
+        # DuckDB does not read other columns of rows that a filter in the same SELECT leaves out.
+        part = [inputs.part.format(query=table.key("query", text["query"]))] if inputs.part else []
+        where = " AND ".join([*conditions, *part])
+        return select_from(table.sql, fields, f"WHERE {where}" if where else "")
 
     runs = []
     for name, table in inputs.runs.items():
@@ -94,23 +101,21 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
                 f"{place} AS {INTERNAL_PREFIX}pos",
             ]
         own = [f"{value} AS {quote(name)}" for name, value in inputs.own.items()]
-        runs.append(select_from(table.sql, fields + attributes(table) + own))
+        runs.append(rows(table, fields + attributes(table) + own))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
         table = inputs.qrels
         grade = _number(table, "rel", conventions)
         fields = [*keys(table), f"{grade} AS rel", *attributes(table)]
-        ctes["qrels"] = select_from(table.sql, fields, f"WHERE {grade} IS NOT NULL")
+        ctes["qrels"] = rows(table, fields, f"{grade} IS NOT NULL")
     if inputs.reference is not None:
         table = inputs.reference
         role = "pos" if "pos" in table.roles else "score"
         fields = [*keys(table), f"{_number(table, role, conventions)} AS {role}"]
-        ctes["reference"] = select_from(table.sql, fields + attributes(table))
+        ctes["reference"] = rows(table, fields + attributes(table))
     if inputs.attributes is not None:
         fields = keys(inputs.attributes) + attributes(inputs.attributes)
-        ctes["attributes"] = select_from(inputs.attributes.sql, fields)
-    if inputs.part:
-        ctes = {n: f"    FROM (\n{body}\n    ) WHERE {inputs.part}" for n, body in ctes.items()}
+        ctes["attributes"] = rows(inputs.attributes, fields)
     return ctes
 
 
@@ -332,5 +337,10 @@ def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
 
 
 def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
-    """A function that runs SQL on the sources in DuckDB."""
-    return lambda sql: fetch(session, with_source_ctes(inputs, conventions) + sql)
+    """A function that runs SQL on the sources in DuckDB, or on some of their queries."""
+
+    def run_sql(sql: str, part: str = "") -> Sequence[Sequence[Any]]:
+        some = replace(inputs, part=part) if part else inputs
+        return fetch(session, with_source_ctes(some, conventions) + sql)
+
+    return run_sql

@@ -140,16 +140,17 @@ def require_common_items(
     return notes
 
 
-def item_overlap(run_sql: RunSql, inputs: Inputs, where: str = "true") -> list[ItemOverlap]:
-    """Count the items of the run, of the judgments, and of both, in queries with a condition."""
+def item_overlap(run_sql: RunSql, inputs: Inputs, part: str = "") -> list[ItemOverlap]:
+    """Count the items of the run, of the judgments, and of both, in all queries or a part."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
-    rows = run_sql(f"""SELECT {system}, sum(items), sum(judged), sum(common)
+    sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
         FROM (SELECT {keys}, count(*) AS items, count(judged) AS common
-              FROM (SELECT {keys}, item FROM run WHERE {where})
-              LEFT JOIN (SELECT DISTINCT query, item, true AS judged FROM qrels WHERE {where})
+              FROM (SELECT {keys}, item FROM run)
+              LEFT JOIN (SELECT DISTINCT query, item, true AS judged FROM qrels)
               USING (query, item) GROUP BY {keys})
-        JOIN (SELECT query, count(*) AS judged FROM qrels WHERE {where} GROUP BY query)
-        USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1""")
+        JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
+        USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
+    rows = run_sql(sql, part) if part else run_sql(sql)
     return [(name, items, judged, common) for name, items, judged, common in rows]
 
 

@@ -1571,9 +1571,9 @@ def test_items_are_compared_in_a_sample_of_the_queries_of_the_run(monkeypatch, q
     """Judged queries that the run lacks do not make the sample smaller."""
     compared = []
 
-    def counted(run_sql, inputs, where="true"):
-        compared.append(where)
-        return item_overlap(run_sql, inputs, where)
+    def counted(run_sql, inputs, part=""):
+        compared.append(part)
+        return item_overlap(run_sql, inputs, part)
 
     monkeypatch.setattr(overlap, "item_overlap", counted)
     qrels = pl.DataFrame({"query": range(5000), "item": ["a"] * 5000, "rel": [1] * 5000})
@@ -1582,4 +1582,4 @@ def test_items_are_compared_in_a_sample_of_the_queries_of_the_run(monkeypatch, q
     for table, options in ((run, {}), (systems, {"system": "system"})):
         compared.clear()
         rankql.evaluate(table, qrels, "RR", interval=None, **options)
-        assert compared == [f"hash(query) % {parts} = 0"]
+        assert compared == [f"hash({{query}}) % {parts} = 0"]
