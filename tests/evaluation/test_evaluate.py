@@ -1286,6 +1286,7 @@ except rankql.RankqlError as error:
         ("ranked", {}),
         ("ranked", {"unjudged": "bounds"}),
         ("text", {"con": "own"}),
+        ("other query", {"query": "user"}),
     ],
 )
 def test_parts_are_the_same(form, options, monkeypatch):
@@ -1300,6 +1301,9 @@ def test_parts_are_the_same(form, options, monkeypatch):
         run = {"one": RUN, "two": RUN.with_columns(score=-pl.col("score"))}
     if form == "text":  # the ids of both are of one kind, but not of one type
         qrels = QRELS.with_columns(pl.col("query").cast(pl.Categorical))
+    if form == "other query":  # a column with this name that holds no ids
+        run = RUN.rename({"query": "user"}).with_columns(query=pl.lit("text"))
+        qrels = QRELS.rename({"query": "user"})
     if form == "ranked":
         qrels = None
         run = pl.DataFrame(

@@ -117,6 +117,19 @@ def test_duplicates_are_refused(monkeypatch):
         evaluated(monkeypatch, True, twice, qrels, "AP", system="system")
 
 
+def test_item_twice_but_once_with_a_score(monkeypatch):
+    """The row without a score takes no position and repeats no judgment."""
+    run, qrels = rankings(1, [*range(1000)])
+    unscored = run.with_columns(score=pl.lit(None, pl.Int64))
+    both = pl.concat([run, unscored.join(run.sample(100, seed=1), on=run.columns[:3], how="semi")])
+    window, lists, alone = (
+        evaluated(monkeypatch, by_lists, table, qrels, ["AP", "nDCG"], system="system")
+        for table, by_lists in ((both, False), (both, True), (run, True))
+    )
+    assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
+    assert_frame_equal(lists, alone, abs_tol=1e-12, rel_tol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("rows", "score", "suits"),
     [
