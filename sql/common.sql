@@ -22,8 +22,7 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
     CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
 
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
-CREATE OR REPLACE MACRO rankql_is_text(value) AS
-    starts_with(typeof(value), 'VARCHAR') OR starts_with(typeof(value), 'ENUM') OR starts_with(typeof(value), 'JSON');
+CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 

@@ -46,7 +46,7 @@ CREATE OR REPLACE MACRO rankql_dcg(rel, negative, pos, k, discounts) AS
     coalesce(sum(rankql_negative(rel, negative) / CASE
         WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
         WHEN rel IS NOT NULL AND rankql_unchecked(pos) <= rankql_limit(k)
-        THEN rankql_listed(pos, discounts) * rankql_valid(discounts) END), 0);
+        THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END), 0);
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
     rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
@@ -67,12 +67,13 @@ CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The same sum of gains in descending order: the best item has the smallest discount. NULL without gains.
+-- The same sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
-    CASE WHEN discounts IS NULL AND rankql_few(k)
-         THEN nullif(list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k))), 0)
-         ELSE list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
+    CASE WHEN discounts IS NOT NULL
+         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least))[1]
+         WHEN rankql_few(k) THEN list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k)))
+         ELSE rankql_list_dcg(gains, NULL)
     END;
 
 -- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
@@ -130,7 +131,7 @@ COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     rankql_at_most_one(
         list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-        / (rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts) * rankql_dcg_factor(discounts, base)));
+        / list_transform([list_idcg(rels, k, discounts, base, ideal)], lambda best: nullif(best, 0))[1]);
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 

@@ -1,13 +1,13 @@
 -- Precision and recall, and metrics made from them. Load common.sql first.
 
--- hits divided by the denominator, 0 if that is 0.
+-- hits divided by the denominator, 0 if that is 0: then there are no hits. nullif() would write the denominator out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
-    coalesce(hits / nullif(CASE rankql_text(denominator)
+    coalesce(hits / greatest(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
         WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
-    END, 0), 0);
+    END, 1), 0);
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_one_ranking(rankql_precision(
@@ -47,12 +47,12 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
     CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
          THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
          WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
-         THEN coalesce(precisions / nullif(CASE rankql_text(denominator)
+         THEN coalesce(precisions / greatest(CASE rankql_text(denominator)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
         ELSE rankql_size(k, retrieved)
-    END, 0), 0) END;
+    END, 1), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit is at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS

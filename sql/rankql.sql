@@ -22,8 +22,7 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
     CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
 
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
-CREATE OR REPLACE MACRO rankql_is_text(value) AS
-    starts_with(typeof(value), 'VARCHAR') OR starts_with(typeof(value), 'ENUM') OR starts_with(typeof(value), 'JSON');
+CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
@@ -612,7 +611,7 @@ CREATE OR REPLACE MACRO rankql_dcg(rel, negative, pos, k, discounts) AS
     coalesce(sum(rankql_negative(rel, negative) / CASE
         WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
         WHEN rel IS NOT NULL AND rankql_unchecked(pos) <= rankql_limit(k)
-        THEN rankql_listed(pos, discounts) * rankql_valid(discounts) END), 0);
+        THEN rankql_valid(discounts) * rankql_listed(pos, discounts) END), 0);
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
     rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
@@ -633,12 +632,13 @@ CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The same sum of gains in descending order: the best item has the smallest discount. NULL without gains.
+-- The same sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
-    CASE WHEN discounts IS NULL AND rankql_few(k)
-         THEN nullif(list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k))), 0)
-         ELSE list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
+    CASE WHEN discounts IS NOT NULL
+         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least))[1]
+         WHEN rankql_few(k) THEN list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k)))
+         ELSE rankql_list_dcg(gains, NULL)
     END;
 
 -- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
@@ -696,7 +696,7 @@ COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     rankql_at_most_one(
         list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-        / (rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts) * rankql_dcg_factor(discounts, base)));
+        / list_transform([list_idcg(rels, k, discounts, base, ideal)], lambda best: nullif(best, 0))[1]);
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -729,14 +729,14 @@ COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the 
 
 -- Precision and recall, and metrics made from them. Load common.sql first.
 
--- hits divided by the denominator, 0 if that is 0.
+-- hits divided by the denominator, 0 if that is 0: then there are no hits. nullif() would write the denominator out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
-    coalesce(hits / nullif(CASE rankql_text(denominator)
+    coalesce(hits / greatest(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
         WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
-    END, 0), 0);
+    END, 1), 0);
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_one_ranking(rankql_precision(
@@ -776,12 +776,12 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
     CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
          THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
          WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
-         THEN coalesce(precisions / nullif(CASE rankql_text(denominator)
+         THEN coalesce(precisions / greatest(CASE rankql_text(denominator)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
         ELSE rankql_size(k, retrieved)
-    END, 0), 0) END;
+    END, 1), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit is at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS

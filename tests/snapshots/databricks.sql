@@ -190,12 +190,12 @@ SELECT
             `rankql_nth` / (
               `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
             )
-          ) / nullif(
+          ) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -213,12 +213,12 @@ SELECT
             `rankql_nth` / (
               `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
             )
-          ) / nullif(
+          ) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -234,12 +234,12 @@ SELECT
             `rankql_nth` / (
               `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
             )
-          ) / nullif(
+          ) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -387,7 +387,7 @@ SELECT
                 `rankql_rel_3` * CASE WHEN CAST(`rel` AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) / CASE
                 WHEN NOT `rel` IS NULL AND CAST(`pos` AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST(`pos` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST(`pos` AS BIGINT) > 2
@@ -396,7 +396,7 @@ SELECT
                     )
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -430,7 +430,7 @@ SELECT
                 `rankql_rel_3` * CASE WHEN CAST(`rel` AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) / CASE
                 WHEN NOT `rel` IS NULL AND CAST(`pos` AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST(`pos` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST(`pos` AS BIGINT) > 2
@@ -439,7 +439,7 @@ SELECT
                     )
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -471,7 +471,7 @@ SELECT
                 `rankql_rel_3` * CASE WHEN CAST(`rel` AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) / CASE
                 WHEN NOT `rel` IS NULL AND CAST(`pos` AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST(`pos` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST(`pos` AS BIGINT) > 2
@@ -480,7 +480,7 @@ SELECT
                     )
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),

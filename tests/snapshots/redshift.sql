@@ -188,12 +188,12 @@ SELECT
             CAST("rankql_nth" AS DOUBLE PRECISION) / (
               "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) AS DOUBLE PRECISION) / nullif(
+          ) AS DOUBLE PRECISION) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
             ),
-            0
+            1
           ),
           0
         )
@@ -209,12 +209,12 @@ SELECT
             CAST("rankql_nth" AS DOUBLE PRECISION) / (
               "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) AS DOUBLE PRECISION) / nullif(
+          ) AS DOUBLE PRECISION) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
             ),
-            0
+            1
           ),
           0
         )
@@ -230,12 +230,12 @@ SELECT
             CAST("rankql_nth" AS DOUBLE PRECISION) / (
               "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) AS DOUBLE PRECISION) / nullif(
+          ) AS DOUBLE PRECISION) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
             ),
-            0
+            1
           ),
           0
         )
@@ -374,14 +374,14 @@ SELECT
                 "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
               ) AS DOUBLE PRECISION) / CASE
                 WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE PRECISION) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("pos" AS BIGINT) > 2
                     THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -411,14 +411,14 @@ SELECT
                 "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
               ) AS DOUBLE PRECISION) / CASE
                 WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE PRECISION) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("pos" AS BIGINT) > 2
                     THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -448,14 +448,14 @@ SELECT
                 "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
               ) AS DOUBLE PRECISION) / CASE
                 WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE PRECISION) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("pos" AS BIGINT) > 2
                     THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),

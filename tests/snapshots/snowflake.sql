@@ -184,12 +184,12 @@ SELECT
             "RANKQL_NTH" / (
               "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) / nullif(
+          ) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -205,12 +205,12 @@ SELECT
             "RANKQL_NTH" / (
               "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) / nullif(
+          ) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -226,12 +226,12 @@ SELECT
             "RANKQL_NTH" / (
               "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) / nullif(
+          ) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -367,14 +367,14 @@ SELECT
                 "RANKQL_REL_3" * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) / CASE
                 WHEN NOT "REL" IS NULL AND CAST("POS" AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("POS" AS BIGINT) > 2
                     THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -404,14 +404,14 @@ SELECT
                 "RANKQL_REL_3" * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) / CASE
                 WHEN NOT "REL" IS NULL AND CAST("POS" AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("POS" AS BIGINT) > 2
                     THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -441,14 +441,14 @@ SELECT
                 "RANKQL_REL_3" * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) / CASE
                 WHEN NOT "REL" IS NULL AND CAST("POS" AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("POS" AS BIGINT) > 2
                     THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),

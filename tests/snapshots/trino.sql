@@ -217,12 +217,12 @@ SELECT
             CAST("rankql_nth" AS DOUBLE) / (
               "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) AS DOUBLE) / nullif(
+          ) AS DOUBLE) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -243,12 +243,12 @@ SELECT
             CAST("rankql_nth" AS DOUBLE) / (
               "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) AS DOUBLE) / nullif(
+          ) AS DOUBLE) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -264,12 +264,12 @@ SELECT
             CAST("rankql_nth" AS DOUBLE) / (
               "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             )
-          ) AS DOUBLE) / nullif(
+          ) AS DOUBLE) / greatest(
             least(
               9007199254740992.0,
               CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
-            0
+            1
           ),
           0
         )
@@ -435,7 +435,7 @@ SELECT
                 "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) AS DOUBLE) / CASE
                 WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("pos" AS BIGINT) > 2
@@ -448,7 +448,7 @@ SELECT
                     )
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -489,7 +489,7 @@ SELECT
                 "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) AS DOUBLE) / CASE
                 WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("pos" AS BIGINT) > 2
@@ -502,7 +502,7 @@ SELECT
                     )
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
@@ -538,7 +538,7 @@ SELECT
                 "rankql_rel_3" * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
               ) AS DOUBLE) / CASE
                 WHEN NOT "rel" IS NULL AND CAST("pos" AS DOUBLE) <= 2
-                THEN coalesce(
+                THEN 1 * coalesce(
                   CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                   CASE
                     WHEN CAST("pos" AS BIGINT) > 2
@@ -551,7 +551,7 @@ SELECT
                     )
                     ELSE NULL
                   END
-                ) * 1
+                )
                 ELSE NULL
               END
             ),
