@@ -1060,11 +1060,13 @@ CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
          ELSE rankql_unchecked(rel)
     END;
 
--- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, without overflow.
+-- The probability that a gain satisfies the user: (2^gain - 1) / 2^max_rel, without overflow.
+CREATE OR REPLACE MACRO rankql_satisfied(gain, max_rel, stop) AS
+    CASE WHEN rankql_text(stop) = 'rel' THEN gain
+         ELSE pow(2.0::DOUBLE, gain - rankql_option(max_rel)) - pow(2.0::DOUBLE, -rankql_option(max_rel)) END;
+
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
-    CASE WHEN rankql_text(stop) = 'rel' THEN rankql_stop_gain(rel, max_rel, stop)
-         ELSE pow(2.0::DOUBLE, rankql_stop_gain(rel, max_rel, stop) - rankql_option(max_rel))
-              - pow(2.0::DOUBLE, -rankql_option(max_rel)) END;
+    rankql_satisfied(rankql_stop_gain(rel, max_rel, stop), max_rel, stop);
 
 -- The utility of a position to a user who reads on with probability p.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
@@ -1075,7 +1077,8 @@ CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
-            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
+            list(rankql_step(rankql_unchecked(pos), rankql_satisfied(rankql_unchecked(rel), max_rel, stop),
+                             rankql_utility(rankql_unchecked(pos), p)))
                 FILTER (WHERE rankql_pos(pos, k) > 0 AND rankql_unchecked(rel) > 0),
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
@@ -1121,7 +1124,8 @@ CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
     CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
                              coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_stop(grade, max_rel, stop), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+            rankql_step(i, coalesce(rankql_satisfied(grade * rankql_if_positive(grade), max_rel, stop), 0),
+                        rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
     rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));

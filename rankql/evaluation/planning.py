@@ -113,8 +113,13 @@ def resolve_conventions(
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
-    if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
-        highest = _highest_grade(session, inputs, conventions, end)
+    levels = conventions.levels or () if conventions.unjudged == "bounds" else ()
+    exceeded = limits and (
+        max(levels, default=0) > min(limits)
+        or _any_grade(session, inputs, f"{{rel}} > {min(limits)}")
+    )
+    if None in scales or exceeded:
+        highest = max([_highest_grade(session, inputs, conventions, end), *levels])
         if exponential and highest > 1000:
             raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:

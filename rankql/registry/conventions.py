@@ -35,7 +35,8 @@ class Conventions:
       or 'min', the smaller of k and R, the number of relevant items.
     - ap_denominator: AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant
       items 'found', or 'k'.
-    - max_rel: the highest grade of the scale, for ERR; by default the highest of all judgments.
+    - max_rel: the highest grade of the scale, for ERR; by default the highest of all judgments
+      and `levels`.
     - ties: equal scores are ordered by 'item' (descending, as text bytes) or keep the 'order' of
       the rows; or the value is the 'expected', 'best' or 'worst' over all their orders.
     - float32: scores are rounded to 32 bits before they are compared.

@@ -579,6 +579,27 @@ def test_bounds_with_a_gain():
     assert (made["DCG low"], made["DCG high"]) == pytest.approx((second, 1 + second))
 
 
+def test_levels_belong_to_the_scale():
+    """By hand: grade 2 stands second, below an unjudged item whose grade could be up to 5."""
+    ranked = pl.DataFrame({"query": ["q"] * 2, "rel": [None, 2], "pos": [1, 2]})
+    bounds = {"unjudged": "bounds", "levels": [0, 5], "interval": None}
+    made = rankql.evaluate(ranked, metrics="ERR", **bounds)
+    second = 3 / 32 / 2
+    assert made.meta["conventions"]["max_rel"] == 5
+    assert (made["ERR low"], made["ERR high"]) == pytest.approx((second, 31 / 32 + second / 32))
+    refused = {
+        "ERR(max_rel=3)": "max_rel=3 is below the highest grade, 5",
+        "RBP(p=0.8, max_rel=3)": "max_rel=3 is below the highest grade, 5",
+        "ERR(stop=rel)": "rel must lie between 0 and 1 for stop 'rel', not 5",
+        "nDCG(gain=exp2)": "overflows for grade 1001",
+    }
+    ranked = ranked.with_columns(pl.col("rel") / 2)
+    for metric, message in refused.items():
+        bounds["levels"] = [0, 1001 if "exp2" in metric else 5]
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(ranked, metrics=metric, **bounds)
+
+
 def test_gain_by_dict_and_by_name():
     exp2 = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
     same = rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1, 2: 3, 3: 7})
