@@ -22,7 +22,7 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
          THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
-         ELSE rankql_unchecked(rel) * rankql_if_positive(rel) END
+         ELSE rankql_gain(rel) END
          ELSE rankql_scale_end(max_rel)
     END;
 
@@ -100,7 +100,7 @@ CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
     CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
                              coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_satisfied(grade * rankql_if_positive(grade), max_rel, stop), 0),
+            rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0),
                         rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS

@@ -91,8 +91,8 @@ CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
 CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0 ELSE 1 END;
 
--- The grade or 0 if it is negative, NULL if unjudged.
-CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) * rankql_if_positive(rel);
+-- The grade or 0 if it is negative, NULL if unjudged; unchecked.
+CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_unchecked(rel) * rankql_if_positive(rel);
 
 -- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS

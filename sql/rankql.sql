@@ -91,8 +91,8 @@ CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
 CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_unchecked(rel) < 0 THEN 0 ELSE 1 END;
 
--- The grade or 0 if it is negative, NULL if unjudged.
-CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) * rankql_if_positive(rel);
+-- The grade or 0 if it is negative, NULL if unjudged; unchecked.
+CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_unchecked(rel) * rankql_if_positive(rel);
 
 -- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
@@ -1046,7 +1046,7 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
          THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
-         ELSE rankql_unchecked(rel) * rankql_if_positive(rel) END
+         ELSE rankql_gain(rel) END
          ELSE rankql_scale_end(max_rel)
     END;
 
@@ -1124,7 +1124,7 @@ CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
     CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
                              coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_satisfied(grade * rankql_if_positive(grade), max_rel, stop), 0),
+            rankql_step(i, coalesce(rankql_satisfied(rankql_gain(grade), max_rel, stop), 0),
                         rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS

@@ -25,8 +25,6 @@ CREATE OR REPLACE MACRO rankql_grades(rels) AS
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     transform(rankql_grades(rels), x -> CAST(x >= rankql_threshold(threshold) AS DOUBLE));
 
-CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) - least(CAST(rel AS DOUBLE), 0D);
-
 CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN TRY_CAST(rel AS DOUBLE) < 0D THEN 0D ELSE 1D END;
 
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS CAST(rankql_grade(rel) >= rankql_threshold(threshold) AS DOUBLE);

@@ -115,10 +115,11 @@ def spark_with_grades(grades: Iterable[float]) -> Target:
     among = ", ".join(f"{value!r}D" for value in values)
     listed = ", ".join(f"{value:g}" for value in reversed(values))
     other = f"'rel must be one of grades={listed}, not ' || CAST(value AS STRING)"
-    # The first count checks all values.
+    # The first count checks all finite values; the metric refuses others.
     first = (
         f"CASE WHEN value IN ({among}) THEN value = {values[0]!r}D "
-        f"WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END"
+        "WHEN value > 0 AND value < CAST('Infinity' AS DOUBLE) "
+        f"THEN CAST(raise_error({other}) AS BOOLEAN) END"
     )
     conditions = [first, *(f"value = {value!r}D" for value in values[1:])]
     lists = (

@@ -69,7 +69,9 @@ WITH `rankql_rows` AS (
     CASE
       WHEN `rankql_rel_3` > 4.0
       THEN error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
-      ELSE CAST(`rel` AS FLOAT64) * CASE WHEN CAST(`rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+      ELSE (
+        CAST(`rel` AS FLOAT64) * CASE WHEN CAST(`rel` AS FLOAT64) < 0 THEN 0 ELSE 1 END
+      )
     END AS `rankql_gain`,
     CAST(row_number() OVER (
       PARTITION BY `user`

@@ -69,7 +69,9 @@ WITH "rankql_rows" AS (
     CASE
       WHEN "rankql_rel_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("rel" AS VARCHAR(MAX)) || ' is above ' || '4' AS DOUBLE PRECISION)
-      ELSE CAST("rel" AS DOUBLE PRECISION) * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+      ELSE (
+        CAST("rel" AS DOUBLE PRECISION) * CASE WHEN CAST("rel" AS DOUBLE PRECISION) < 0 THEN 0 ELSE 1 END
+      )
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"

@@ -69,7 +69,9 @@ WITH "RANKQL_ROWS" AS (
     CASE
       WHEN "RANKQL_REL_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("REL" AS VARCHAR) || ' is above ' || '4' AS DOUBLE)
-      ELSE CAST("REL" AS DOUBLE) * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+      ELSE (
+        CAST("REL" AS DOUBLE) * CASE WHEN CAST("REL" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+      )
     END AS "RANKQL_GAIN",
     CAST(row_number() OVER (
       PARTITION BY "USER"

@@ -87,7 +87,9 @@ WITH "rankql_rows" AS (
           CAST('4' AS VARCHAR)
         )
       )
-      ELSE CAST("rel" AS DOUBLE) * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+      ELSE (
+        CAST("rel" AS DOUBLE) * CASE WHEN CAST("rel" AS DOUBLE) < 0 THEN 0 ELSE 1 END
+      )
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"
