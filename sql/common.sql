@@ -46,7 +46,7 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS
                             WHEN 'false' THEN false
                             ELSE rankql_fail(name || ' must be true or false, not ' || rankql_text(value)) END;
 
--- The cutoff as DOUBLE. Without k it is above every position.
+-- The cutoff as DOUBLE. Without k it is above every position. rankql_option would be a CASE more for each of three k.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
@@ -85,7 +85,7 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
--- A grade or position as DOUBLE where the metric checks it elsewhere: each check takes up to 1 ms while DuckDB plans.
+-- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
 CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
 
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.

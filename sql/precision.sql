@@ -1,6 +1,6 @@
 -- Precision and recall, and metrics made from them. Load common.sql first.
 
--- hits divided by the denominator, 0 if that is 0: then there are no hits. nullif() would write the denominator out twice.
+-- hits / denominator. If the denominator is 0 there are no hits, so 1 does as well. nullif() would write it out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
     coalesce(hits / greatest(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
@@ -118,12 +118,12 @@ CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
 ) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(CASE rankql_text(denominator)
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / greatest(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_slots(pos, k, query)
         WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
         WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
         ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
-    END, 0), 0);
+    END, 1), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS

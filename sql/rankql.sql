@@ -46,7 +46,7 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS
                             WHEN 'false' THEN false
                             ELSE rankql_fail(name || ' must be true or false, not ' || rankql_text(value)) END;
 
--- The cutoff as DOUBLE. Without k it is above every position.
+-- The cutoff as DOUBLE. Without k it is above every position. rankql_option would be a CASE more for each of three k.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
@@ -85,7 +85,7 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
--- A grade or position as DOUBLE where the metric checks it elsewhere: each check takes up to 1 ms while DuckDB plans.
+-- A grade or position as DOUBLE, which another part of the metric must check. Each check adds up to 1 ms of planning.
 CREATE OR REPLACE MACRO rankql_unchecked(value) AS TRY_CAST(value AS DOUBLE);
 
 -- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
@@ -572,10 +572,10 @@ CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
--- Discounts as numbers, NULL if they are not. rankql_valid has the error.
+-- Discounts as DOUBLE[]. Text is cast too: rankql_valid refuses it.
 CREATE OR REPLACE MACRO rankql_discounts(discounts) AS TRY_CAST(discounts AS DOUBLE[]);
 
--- The discount of a position. The list must be long enough.
+-- The discount of a position. The list must be long enough. Multiply by rankql_valid first, whose errors come first.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
     coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN CAST(pos AS BIGINT) > len(rankql_discounts(discounts))
         THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
@@ -595,7 +595,7 @@ CREATE OR REPLACE MACRO rankql_valid(discounts) AS
              ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END)), 1)
     END;
 
--- The factor of sums of gain / discount or gain / log2(pos + 1), with its arguments checked.
+-- What a sum of gain / log2(pos + 1) is multiplied by: log2(base), or 1 with discounts. Checks both options.
 CREATE OR REPLACE MACRO rankql_dcg_factor(discounts, base) AS
     CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END;
 
@@ -617,7 +617,7 @@ CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) A
     rankql_one_ranking(rankql_dcg(rel, 'keep', pos, k, discounts) * rankql_dcg_factor(discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
--- The same sum of a list, NULL if it is empty.
+-- The discounted sum of a list of gains, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts) AS
     list_sum(list_transform(gains, lambda gain, i: gain / CASE
         WHEN discounts IS NULL THEN log2(i + 1) WHEN gain IS NOT NULL THEN rankql_listed(i, discounts) END));
@@ -632,11 +632,12 @@ CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The same sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
+-- The discounted sum of gains in descending order: the best item has the smallest discount. NULL or 0 without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
     CASE WHEN discounts IS NOT NULL
-         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
-                             lambda least: rankql_list_dcg(gains, least))[1]
+         THEN rankql_valid(discounts)
+              * list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
+                               lambda least: rankql_list_dcg(gains, least))[1]
          WHEN rankql_few(k) THEN list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k)))
          ELSE rankql_list_dcg(gains, NULL)
     END;
@@ -668,10 +669,11 @@ COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judge
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
+    -- The count checks the grades where `pos` is NULL, a constant: DuckDB then drops the sum.
     rankql_one_ranking(rankql_at_most_one(rankql_checked(
         rankql_dcg(rel, negative, pos, k, discounts)
         / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts),
-        rankql_dcg_factor(discounts, base))), pos, k);
+        count(rankql_grade(rel)) * rankql_dcg_factor(discounts, base))), pos, k);
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
@@ -681,7 +683,7 @@ COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) * rankql_dcg_factor(discounts, base) END;
+        rankql_dcg_factor(discounts, base) * coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) END;
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
@@ -729,7 +731,7 @@ COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the 
 
 -- Precision and recall, and metrics made from them. Load common.sql first.
 
--- hits divided by the denominator, 0 if that is 0: then there are no hits. nullif() would write the denominator out twice.
+-- hits / denominator. If the denominator is 0 there are no hits, so 1 does as well. nullif() would write it out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
     coalesce(hits / greatest(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
@@ -847,12 +849,12 @@ CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
 ) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(CASE rankql_text(denominator)
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / greatest(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_slots(pos, k, query)
         WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
         WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
         ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
-    END, 0), 0);
+    END, 1), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS

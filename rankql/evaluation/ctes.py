@@ -55,7 +55,8 @@ JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
 )
 
-# Runs SQL on the CTEs of the sources and returns its rows. Some also take `part`, as `Inputs`.
+# Runs SQL on the CTEs of the sources and returns its rows. That of `sql_runner` also
+# takes `part`, a condition on {query}.
 RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 
 

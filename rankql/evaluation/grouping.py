@@ -1,8 +1,8 @@
 """Group rows by ranking: the keys, attributes and values of each judged query.
 
-Aggregates of any kind need the rows of every query, also of those without a judged item in the run,
-so `grouped` joins the judged queries with the rows first. Sums need no such rows: `sums_by_query`
-adds up first and joins then, which takes 6% less time for nDCG@10 of 10M rows with 2.5M judgments.
+Most aggregates need a row for every judged query, also for those without a judged item in the run,
+so `grouped` joins queries and rows, and then aggregates. Sums do not: `sums_by_query` aggregates,
+and then joins. For nDCG@10 of 10M rows with 2.5M judgments this takes 6% less time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rankql.sources.inputs import Inputs
 # How errors about duplicates begin. evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
 # Do items with a gain share a position?
-_SHARES = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
-# The number of rows of a ranking, and whether they share a position, in the CTE `sums`.
-_ROWS, _SHARED = f"{INTERNAL_PREFIX}rows", f"{INTERNAL_PREFIX}shared"
+_SHARES_POSITION = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
+# Columns of `sums`: the number of judged rows, and whether some share a position.
+_GRADED, _SHARED = f"{INTERNAL_PREFIX}graded", f"{INTERNAL_PREFIX}shared"
 
 
 def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
@@ -37,11 +37,11 @@ def sums_by_query(
 ) -> dict[str, str]:
     """The CTEs `sums`, and `rankings` with the sums of every judged query.
 
-    names: of the columns of keys and attributes in `rankings`.
+    names: the columns of `rankings` for the keys and attributes.
     """
-    read = {_ROWS: "count(rel)"} if inputs.scored else {_ROWS: "count(rel)", _SHARED: _SHARES}
-    fields = [f"{value} AS {quote(name)}" for name, value in {**read, **sums}.items()]
-    missing = _refuse_duplicates(inputs, f"{_ROWS} > {JUDGED_ROWS}", _SHARED, MISSING)
+    checks = {_GRADED: "count(rel)"} | ({} if inputs.scored else {_SHARED: _SHARES_POSITION})
+    fields = [f"{value} AS {quote(name)}" for name, value in {**checks, **sums}.items()]
+    missing = _refuse_duplicates(inputs, f"{_GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
     attributes = {name: inputs.attribute(name) for name in inputs.by}
     keys = _keys(inputs) | attributes | {MISSING: missing}
     columns = [f"{value} AS {quote(names[name])}" for name, value in keys.items()]
@@ -57,7 +57,7 @@ def key_columns(inputs: Inputs) -> dict[str, str]:
     missing = "false"
     if inputs.qrels is not None:
         more = f"count(rel) > any_value({JUDGED_ROWS})"
-        missing = _refuse_duplicates(inputs, more, _SHARES, f"any_value({MISSING})")
+        missing = _refuse_duplicates(inputs, more, _SHARES_POSITION, f"any_value({MISSING})")
     attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
     return _keys(inputs) | attributes | {MISSING: missing}
 

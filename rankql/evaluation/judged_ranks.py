@@ -50,7 +50,7 @@ def suit_lists(
 def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[str, str]:
     """The CTEs up to `ranked`: the grades of the judged items and their positions.
 
-    judgments: those of every system. where: selects the judgments. order: of tied items.
+    judgments: repeated for every system. where: selects the judgments. order: of tied items.
     """
     scored = f"(SELECT {keys}, item, score FROM run WHERE score IS NOT NULL)"
     lists = f"""    SELECT {keys}, list_sort(list(score), 'DESC', 'NULLS LAST') AS sorted
@@ -62,21 +62,21 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
         list_transform(scores, lambda x: list_position(sorted, x)) AS places
     FROM judged LEFT JOIN lists USING ({keys})"""
     ranks = f"""    SELECT {keys}, rels, scores, places,
-        list_transform(scores, lambda x, i: coalesce(sorted[places[i] + 1] = x, false)) AS ties
+        list_transform(scores, lambda x, i: coalesce(sorted[places[i] + 1] = x, false)) AS are_tied
     FROM places"""
-    rows = "unnest(places) AS rank, unnest(ties) AS tied"
-    tied = f"""    SELECT DISTINCT {keys}, score, rank
-    FROM (SELECT {keys}, unnest(scores) AS score, {rows} FROM ranks WHERE list_contains(ties, true))
-    WHERE tied"""
+    rows = "unnest(places) AS rank, unnest(are_tied) AS tied"
+    tied_scores = f"""    SELECT DISTINCT {keys}, score, rank
+    FROM (SELECT {keys}, unnest(scores) AS score, {rows} FROM ranks
+          WHERE list_contains(are_tied, true)) WHERE tied"""
     numbered = f"""    SELECT {keys}, item,
         rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
-    FROM run JOIN tied USING ({keys}, score)"""
+    FROM run JOIN tied_scores USING ({keys}, score)"""
     ranked = f"""    SELECT {keys}, rel, rank AS pos
     FROM (SELECT {keys}, unnest(rels) AS rel, {rows} FROM ranks) WHERE NOT tied
     UNION ALL
     SELECT {keys}, rel, pos FROM numbered JOIN qrels USING (query, item) {where}"""
     steps = {"lists": lists, "judged": judged, "places": places, RANKS: ranks}
-    return steps | {"tied": tied, "numbered": numbered, "ranked": ranked}
+    return steps | {"tied_scores": tied_scores, "numbered": numbered, "ranked": ranked}
 
 
 def suit_top_lists(run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int) -> bool:

@@ -45,7 +45,7 @@ class Inputs:
     reference: Table | None = None
     # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
-    # A condition on {query}, if only some queries are evaluated.
+    # A condition on the query, written {query}, if only some queries are evaluated.
     part: str = ""
     # Notes on what was dropped.
     notes: Sequence[str] = ()
@@ -107,7 +107,7 @@ class Inputs:
         return not same_kind(kinds)
 
     def query_hash(self) -> str:
-        """The hash of {query}, by which tables can be split into parts."""
+        """The hash of the query, written {query}, by which tables can be split into parts."""
         return hash_column("{query}", [t.columns[t.roles["query"]] for t in self.tables])
 
     def attributes_in(self, home: str) -> list[str]:

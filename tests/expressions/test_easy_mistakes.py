@@ -38,6 +38,11 @@ SQL_ERRORS = [
     ("err(rel, pos, max_rel := 'x')", "max_rel must be a finite number above 0, not x"),
     ("list_dcg([1, 0], base := 'e')", "base must be a finite number above 1, not e"),
     ("dcg(rel, pos, discounts := ['1', '2'])", "discounts must be a list of numbers, not [1, 2]"),
+    ("idcg(pos, NULL, discounts := ['a'])", "discounts must be a list of numbers, not [a]"),
+    ("list_dcg([rel, rel], discounts := ['1'])", "discounts must be a list of numbers, not [1]"),
+    # DuckDB drops sums over a constant NULL.
+    ("ndcg('inf'::DOUBLE, NULL)", "rel must be a finite number, not inf"),
+    ("ndcg(rel::VARCHAR, NULL::INT, 2)", "rel must be a number, not text"),
     ("kendall_tau_distance(rel, pos, normalized := 'no')", "normalized must be true or false"),
     # The name of the column instead of the column: both rankings would be one.
     ("micro_precision_at(rel, pos, 1, query := 'user')", "query must identify one ranking"),

@@ -125,7 +125,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count(`rankql_rel_2`) * 1.0
+        )
       ) > 1.0000000000009095
       THEN error(
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
@@ -150,7 +152,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count(`rankql_rel_2`) * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -173,7 +177,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count(`rankql_rel_2`) * 1.0
+        )
       )
     END
   END AS `ndcg(exp2_gain(rel), pos, 10)`,
@@ -419,7 +425,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count(`rankql_rel_3`) * 1.0
+        )
       ) > 1.0000000000009095
       THEN error(
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
@@ -462,7 +470,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count(`rankql_rel_3`) * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -503,7 +513,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count(`rankql_rel_3`) * 1.0
+        )
       )
     END
   END AS `boosted`,
@@ -531,7 +543,7 @@ SELECT
       (
         CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
       )
-    ) / nullif(
+    ) / greatest(
       CASE
         WHEN count(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END) > 5.0 * (
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS INT64) ELSE CAST(0 AS INT64) END
@@ -545,7 +557,7 @@ SELECT
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS INT64) ELSE CAST(0 AS INT64) END
         )
       END,
-      0
+      1
     ),
     0
   ) AS `micro`,

@@ -127,7 +127,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_2") * 1.0
+        )
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
@@ -150,7 +152,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_2") * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -173,7 +177,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_2") * 1.0
+        )
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -402,7 +408,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_3") * 1.0
+        )
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
@@ -439,7 +447,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_3") * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -476,7 +486,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_3") * 1.0
+        )
       )
     END
   END AS "boosted",
@@ -502,7 +514,7 @@ SELECT
       (
         CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       )
-    ) AS DOUBLE PRECISION) / nullif(
+    ) AS DOUBLE PRECISION) / greatest(
       CASE
         WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > 5.0 * (
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
@@ -514,7 +526,7 @@ SELECT
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
       END,
-      0
+      1
     ),
     0
   ) AS "micro",

@@ -123,7 +123,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("RANKQL_REL_2") * 1.0
+        )
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
       WHEN (
@@ -146,7 +148,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("RANKQL_REL_2") * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -169,7 +173,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("RANKQL_REL_2") * 1.0
+        )
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -395,7 +401,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("RANKQL_REL_3") * 1.0
+        )
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
       WHEN (
@@ -432,7 +440,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("RANKQL_REL_3") * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -469,7 +479,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("RANKQL_REL_3") * 1.0
+        )
       )
     END
   END AS "BOOSTED",
@@ -495,7 +507,7 @@ SELECT
       (
         CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" ELSE NULL END + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 ELSE NULL END
       )
-    ) / nullif(
+    ) / greatest(
       CASE
         WHEN count(CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" ELSE NULL END) > 5.0 * (
           count(DISTINCT "DAY") + CASE WHEN count(*) > count("DAY") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
@@ -507,7 +519,7 @@ SELECT
           count(DISTINCT "DAY") + CASE WHEN count(*) > count("DAY") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
       END,
-      0
+      1
     ),
     0
   ) AS "MICRO",

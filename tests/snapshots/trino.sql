@@ -146,7 +146,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_2") * 1.0
+        )
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
@@ -174,7 +176,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_2") * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -197,7 +201,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_2") * 1.0
+        )
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -475,7 +481,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_3") * 1.0
+        )
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
@@ -529,7 +537,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_3") * 1.0
+        )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -578,7 +588,9 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0.0
+        ) + 0 * (
+          count("rankql_rel_3") * 1.0
+        )
       )
     END
   END AS "boosted",
@@ -609,7 +621,7 @@ SELECT
       (
         CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       )
-    ) AS DOUBLE) / nullif(
+    ) AS DOUBLE) / greatest(
       CASE
         WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > 5.0 * (
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
@@ -627,7 +639,7 @@ SELECT
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
       END,
-      0
+      1
     ),
     0
   ) AS "micro",
