@@ -68,7 +68,7 @@ CREATE OR REPLACE MACRO rankql_few(k) AS false;
 
 -- One way for all k, without the two branches of DuckDB.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
-    arraySlice(arrayReverseSort(groupArray(grade) FILTER (WHERE grade > 0)), 1, rankql_limit(k));
+    arraySlice(arrayReverseSort(groupArray(grade) FILTER (WHERE positive)), 1, rankql_limit(k));
 
 -- The hits of all rankings, at most k of each.
 CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS

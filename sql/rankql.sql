@@ -649,31 +649,31 @@ CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
          ELSE list_sort(list(grade) FILTER (WHERE positive), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
     END;
 
-CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
-    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_unchecked(rel)
-               WHEN 'retrieved' THEN CASE WHEN retrieved THEN rankql_unchecked(rel) END
-               ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
+-- Does an item gain in the ideal ranking?
+CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS
+    rankql_grade(rel) > 0 AND CASE rankql_text(ideal)
+        WHEN 'judged' THEN true
+        WHEN 'retrieved' THEN retrieved
+        ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
 -- The positive grades of the ideal ranking, best first.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
-    rankql_best(rankql_ideal(rel, retrieved, ideal),
-                rankql_unchecked(rel) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);
+    rankql_best(rankql_unchecked(rel), rankql_in_ideal(rel, retrieved, ideal), k);
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    rankql_one_ranking(rankql_checked(
+    rankql_one_ranking(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0)
-        * rankql_dcg_factor(discounts, base), count(rankql_grade(rel))), pos, k);
+        * rankql_dcg_factor(discounts, base), pos, k);
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    -- The count checks the grades where `pos` is NULL, a constant: DuckDB then drops the sum.
     rankql_one_ranking(rankql_at_most_one(rankql_checked(
         rankql_dcg(rel, negative, pos, k, discounts)
         / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts),
-        count(rankql_grade(rel)) * rankql_dcg_factor(discounts, base))), pos, k);
+        rankql_dcg_factor(discounts, base))), pos, k);
 COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
@@ -716,7 +716,7 @@ CREATE OR REPLACE MACRO idcg_by_score(
     rankql_checked(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts), 0)
         * rankql_dcg_factor(discounts, base),
-        (count(rankql_score(score)) + count(rankql_grade(rel))) * rankql_k_and_ties(k, ties));
+        count(rankql_score(score)) * rankql_k_and_ties(k, ties));
 COMMENT ON MACRO idcg_by_score IS 'idcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(

@@ -36,4 +36,4 @@ CREATE OR REPLACE MACRO rankql_base(base) AS log2(CAST(base AS DOUBLE));
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS CASE WHEN negative = 'keep' OR rel >= 0 THEN rel ELSE 0 * rel END;
 
-CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS CASE WHEN ideal = 'judged' OR retrieved THEN rel END;
+CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS rel > 0 AND (ideal = 'judged' OR retrieved);

@@ -80,7 +80,7 @@ CREATE OR REPLACE MACRO rankql_onward(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 0 * pos ELSE (pos - 1) * ln(rankql_patience(p)) END;
 
 -- The ideal takes grades by position.
-CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS grade;
+CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS CASE WHEN positive THEN grade END;
 
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts) AS
     sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k) THEN gain / CASE

@@ -47,14 +47,6 @@ WITH `rankql_rows` AS (
     END AS `rankql_rel_2`,
     CAST(row_number() OVER (
       PARTITION BY `user`
-      ORDER BY CASE
-        WHEN CAST(`rankql_rel` AS FLOAT64) > 0
-        THEN CAST(`rankql_rel` AS FLOAT64)
-        ELSE 0
-      END DESC
-    ) AS FLOAT64) AS `rankql_place`,
-    CAST(row_number() OVER (
-      PARTITION BY `user`
       ORDER BY coalesce((
         `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -75,12 +67,32 @@ WITH `rankql_rows` AS (
     END AS `rankql_gain`,
     CAST(row_number() OVER (
       PARTITION BY `user`
-      ORDER BY CASE WHEN CAST(`rel` AS FLOAT64) > 0 THEN CAST(`rel` AS FLOAT64) ELSE 0 END DESC
+      ORDER BY CASE
+        WHEN CASE WHEN (
+          `rankql_rel_3` > 0
+        ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END > 0
+        THEN CASE WHEN (
+          `rankql_rel_3` > 0
+        ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END
+        ELSE 0
+      END DESC
     ) AS FLOAT64) AS `rankql_place_2`
   FROM `rankql_rows`
 ), `rankql_rows_3` AS (
   SELECT
     *,
+    CAST(row_number() OVER (
+      PARTITION BY `user`
+      ORDER BY CASE
+        WHEN CASE WHEN (
+          `rankql_rel_2` > 0
+        ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END > 0
+        THEN CASE WHEN (
+          `rankql_rel_2` > 0
+        ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END
+        ELSE 0
+      END DESC
+    ) AS FLOAT64) AS `rankql_place`,
     sum(
       CASE
         WHEN `rankql_gain` > 0
@@ -118,16 +130,19 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST(`rankql_rel` AS FLOAT64) > 0 AND `rankql_place` <= 10.0
-              THEN CAST(`rankql_rel` AS FLOAT64) / (
+              WHEN CASE WHEN (
+                `rankql_rel_2` > 0
+              ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END > 0
+              AND `rankql_place` <= 10.0
+              THEN CASE WHEN (
+                `rankql_rel_2` > 0
+              ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END / (
                 ln(`rankql_place` + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count(`rankql_rel_2`) * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN error(
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
@@ -145,16 +160,19 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST(`rankql_rel` AS FLOAT64) > 0 AND `rankql_place` <= 10.0
-              THEN CAST(`rankql_rel` AS FLOAT64) / (
+              WHEN CASE WHEN (
+                `rankql_rel_2` > 0
+              ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END > 0
+              AND `rankql_place` <= 10.0
+              THEN CASE WHEN (
+                `rankql_rel_2` > 0
+              ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END / (
                 ln(`rankql_place` + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count(`rankql_rel_2`) * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -170,16 +188,19 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST(`rankql_rel` AS FLOAT64) > 0 AND `rankql_place` <= 10.0
-              THEN CAST(`rankql_rel` AS FLOAT64) / (
+              WHEN CASE WHEN (
+                `rankql_rel_2` > 0
+              ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END > 0
+              AND `rankql_place` <= 10.0
+              THEN CASE WHEN (
+                `rankql_rel_2` > 0
+              ) THEN CAST(`rankql_rel` AS FLOAT64) ELSE NULL END / (
                 ln(`rankql_place` + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count(`rankql_rel_2`) * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS `ndcg(exp2_gain(rel), pos, 10)`,
@@ -411,8 +432,13 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST(`rel` AS FLOAT64) > 0 AND `rankql_place_2` <= 2.0
-              THEN CAST(`rel` AS FLOAT64) / coalesce(
+              WHEN CASE WHEN (
+                `rankql_rel_3` > 0
+              ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END > 0
+              AND `rankql_place_2` <= 2.0
+              THEN CASE WHEN (
+                `rankql_rel_3` > 0
+              ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END / coalesce(
                 CASE CAST(`rankql_place_2` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST(`rankql_place_2` AS INT64) > 2
@@ -425,9 +451,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count(`rankql_rel_3`) * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN error(
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
@@ -456,8 +480,13 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST(`rel` AS FLOAT64) > 0 AND `rankql_place_2` <= 2.0
-              THEN CAST(`rel` AS FLOAT64) / coalesce(
+              WHEN CASE WHEN (
+                `rankql_rel_3` > 0
+              ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END > 0
+              AND `rankql_place_2` <= 2.0
+              THEN CASE WHEN (
+                `rankql_rel_3` > 0
+              ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END / coalesce(
                 CASE CAST(`rankql_place_2` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST(`rankql_place_2` AS INT64) > 2
@@ -470,9 +499,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count(`rankql_rel_3`) * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -499,8 +526,13 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST(`rel` AS FLOAT64) > 0 AND `rankql_place_2` <= 2.0
-              THEN CAST(`rel` AS FLOAT64) / coalesce(
+              WHEN CASE WHEN (
+                `rankql_rel_3` > 0
+              ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END > 0
+              AND `rankql_place_2` <= 2.0
+              THEN CASE WHEN (
+                `rankql_rel_3` > 0
+              ) THEN CAST(`rel` AS FLOAT64) ELSE NULL END / coalesce(
                 CASE CAST(`rankql_place_2` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST(`rankql_place_2` AS INT64) > 2
@@ -513,9 +545,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count(`rankql_rel_3`) * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS `boosted`,

@@ -47,14 +47,6 @@ WITH "rankql_rows" AS (
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
-      ORDER BY CASE
-        WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0
-        THEN CAST("rankql_rel" AS DOUBLE PRECISION)
-        ELSE 0
-      END DESC
-    ) AS DOUBLE PRECISION) AS "rankql_place",
-    CAST(row_number() OVER (
-      PARTITION BY "user"
       ORDER BY coalesce((
         "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -76,8 +68,20 @@ WITH "rankql_rows" AS (
     CAST(row_number() OVER (
       PARTITION BY "user"
       ORDER BY CASE
-        WHEN CAST("rel" AS DOUBLE PRECISION) > 0
-        THEN CAST("rel" AS DOUBLE PRECISION)
+        WHEN CASE
+          WHEN (
+            "rankql_rel_3" > 0
+          )
+          THEN CAST("rel" AS DOUBLE PRECISION)
+          ELSE NULL
+        END > 0
+        THEN CASE
+          WHEN (
+            "rankql_rel_3" > 0
+          )
+          THEN CAST("rel" AS DOUBLE PRECISION)
+          ELSE NULL
+        END
         ELSE 0
       END DESC
     ) AS DOUBLE PRECISION) AS "rankql_place_2"
@@ -85,6 +89,26 @@ WITH "rankql_rows" AS (
 ), "rankql_rows_3" AS (
   SELECT
     *,
+    CAST(row_number() OVER (
+      PARTITION BY "user"
+      ORDER BY CASE
+        WHEN CASE
+          WHEN (
+            "rankql_rel_2" > 0
+          )
+          THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+          ELSE NULL
+        END > 0
+        THEN CASE
+          WHEN (
+            "rankql_rel_2" > 0
+          )
+          THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+          ELSE NULL
+        END
+        ELSE 0
+      END DESC
+    ) AS DOUBLE PRECISION) AS "rankql_place",
     sum(
       CASE
         WHEN "rankql_gain" > 0
@@ -120,16 +144,27 @@ SELECT
             0
           ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel" AS DOUBLE PRECISION) / (
+              WHEN CASE
+                WHEN (
+                  "rankql_rel_2" > 0
+                )
+                THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END > 0
+              AND "rankql_place" <= 10.0
+              THEN CAST(CASE
+                WHEN (
+                  "rankql_rel_2" > 0
+                )
+                THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END AS DOUBLE PRECISION) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_2") * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
@@ -145,16 +180,27 @@ SELECT
             0
           ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel" AS DOUBLE PRECISION) / (
+              WHEN CASE
+                WHEN (
+                  "rankql_rel_2" > 0
+                )
+                THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END > 0
+              AND "rankql_place" <= 10.0
+              THEN CAST(CASE
+                WHEN (
+                  "rankql_rel_2" > 0
+                )
+                THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END AS DOUBLE PRECISION) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_2") * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -170,16 +216,27 @@ SELECT
             0
           ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN CAST("rankql_rel" AS DOUBLE PRECISION) > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel" AS DOUBLE PRECISION) / (
+              WHEN CASE
+                WHEN (
+                  "rankql_rel_2" > 0
+                )
+                THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END > 0
+              AND "rankql_place" <= 10.0
+              THEN CAST(CASE
+                WHEN (
+                  "rankql_rel_2" > 0
+                )
+                THEN CAST("rankql_rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END AS DOUBLE PRECISION) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_2") * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -396,8 +453,21 @@ SELECT
             0
           ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN CAST("rel" AS DOUBLE PRECISION) > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rel" AS DOUBLE PRECISION) / coalesce(
+              WHEN CASE
+                WHEN (
+                  "rankql_rel_3" > 0
+                )
+                THEN CAST("rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END > 0
+              AND "rankql_place_2" <= 2.0
+              THEN CAST(CASE
+                WHEN (
+                  "rankql_rel_3" > 0
+                )
+                THEN CAST("rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -408,9 +478,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_3") * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
@@ -435,8 +503,21 @@ SELECT
             0
           ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN CAST("rel" AS DOUBLE PRECISION) > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rel" AS DOUBLE PRECISION) / coalesce(
+              WHEN CASE
+                WHEN (
+                  "rankql_rel_3" > 0
+                )
+                THEN CAST("rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END > 0
+              AND "rankql_place_2" <= 2.0
+              THEN CAST(CASE
+                WHEN (
+                  "rankql_rel_3" > 0
+                )
+                THEN CAST("rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -447,9 +528,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_3") * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -474,8 +553,21 @@ SELECT
             0
           ) AS DOUBLE PRECISION) / sum(
             CASE
-              WHEN CAST("rel" AS DOUBLE PRECISION) > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rel" AS DOUBLE PRECISION) / coalesce(
+              WHEN CASE
+                WHEN (
+                  "rankql_rel_3" > 0
+                )
+                THEN CAST("rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END > 0
+              AND "rankql_place_2" <= 2.0
+              THEN CAST(CASE
+                WHEN (
+                  "rankql_rel_3" > 0
+                )
+                THEN CAST("rel" AS DOUBLE PRECISION)
+                ELSE NULL
+              END AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -486,9 +578,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_3") * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS "boosted",

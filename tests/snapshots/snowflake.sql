@@ -47,14 +47,6 @@ WITH "RANKQL_ROWS" AS (
     END AS "RANKQL_REL_2",
     CAST(row_number() OVER (
       PARTITION BY "USER"
-      ORDER BY CASE
-        WHEN CAST("RANKQL_REL" AS DOUBLE) > 0
-        THEN CAST("RANKQL_REL" AS DOUBLE)
-        ELSE 0
-      END DESC
-    ) AS DOUBLE) AS "RANKQL_PLACE",
-    CAST(row_number() OVER (
-      PARTITION BY "USER"
       ORDER BY coalesce((
         "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -75,12 +67,32 @@ WITH "RANKQL_ROWS" AS (
     END AS "RANKQL_GAIN",
     CAST(row_number() OVER (
       PARTITION BY "USER"
-      ORDER BY CASE WHEN CAST("REL" AS DOUBLE) > 0 THEN CAST("REL" AS DOUBLE) ELSE 0 END DESC
+      ORDER BY CASE
+        WHEN CASE WHEN (
+          "RANKQL_REL_3" > 0
+        ) THEN CAST("REL" AS DOUBLE) ELSE NULL END > 0
+        THEN CASE WHEN (
+          "RANKQL_REL_3" > 0
+        ) THEN CAST("REL" AS DOUBLE) ELSE NULL END
+        ELSE 0
+      END DESC
     ) AS DOUBLE) AS "RANKQL_PLACE_2"
   FROM "RANKQL_ROWS"
 ), "RANKQL_ROWS_3" AS (
   SELECT
     *,
+    CAST(row_number() OVER (
+      PARTITION BY "USER"
+      ORDER BY CASE
+        WHEN CASE WHEN (
+          "RANKQL_REL_2" > 0
+        ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END > 0
+        THEN CASE WHEN (
+          "RANKQL_REL_2" > 0
+        ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END
+        ELSE 0
+      END DESC
+    ) AS DOUBLE) AS "RANKQL_PLACE",
     sum(
       CASE
         WHEN "RANKQL_GAIN" > 0
@@ -116,16 +128,19 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST("RANKQL_REL" AS DOUBLE) > 0 AND "RANKQL_PLACE" <= 10.0
-              THEN CAST("RANKQL_REL" AS DOUBLE) / (
+              WHEN CASE WHEN (
+                "RANKQL_REL_2" > 0
+              ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END > 0
+              AND "RANKQL_PLACE" <= 10.0
+              THEN CASE WHEN (
+                "RANKQL_REL_2" > 0
+              ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END / (
                 ln("RANKQL_PLACE" + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("RANKQL_REL_2") * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
       WHEN (
@@ -141,16 +156,19 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST("RANKQL_REL" AS DOUBLE) > 0 AND "RANKQL_PLACE" <= 10.0
-              THEN CAST("RANKQL_REL" AS DOUBLE) / (
+              WHEN CASE WHEN (
+                "RANKQL_REL_2" > 0
+              ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END > 0
+              AND "RANKQL_PLACE" <= 10.0
+              THEN CASE WHEN (
+                "RANKQL_REL_2" > 0
+              ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END / (
                 ln("RANKQL_PLACE" + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("RANKQL_REL_2") * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -166,16 +184,19 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST("RANKQL_REL" AS DOUBLE) > 0 AND "RANKQL_PLACE" <= 10.0
-              THEN CAST("RANKQL_REL" AS DOUBLE) / (
+              WHEN CASE WHEN (
+                "RANKQL_REL_2" > 0
+              ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END > 0
+              AND "RANKQL_PLACE" <= 10.0
+              THEN CASE WHEN (
+                "RANKQL_REL_2" > 0
+              ) THEN CAST("RANKQL_REL" AS DOUBLE) ELSE NULL END / (
                 ln("RANKQL_PLACE" + 1) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("RANKQL_REL_2") * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -389,8 +410,13 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST("REL" AS DOUBLE) > 0 AND "RANKQL_PLACE_2" <= 2.0
-              THEN CAST("REL" AS DOUBLE) / coalesce(
+              WHEN CASE WHEN (
+                "RANKQL_REL_3" > 0
+              ) THEN CAST("REL" AS DOUBLE) ELSE NULL END > 0
+              AND "RANKQL_PLACE_2" <= 2.0
+              THEN CASE WHEN (
+                "RANKQL_REL_3" > 0
+              ) THEN CAST("REL" AS DOUBLE) ELSE NULL END / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
@@ -401,9 +427,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("RANKQL_REL_3") * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
       WHEN (
@@ -428,8 +452,13 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST("REL" AS DOUBLE) > 0 AND "RANKQL_PLACE_2" <= 2.0
-              THEN CAST("REL" AS DOUBLE) / coalesce(
+              WHEN CASE WHEN (
+                "RANKQL_REL_3" > 0
+              ) THEN CAST("REL" AS DOUBLE) ELSE NULL END > 0
+              AND "RANKQL_PLACE_2" <= 2.0
+              THEN CASE WHEN (
+                "RANKQL_REL_3" > 0
+              ) THEN CAST("REL" AS DOUBLE) ELSE NULL END / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
@@ -440,9 +469,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("RANKQL_REL_3") * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -467,8 +494,13 @@ SELECT
             0
           ) / sum(
             CASE
-              WHEN CAST("REL" AS DOUBLE) > 0 AND "RANKQL_PLACE_2" <= 2.0
-              THEN CAST("REL" AS DOUBLE) / coalesce(
+              WHEN CASE WHEN (
+                "RANKQL_REL_3" > 0
+              ) THEN CAST("REL" AS DOUBLE) ELSE NULL END > 0
+              AND "RANKQL_PLACE_2" <= 2.0
+              THEN CASE WHEN (
+                "RANKQL_REL_3" > 0
+              ) THEN CAST("REL" AS DOUBLE) ELSE NULL END / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
@@ -479,9 +511,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("RANKQL_REL_3") * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS "BOOSTED",

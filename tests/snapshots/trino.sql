@@ -58,14 +58,6 @@ WITH "rankql_rows" AS (
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
-      ORDER BY CASE
-        WHEN CAST("rankql_rel" AS DOUBLE) > 0
-        THEN CAST("rankql_rel" AS DOUBLE)
-        ELSE 0
-      END DESC
-    ) AS DOUBLE) AS "rankql_place",
-    CAST(row_number() OVER (
-      PARTITION BY "user"
       ORDER BY coalesce((
         "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
@@ -93,12 +85,32 @@ WITH "rankql_rows" AS (
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"
-      ORDER BY CASE WHEN CAST("rel" AS DOUBLE) > 0 THEN CAST("rel" AS DOUBLE) ELSE 0 END DESC
+      ORDER BY CASE
+        WHEN CASE WHEN (
+          "rankql_rel_3" > 0
+        ) THEN CAST("rel" AS DOUBLE) ELSE NULL END > 0
+        THEN CASE WHEN (
+          "rankql_rel_3" > 0
+        ) THEN CAST("rel" AS DOUBLE) ELSE NULL END
+        ELSE 0
+      END DESC
     ) AS DOUBLE) AS "rankql_place_2"
   FROM "rankql_rows"
 ), "rankql_rows_3" AS (
   SELECT
     *,
+    CAST(row_number() OVER (
+      PARTITION BY "user"
+      ORDER BY CASE
+        WHEN CASE WHEN (
+          "rankql_rel_2" > 0
+        ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END > 0
+        THEN CASE WHEN (
+          "rankql_rel_2" > 0
+        ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END
+        ELSE 0
+      END DESC
+    ) AS DOUBLE) AS "rankql_place",
     sum(
       CASE
         WHEN "rankql_gain" > 0
@@ -139,16 +151,19 @@ SELECT
             0
           ) AS DOUBLE) / sum(
             CASE
-              WHEN CAST("rankql_rel" AS DOUBLE) > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel" AS DOUBLE) / (
+              WHEN CASE WHEN (
+                "rankql_rel_2" > 0
+              ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END > 0
+              AND "rankql_place" <= 10.0
+              THEN CAST(CASE WHEN (
+                "rankql_rel_2" > 0
+              ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END AS DOUBLE) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_2") * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
@@ -169,16 +184,19 @@ SELECT
             0
           ) AS DOUBLE) / sum(
             CASE
-              WHEN CAST("rankql_rel" AS DOUBLE) > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel" AS DOUBLE) / (
+              WHEN CASE WHEN (
+                "rankql_rel_2" > 0
+              ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END > 0
+              AND "rankql_place" <= 10.0
+              THEN CAST(CASE WHEN (
+                "rankql_rel_2" > 0
+              ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END AS DOUBLE) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_2") * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -194,16 +212,19 @@ SELECT
             0
           ) AS DOUBLE) / sum(
             CASE
-              WHEN CAST("rankql_rel" AS DOUBLE) > 0 AND "rankql_place" <= 10.0
-              THEN CAST("rankql_rel" AS DOUBLE) / (
+              WHEN CASE WHEN (
+                "rankql_rel_2" > 0
+              ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END > 0
+              AND "rankql_place" <= 10.0
+              THEN CAST(CASE WHEN (
+                "rankql_rel_2" > 0
+              ) THEN CAST("rankql_rel" AS DOUBLE) ELSE NULL END AS DOUBLE) / (
                 CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
               )
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_2") * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
@@ -463,8 +484,13 @@ SELECT
             0
           ) AS DOUBLE) / sum(
             CASE
-              WHEN CAST("rel" AS DOUBLE) > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rel" AS DOUBLE) / coalesce(
+              WHEN CASE WHEN (
+                "rankql_rel_3" > 0
+              ) THEN CAST("rel" AS DOUBLE) ELSE NULL END > 0
+              AND "rankql_place_2" <= 2.0
+              THEN CAST(CASE WHEN (
+                "rankql_rel_3" > 0
+              ) THEN CAST("rel" AS DOUBLE) ELSE NULL END AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -481,9 +507,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_3") * 1.0
-        )
+        ) + 0.0
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
@@ -519,8 +543,13 @@ SELECT
             0
           ) AS DOUBLE) / sum(
             CASE
-              WHEN CAST("rel" AS DOUBLE) > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rel" AS DOUBLE) / coalesce(
+              WHEN CASE WHEN (
+                "rankql_rel_3" > 0
+              ) THEN CAST("rel" AS DOUBLE) ELSE NULL END > 0
+              AND "rankql_place_2" <= 2.0
+              THEN CAST(CASE WHEN (
+                "rankql_rel_3" > 0
+              ) THEN CAST("rel" AS DOUBLE) ELSE NULL END AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -537,9 +566,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_3") * 1.0
-        )
+        ) + 0.0
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
@@ -570,8 +597,13 @@ SELECT
             0
           ) AS DOUBLE) / sum(
             CASE
-              WHEN CAST("rel" AS DOUBLE) > 0 AND "rankql_place_2" <= 2.0
-              THEN CAST("rel" AS DOUBLE) / coalesce(
+              WHEN CASE WHEN (
+                "rankql_rel_3" > 0
+              ) THEN CAST("rel" AS DOUBLE) ELSE NULL END > 0
+              AND "rankql_place_2" <= 2.0
+              THEN CAST(CASE WHEN (
+                "rankql_rel_3" > 0
+              ) THEN CAST("rel" AS DOUBLE) ELSE NULL END AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
                   WHEN CAST("rankql_place_2" AS BIGINT) > 2
@@ -588,9 +620,7 @@ SELECT
               ELSE NULL
             END
           )
-        ) + 0 * (
-          count("rankql_rel_3") * 1.0
-        )
+        ) + 0.0
       )
     END
   END AS "boosted",
