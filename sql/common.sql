@@ -46,7 +46,8 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS
                             WHEN 'false' THEN false
                             ELSE rankql_fail(name || ' must be true or false, not ' || rankql_text(value)) END;
 
--- The cutoff as DOUBLE. Without k it is above every position. rankql_option would be a CASE more for each of three k.
+-- The cutoff as DOUBLE. Without k it is above every position. Every check of a position contains this, so rankql_option is not
+-- used, which would add three CASE.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992

@@ -126,7 +126,7 @@ def _mark_sorted(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     simple = key.dtype.is_integer() or key.dtype.is_temporal()
     if len(keys) > 1 or not simple or key.null_count() or not key.is_sorted():
         return rows
-    groups = sum(part.set_sorted().n_unique() for part in key.get_chunks())  # of all: a copy
+    groups = sum(part.set_sorted().n_unique() for part in key.get_chunks())  # not a copy of all
     return rows.with_columns(key.set_sorted()) if groups * SMALL_GROUP <= len(key) else rows
 
 
