@@ -79,12 +79,16 @@ def ndcg_of_groups(
         "_most": counted.max(),
     }
 
-    def sums(rows: pl.DataFrame) -> pl.LazyFrame:
-        groups = _mark_sorted(rows, names).lazy().group_by(names)
+    def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
+        return rows.group_by(names).agg(_counters=counters, **top)
+
+    def sums_apart(rows: pl.DataFrame) -> pl.LazyFrame:
+        marked = _mark_sorted(rows, names).lazy()
         if r.k is None:
-            return groups.agg(_counters=counters, **top)
+            return sums(marked)
         first = rows.lazy().filter(in_top).group_by(names).agg(**top)
-        return groups.agg(_counters=counters).join(first, on=names, how="left", nulls_equal=True)
+        every = marked.group_by(names).agg(_counters=counters)
+        return every.join(first, on=names, how="left", nulls_equal=True)
 
     size = min(r.k or 1 << BITS, 1 << BITS)
     packed = pl.col("_counters").cast(pl.Int64)
@@ -101,11 +105,10 @@ def ndcg_of_groups(
         return groups.select(*names, ndcg=_at_most_one(ratio(dcg, best)))
 
     def run(rows: pl.DataFrame) -> pl.DataFrame:
-        return finish(sums(rows).collect(engine="streaming"))
+        return finish(sums_apart(rows).collect(engine="streaming"))
 
     in_memory = _in_memory(frame) and pl.Object not in key_types.dtypes()  # which cannot be joined
-    groups = rows.group_by(names).agg(_counters=counters, **top)
-    source, function = (rows, run) if in_memory else (groups, finish)
+    source, function = (rows, run) if in_memory else (sums(rows), finish)
     return source.map_batches(
         function,
         schema=exact.collect_schema(),
