@@ -65,7 +65,7 @@ class TableResult:
 
         @property
         def sql(self) -> str:
-            """The query that computed the values, '' if there is none."""
+            """The query that gives the values, '' if there is none."""
 
         def plot(self) -> alt.TopLevelMixin:
             """An altair chart of the result."""

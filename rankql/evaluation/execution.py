@@ -160,7 +160,14 @@ def _fill(
 
 def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.DataFrame, Query]:
     """The values per query, and the query that ran: a plainer form if the data needs one."""
-    return run_or_unpack(query, lambda query: fetch_frame(session, query.sql, query.checked, few))
+
+    def fetch(query: Query) -> pl.DataFrame:
+        if query.packed is None:
+            return fetch_frame(session, query.sql, query.checked, few)
+        integers = fetch_frame(session, query.packed.integers, query.checked, few)
+        return query.packed.compute(integers)
+
+    return run_or_unpack(query, fetch)
 
 
 def run_or_unpack(query: Query, run: Callable[[Query], T]) -> tuple[T, Query]:

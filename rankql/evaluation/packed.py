@@ -17,11 +17,12 @@ branch, or check for overflow, in every row); `max(grade, 10)` for the ideal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import TypeVar
 
+from rankql.evaluation.formulas import Formula, Lookup, Polynomial, double
 from rankql.evaluation.metric_columns import gain_of_grade
-from rankql.evaluation.polynomials import Polynomial, double
 from rankql.macros import quote
 
 # The ends of the supported scales.
@@ -38,10 +39,14 @@ WORD = 60
 SHORT = 45
 
 
+T = TypeVar("T", bound=Formula)
+
+
 class Top:
     """The grades 1 to `end` in the first positions, as digits of an integer.
 
-    Metrics refer to columns, which `steps` adds to the `sums` per ranking, one step after another.
+    Metrics refer to columns, which are added to the `sums` per ranking, one step after another:
+    those of `integer_steps`, then those of `steps`.
     """
 
     def __init__(self, end: int, cutoffs: Iterable[int]) -> None:
@@ -50,12 +55,12 @@ class Top:
         self.cutoffs = sorted(set(cutoffs))
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
-        self._constants: dict[str, str] = {}
-        self._grades: dict[str, str] = {}
         self._hits: dict[str, str] = {}
-        self._places: dict[str, str] = {}
-        self._parts: dict[str, str] = {}
-        self._ratios: dict[str, str] = {}
+        self._divisors: dict[str, str] = {}
+        self._grades: dict[str, Formula] = {}
+        self._places: dict[str, Formula] = {}
+        self._parts: dict[str, Formula] = {}
+        self._combined: dict[str, Formula] = {}
         self.filled = self.count(1, self.k)
         self.counts = _all_counts(end)
 
@@ -106,8 +111,8 @@ class Top:
             cases += f" WHEN {pos} = 1 THEN {1 << size}"
         return f"CASE {cases} ELSE 0 END"
 
-    def steps(self) -> dict[str, dict[str, str]]:
-        """The columns that are computed from the sums, by step."""
+    def integer_steps(self) -> dict[str, dict[str, str]]:
+        """The columns of integers that are computed from the sums, by step."""
         size = self.bits * self.k
         words = {
             f"word {word}": f"CAST((top >> {word * self.word}) & {_ones(part)} AS BIGINT)"
@@ -117,16 +122,32 @@ class Top:
         top = {"firsts": f"CAST((top >> {size}) & 3 AS BIGINT)",
                "packed": f"CAST(top >> {size + 2} AS BIGINT)"}  # fmt: skip
         steps = {
-            "digits": words | top | totals | self._constants,
-            "counts": {
+            "packed_digits": words | top | totals,
+            "packed_counts": {
                 f"from {grade}": counts.at_least(quote(f"all {name}"), grade)
                 for name, counts in self.counts.items()
                 for grade in counts.grades
             },
-            "hits": self._grades | self._hits,
-            "places": self._places,
-            "parts": self._parts,
-            "ratios": self._ratios,
+            "packed_hits": self._hits | self._divisors,
+        }
+        return {name: columns for name, columns in steps.items() if columns}
+
+    def integers(self, metrics: Iterable[str]) -> list[str]:
+        """The columns that `steps` and the metrics read."""
+        words = [f"word {word}" for word, _ in self._sizes(self.k)]
+        counts = [f"from {grade}" for grade in range(1, self.end + 1)]
+        formulas = [*metrics, *(str(f) for step in self.steps().values() for f in step.values())]
+        text = " ".join(formulas)
+        names = [*words, *counts, *self._hits, *self._divisors]
+        return [name for name in names if quote(name) in text]
+
+    def steps(self) -> dict[str, dict[str, Formula]]:
+        """The columns that are computed from the integers, by step."""
+        steps = {
+            "packed_grades": self._grades,
+            "packed_places": self._places,
+            "packed_parts": self._parts,
+            "packed_combined": self._combined,
         }
         return {name: columns for name, columns in steps.items() if columns}
 
@@ -165,9 +186,13 @@ class Top:
         """2^grade - 1 at a position, times a factor, as a column."""
         return self._column(self._places, f"stop {factor} {i}", self.power(i, factor))
 
-    def constants(self, name: str, values: Iterable[float]) -> str:
-        """Add a column with a list of constants. A list in each metric takes longer to plan."""
-        return self._column(self._constants, name, f"[{', '.join(map(double, values))}]")
+    def lookup(self, name: str, values: Sequence[float], index: str) -> str:
+        """The value at an index from 0, as a column."""
+        return self._column(self._parts, name, Lookup(values, index))
+
+    def divisor(self, k: int) -> str:
+        """The cutoff as a column. polars multiplies by 1 / k instead, which rounds twice."""
+        return self._column(self._divisors, f"cutoff {k}", str(k))
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
@@ -203,13 +228,15 @@ class Top:
         """Add a column that several metrics share."""
         return self._column(self._parts, name, value)
 
-    def ratio(self, name: str, value: str) -> str:
-        """Add a column for a value that is compared with 1."""
-        return self._column(self._ratios, name, value)
+    def combined(self, name: str, value: str) -> str:
+        """Add a column that is computed from parts."""
+        return self._column(self._combined, name, value)
 
-    def stretches(self, k: int) -> list[tuple[int, int]]:
-        """The positions from one cutoff to the next."""
-        ends = [cutoff for cutoff in self.cutoffs if cutoff <= k]
+    def stretches(self, k: int, longest: int = BITS) -> list[tuple[int, int]]:
+        """The positions from one cutoff to the next, in parts of at most `longest`."""
+        ends = sorted(
+            {*(cutoff for cutoff in self.cutoffs if cutoff <= k), *range(longest, k, longest)}
+        )
         return [(start + 1, end) for start, end in zip([0, *ends], ends, strict=False)]
 
     def gains(self, kind: str, threshold: int) -> list[float]:
@@ -222,7 +249,7 @@ class Top:
         starts = range(0, size, self.word)
         return [(word, min(self.word, size - start)) for word, start in enumerate(starts)]
 
-    def _column(self, step: dict[str, str], name: str, value: str) -> str:
+    def _column(self, step: dict[str, T], name: str, value: T) -> str:
         """Add a column to a step."""
         step[name] = value
         return quote(name)
@@ -243,8 +270,8 @@ class Top:
         _, size = self._sizes(self.k)[word]
         ones, highest = sum(1 << i for i in range(0, size, self.bits)), self.bits - 1
         if threshold > self.end:
-            return "0"
-        if threshold == 1:  # any bit: two digits may have been added
+            reached = "CAST(0 AS BIGINT)"
+        elif threshold == 1:  # any bit: two digits may have been added
             reached = " | ".join(f"({digits} >> {i})" for i in range(self.bits))
         else:  # the addition sets the highest bit of a digit that reaches it
             reached = f"({digits} + {ones * ((1 << highest) - threshold)}) >> {highest}"

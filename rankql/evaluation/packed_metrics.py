@@ -12,11 +12,14 @@ from itertools import accumulate
 from operator import sub
 from typing import Any
 
+from rankql.evaluation.formulas import double
 from rankql.evaluation.packed import BITS, Top, digit_bits
-from rankql.evaluation.polynomials import double
+from rankql.expressions.ranking import ROUNDING
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.requested_metric import Metric
 
+# polars reads no more than 16 terms that are nested in one another.
+NESTED = 8
 _OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
 
 
@@ -86,16 +89,16 @@ def _sum_of_gains(
 
 def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
     """If n items have at least a grade, each of the first n positions gains its step."""
-    discounts = accumulate((1 / math.log2(i + 1) for i in range(1, top.k + 1)), initial=0.0)
-    sums = top.constants("discounts", discounts)
+    k = options["k"]
+    discounts = [*accumulate((1 / math.log2(i + 1) for i in range(1, k + 1)), initial=0.0)]
     gains = top.gains(options["gain"], options["threshold"])
     terms = (
         ("" if step == 1 else f"{double(step)} * ")
-        + f"{sums}[least({top.relevant(grade)}, {options['k']}) + 1]"
+        + top.lookup(f"ideal {grade} to {k}", discounts, f"least({top.relevant(grade)}, {k})")
         for grade, step in enumerate(map(sub, gains[1:], gains), start=1)
         if step
     )
-    return " + ".join(terms) or "0e0"
+    return " + ".join(terms) or double(0)
 
 
 def _normalized_gains(top: Top, options: Mapping[str, Any]) -> str:
@@ -105,8 +108,8 @@ def _normalized_gains(top: Top, options: Mapping[str, Any]) -> str:
 
 def _at_most_one(top: Top, name: str, value: str) -> str:
     """1 if the value differs from 1 by rounding only. `repeats_position` refuses higher ones."""
-    column = top.ratio(name, value)
-    return f"CASE WHEN {column} >= 1 - rankql_rounding() THEN 1 ELSE {column} END"
+    column = top.combined(name, value)
+    return f"CASE WHEN {column} >= {double(1 - ROUNDING)} THEN 1 ELSE {column} END"
 
 
 def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:
@@ -125,19 +128,25 @@ def _precisions(top: Top, options: Mapping[str, Any]) -> str:
 
 
 def _stops(top: Top, options: Mapping[str, Any]) -> str:
-    """From the last position backwards: the value if the user stops, or of what follows."""
+    """The values of stretches of positions, times the probability that the user reaches them."""
     p, max_rel = options["p"], options["max_rel"]
-    value, name = "", f"err {max_rel} {p}"
-    for start, end in reversed(top.stretches(options["k"])):
-        stops = {i: top.stop(i, 2.0**-max_rel) for i in range(start, end + 1)}
-        if value:
-            left = " * ".join(f"(1 - {stop})" for stop in stops.values())
-            value = f" + {top.part(f'{name} left at {end}', left)} * ({value})"
-        worth = "0e0"
-        for i, stop in reversed(stops.items()):
-            worth = f"({stop} * {double(p ** (i - 1) / i)} + (1 - {stop}) * {worth})"
-        value = top.part(f"{name} to {end}", worth) + value
-    return value
+    name = f"err {max_rel} {p}"
+    values: list[str] = []
+    passed: list[str] = []
+    stops: list[str] = []
+    for start, end in top.stretches(options["k"], NESTED):
+        if stops:
+            left = " * ".join(f"(1 - {stop})" for stop in stops)
+            passed.append(top.part(f"{name} passed {start - 1}", left))
+        stops = [top.stop(i, 2.0**-max_rel) for i in range(start, end + 1)]
+        value = double(0)
+        for i, stop in reversed([*enumerate(stops, start)]):  # the user stops here, or goes on
+            value = f"({stop} * {double(p ** (i - 1) / i)} + (1 - {stop}) * {value})"
+        value = top.part(f"{name} to {end}", value)
+        if passed:
+            value += " * " + top.combined(f"{name} reach {start}", " * ".join(passed))
+        values.append(value)
+    return " + ".join(values)
 
 
 def _looks(top: Top, options: Mapping[str, Any]) -> str:
@@ -155,13 +164,14 @@ def _looks(top: Top, options: Mapping[str, Any]) -> str:
 def _divisor(top: Top, options: Mapping[str, Any]) -> str:
     """What precisions are divided by."""
     k, relevant = options["k"], top.relevant(options["threshold"])
-    divisors = {
-        "k": str(k),
-        "min": f"least({k}, {relevant})",
-        "R": relevant,
-        "found": top.count(options["threshold"], k),
-    }
-    return divisors[options["denominator"]]
+    match options["denominator"]:
+        case "k":
+            return top.divisor(k)
+        case "min":
+            return f"least({k}, {relevant})"
+        case "R":
+            return relevant
+    return top.count(options["threshold"], k)  # found
 
 
 QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {

@@ -42,6 +42,7 @@ from rankql.evaluation.metric_columns import (
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
+from rankql.evaluation.packed_sums import PackedSums, select_more
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -86,7 +87,9 @@ class Query:
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
     meta: Mapping[str, Any] = field(default_factory=dict)
-    # What builds the same query without the packed form, if it is packed.
+    # Its two parts, if it is packed: polars computes the values.
+    packed: PackedSums | None = None
+    # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
     # What builds the same query with lists of scores, if they suit the data and its number of rows.
     by_lists: Callable[[RunSql, int], Query | None] | None = None
@@ -134,13 +137,14 @@ def build_query(
     )
     if packed and _sums_integers(inputs, conventions):
         unique.remove(ONE_RANKING)  # checked by the sums
+    sums = None
     if packed:
-        more, last = _from_top(inputs, conventions, top, packed, calls, by_lists, untied)
-        steps |= more
+        sums = _from_top(inputs, conventions, steps, top, packed, calls, by_lists, untied)
+        sql = _PACKED + sums.query()
     else:
-        last = _select(inputs, mask_undefined(calls, conventions)) + in_order
+        sql = with_ctes(steps) + _select(inputs, mask_undefined(calls, conventions)) + in_order
     return Query(
-        (_PACKED if packed else "") + with_ctes(steps) + last,
+        sql,
         names,
         weights,
         rows,
@@ -151,6 +155,7 @@ def build_query(
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
+        packed=sums,
         plain=partial(build_query, inputs, metrics, conventions) if packed else None,
         by_lists=_with_lists(inputs, metrics, conventions, end, rows),
         alone={
@@ -219,15 +224,16 @@ def _cut_own_metrics(
 def _from_top(
     inputs: Inputs,
     conventions: Conventions,
+    steps: Mapping[str, str],
     top: Top,
     packed: Mapping[str, str],
     calls: Mapping[str, str],
     by_lists: bool,
     untied: bool,
-) -> tuple[dict[str, str], str]:
-    """The CTEs that compute metrics from the packed tops, and the final SELECT."""
+) -> PackedSums:
+    """The CTEs after `steps` up to the integers of the packed tops, and what follows from them."""
     plain = {name: value for name, value in calls.items() if name not in packed}
-    steps, grade, place, before = {}, "CAST(rel AS INTEGER)", "pos", "sums"
+    steps, grade, place, before = {**steps}, "CAST(rel AS INTEGER)", "pos", "sums"
     integers = _sums_integers(inputs, conventions)
     # Names of the user are replaced by ours until the final SELECT.
     others = key_columns(inputs) | mask_undefined(plain, conventions)
@@ -247,21 +253,24 @@ def _from_top(
         steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.
     steps[before] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    for step, columns in top.steps().items():
-        added = [f"{value} AS {quote(name)}" for name, value in columns.items()]
-        steps[step] = select_from(before, ["*", *added])
+    for step, columns in top.integer_steps().items():
+        steps[step] = select_more(before, columns)
         before = step
-    values = {name: quote(column) for name, column in hidden.items()}
     refused = {
         top.repeats_position(): literal(DUPLICATES),
         top.overflows(): literal(f"{top.limit:,} {_TOO_MANY}"),
         **({"tied": literal(_TIED)} if untied else {}),
     }
     cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
-    values[MISSING] = f"CASE {cases}\n        ELSE {values[MISSING]} END"
-    values |= mask_undefined(packed, conventions, top.relevant(conventions.threshold))
-    fields = [f"{values[name]} AS {quote(name)}" for name in {**key_columns(inputs), **calls}]
-    return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
+    values = mask_undefined(packed, conventions, top.relevant(conventions.threshold))
+    missing = quote(hidden[MISSING])
+    names = [*hidden.values(), *top.integers(values.values())]
+    checked = {quote(name): quote(name) for name in names}
+    checked[missing] = f"CASE {cases}\n        ELSE {missing} END AS {missing}"
+    steps["integers"] = select_from(before, [*checked.values()])
+    values |= {name: quote(column) for name, column in hidden.items()}
+    fields = {name: values[name] for name in {**key_columns(inputs), **calls}}
+    return PackedSums(steps, top.steps(), fields)
 
 
 def _sums_integers(inputs: Inputs, conventions: Conventions) -> bool:

@@ -151,7 +151,7 @@ class EvaluatedTable(TableResult):
 
     @property
     def sql(self) -> str:
-        """The query that computed the values."""
+        """The query that gives the values."""
         return self.result.sql
 
     def remarks(self) -> list[str]:

@@ -44,7 +44,12 @@ def evaluated(monkeypatch, by_lists, *args, **options):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("ties", ["item", "order"])
 @pytest.mark.parametrize(
-    "metrics", [["AP", "nDCG", "nDCG@1000", "RR"], ["Bpref", "Rprec"], ["AP", "P@5", "nDCG@10"]]
+    "metrics",
+    [
+        ["AP", "nDCG", "nDCG@1000", "RR"],
+        ["Bpref", "Rprec"],
+        ["AP", "RR@10", "ERR@5", "P@5", "nDCG@10", "nDCG(gain=exp2)@3"],
+    ],
 )
 def test_equal_to_the_window(monkeypatch, seed, ties, metrics):
     """With many ties, infinite scores, zeros of both signs and items without a score."""

@@ -1,21 +1,22 @@
-"""Polynomials that have given values at the grades 0, 1 and so on, as SQL.
-
-DuckDB multiplies and adds DOUBLE without checks for overflow, several at once. CASE, shifts and
-lists of constants take longer.
-"""
+"""Formulas in the SQL that DuckDB and polars read alike: constants, polynomials and lookups."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 
 class Polynomial:
-    """The polynomial with these values, of which the first is 0, multiplied by a denominator.
+    """The polynomial with these values at the grades 0, 1 and so on, multiplied by a denominator.
 
-    Its coefficients are then whole numbers, so it is exact at the grades. With the denominator in
-    the coefficients, 2^3 - 1 is 6.999999999999999.
+    The first value is 0. The coefficients are whole numbers, so it is exact at the grades. With the
+    denominator in the coefficients, 2^3 - 1 is 6.999999999999999.
+
+    DuckDB multiplies and adds DOUBLE without checks for overflow, several at once. CASE, shifts and
+    lists of constants take longer.
     """
 
     def __init__(self, values: Sequence[int]) -> None:
@@ -47,7 +48,21 @@ def _interpolate(values: Sequence[int]) -> list[Fraction]:
     return total
 
 
+@dataclass(frozen=True)
+class Lookup:
+    """A value in a list, by an index from 0, for which each engine has its own form."""
+
+    values: Sequence[float]
+    index: str
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(double, self.values))}][{self.index} + 1]"
+
+
+Formula: TypeAlias = str | Lookup
+
+
 def double(value: float) -> str:
-    """A number that DuckDB reads as DOUBLE, not as DECIMAL."""
-    text = repr(float(value))
-    return text if "e" in text else f"{text}e0"
+    """A number that both engines read as DOUBLE. Without a point, polars 1 reads no number."""
+    mantissa, _, exponent = repr(float(value)).partition("e")
+    return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}e{exponent or 0}"
