@@ -27,11 +27,11 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
-from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.overlap import query_overlap, require_common_items, require_ranked_rows
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
+from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_inputs
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose

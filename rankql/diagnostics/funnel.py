@@ -15,15 +15,10 @@ from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.column_checks import validate_columns
-from rankql.evaluation.ctes import (
-    RunSql,
-    number_positions,
-    score_order,
-    sql_runner,
-    with_source_ctes,
-)
+from rankql.evaluation.ctes import number_positions, score_order
 from rankql.evaluation.overlap import query_overlap, require_common_items
 from rankql.evaluation.result import Result
+from rankql.evaluation.source_ctes import RunSql, sql_runner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number

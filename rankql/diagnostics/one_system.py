@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.ctes import with_source_ctes
+from rankql.evaluation.source_ctes import with_source_ctes
 from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
-from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.execution import fetch_values
 from rankql.evaluation.overlap import (
     count_ranked_rows,
@@ -37,6 +36,7 @@ from rankql.evaluation.planning import find_grade_scale, own_columns
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
+from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import (
     evaluation_errors,
     require_one_value_per_query,

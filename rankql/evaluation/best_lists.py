@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rankql.evaluation.ctes import BEST, RunSql, select_from
+from rankql.evaluation.clauses import BEST, select_from
 from rankql.evaluation.packed import Top
+from rankql.evaluation.source_ctes import RunSql
 from rankql.macros import quote
 
 # In smaller tables, a window is as fast.

@@ -10,7 +10,8 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import REMEDIES, RankingOptions
 from rankql.evaluation.column_checks import validate_columns
-from rankql.evaluation.ctes import BY_ITEM, sql_runner
+from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions

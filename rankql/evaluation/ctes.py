@@ -1,4 +1,4 @@
-"""The CTEs of the query: runs, judgments and attributes, ranked, joined and cut.
+"""The CTEs of the rankings: rows of runs, judgments and attributes, ranked, joined and cut.
 
 Rankings by score are cut at the k-th score before they are joined with the judgments. For nDCG@10
 this takes as long as 1.25 plain joins, or less in large runs: see `judged_ranks`.
@@ -8,28 +8,23 @@ took 10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
 
+from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.judged_ranks import (
-    CANDIDATES,
-    RANKS,
     judged_rank_ctes,
     suit_lists,
     suit_top_lists,
     top_rank_ctes,
 )
 from rankql.evaluation.metric_columns import last_position, needs_scores
+from rankql.evaluation.source_ctes import RunSql
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch
-from rankql.sources.session import Session
-from rankql.sources.tables import Table
 
 # The order of equal scores: items descending by the bytes of their text, as in trec_eval.
 BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
@@ -42,10 +37,6 @@ TIE_ORDERS = {
 }
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
-# The CTE with the best scores of each ranking, which is read twice.
-CUTS = "cuts"
-# The CTE with the lists of the best of each ranking, which is read twice.
-BEST = "best"
 # The number of judged rows of a query, in the CTE `queries`.
 JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"
 # How an error about scores begins. evaluate() then looks for the table.
@@ -54,83 +45,6 @@ NO_SCORE = "a score is NaN"
 JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
 )
-
-# Runs SQL on the CTEs of the sources and returns its rows. That of `sql_runner` also
-# takes `part`, a condition on {query}.
-RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
-
-
-def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:
-    """The runs, judgments and attributes, with standard names of columns.
-
-    integers: include grades and positions of a run as integers.
-    """
-    text = {role: inputs.as_text(role) for role in ("query", "item")}
-
-    def keys(table: Table) -> list[str]:
-        return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
-
-    def attributes(table: Table) -> list[str]:
-        return [
-            f"{inputs.read_attribute(table, name)} AS {inputs.attribute(name)}"
-            for name in inputs.attributes_in(inputs.home(table))
-        ]
-
-    def rows(table: Table, fields: Sequence[str], *conditions: str) -> str:
-        # DuckDB does not read other columns of rows that a filter in the same SELECT leaves out.
-        part = [inputs.part.format(query=table.key("query", text["query"]))] if inputs.part else []
-        where = " AND ".join([*conditions, *part])
-        return select_from(table.sql, fields, f"WHERE {where}" if where else "")
-
-    runs = []
-    for name, table in inputs.runs.items():
-        fields = keys(table)
-        if inputs.system is not None:
-            fields.insert(0, f"CAST({quote(inputs.system)} AS VARCHAR) AS system")
-        elif name is not None:
-            fields.insert(0, f"{literal(name)} AS system")
-        places = [role for role in ("pos", "score") if role in table.roles]
-        fields += [f"{_number(table, role, conventions)} AS {role}" for role in places]
-        if conventions.ties == "order":
-            fields.append("row_number() OVER () AS line")
-        if "rel" in table.roles:
-            fields.append(f"{_number(table, 'rel', conventions)} AS rel")
-        if integers:
-            grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
-            fields += [
-                f"CAST({grade} AS INTEGER) AS {INTERNAL_PREFIX}rel",
-                f"{place} AS {INTERNAL_PREFIX}pos",
-            ]
-        own = [f"{value} AS {quote(name)}" for name, value in inputs.own.items()]
-        runs.append(rows(table, fields + attributes(table) + own))
-    ctes = {"run": "\n    UNION ALL\n".join(runs)}
-    if inputs.qrels is not None:
-        table = inputs.qrels
-        grade = _number(table, "rel", conventions)
-        fields = [*keys(table), f"{grade} AS rel", *attributes(table)]
-        ctes["qrels"] = rows(table, fields, f"{grade} IS NOT NULL")
-    if inputs.reference is not None:
-        table = inputs.reference
-        role = "pos" if "pos" in table.roles else "score"
-        fields = [*keys(table), f"{_number(table, role, conventions)} AS {role}"]
-        ctes["reference"] = rows(table, fields + attributes(table))
-    if inputs.attributes is not None:
-        fields = keys(inputs.attributes) + attributes(inputs.attributes)
-        ctes["attributes"] = rows(inputs.attributes, fields)
-    return ctes
-
-
-def _number(table: Table, role: str, conventions: Conventions) -> str:
-    """The number in a column, under the conventions."""
-    value = table.number(role)
-    if role == "score" and conventions.float32:
-        return f"rankql_float32({value})"
-    if role == "rel" and conventions.negative == "unjudged":
-        return f"CASE WHEN {value} >= 0 THEN {value} END"
-    if role == "rel" and conventions.negative == "error":
-        must = literal(f"{table.label}: {table.roles[role]} must not be negative, but there is ")
-        return f"CASE WHEN {value} < 0 THEN rankql_fail({must} || {value}) ELSE {value} END"
-    return value
 
 
 def ranking_ctes(
@@ -314,34 +228,3 @@ def _any_values(inputs: Inputs, home: str) -> str:
     """The attributes in a table, as aggregates."""
     columns = map(inputs.attribute, inputs.attributes_in(home))
     return "".join(f", any_value({column}) AS {column}" for column in columns)
-
-
-def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
-    """The body of a CTE."""
-    lines = [f"SELECT {', '.join(fields)}", f"FROM {source}", *([rest] if rest else [])]
-    return "\n".join(f"    {line}" for line in lines)
-
-
-def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
-    """The WITH clause. CTEs are not materialized, except those read twice and `kept`."""
-    materialized = (CUTS, CANDIDATES, RANKS, BEST, kept)
-    parts = (
-        f"{name} AS {'' if name in materialized else 'NOT '}MATERIALIZED (\n{body}\n)"
-        for name, body in ctes.items()
-    )
-    return "WITH " + ", ".join(parts) + "\n"
-
-
-def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
-    """The WITH clause of the sources, for other queries on them."""
-    return with_ctes(source_ctes(inputs, conventions))
-
-
-def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
-    """A function that runs SQL on the sources in DuckDB, or on some of their queries."""
-
-    def run_sql(sql: str, part: str = "") -> Sequence[Sequence[Any]]:
-        some = replace(inputs, part=part) if part else inputs
-        return fetch(session, with_source_ctes(some, conventions) + sql)
-
-    return run_sql

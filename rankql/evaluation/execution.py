@@ -20,10 +20,10 @@ from rankql.errors import RankqlError, database_message
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
-from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
+from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs

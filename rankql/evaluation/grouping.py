@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rankql.evaluation.ctes import JUDGED_ROWS, attributes_by_query, select_from
+from rankql.evaluation.clauses import select_from
+from rankql.evaluation.ctes import JUDGED_ROWS, attributes_by_query
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.sources.inputs import Inputs
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# The CTE with the ranks of the judged items, which is read twice.
-RANKS = "ranks"
-# The CTE with the rows of the best scores, which is read twice.
-CANDIDATES = "candidates"
+from rankql.evaluation.clauses import CANDIDATES, RANKS
+
 # In smaller runs, a window is as fast. So many rows are enough to see whether scores are tied.
 MANY_ROWS = 500_000
 # A list is searched for each judged item: for more of them in a ranking, a window is faster.

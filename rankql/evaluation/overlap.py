@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TypeAlias
 
 from rankql.errors import RankqlError
-from rankql.evaluation.ctes import RunSql
+from rankql.evaluation.source_ctes import RunSql
 from rankql.macros import literal
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from rankql.evaluation.ctes import select_from, with_ctes
+from rankql.evaluation.clauses import select_more, with_ctes
 from rankql.evaluation.formulas import Formula, Lookup
 from rankql.macros import quote
 
@@ -50,12 +50,6 @@ class PackedSums:
                 rows = rows.with_columns(columns)
             parts.append(rows.select(values))
         return pl.concat(parts)
-
-
-def select_more(source: str, columns: Mapping[str, Formula]) -> str:
-    """The body of a CTE that adds columns to another one."""
-    added = (f"{value} AS {quote(name)}" for name, value in columns.items())
-    return select_from(source, ["*", *added])
 
 
 def _expressions(columns: Mapping[str, Formula]) -> list[pl.Expr]:

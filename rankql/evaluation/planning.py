@@ -8,9 +8,9 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.evaluation import packed
-from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
+from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions, choose

@@ -16,19 +16,15 @@ from rankql.evaluation.catalogue import (
     is_catalogue,
     pseudo_values,
 )
+from rankql.evaluation.clauses import CUTS, select_from, select_more, with_ctes
 from rankql.evaluation.compatibility import require_compatible
 from rankql.evaluation.ctes import (
-    CUTS,
     JUDGED,
-    RunSql,
     can_pack_lists,
     ranking_ctes,
     ranks_before_join,
     score_order,
-    select_from,
-    source_ctes,
     suit_rank_lists,
-    with_ctes,
 )
 from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
 from rankql.evaluation.metric_columns import (
@@ -42,7 +38,8 @@ from rankql.evaluation.metric_columns import (
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.evaluation.packed_sums import PackedSums, select_more
+from rankql.evaluation.packed_sums import PackedSums
+from rankql.evaluation.source_ctes import RunSql, source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows

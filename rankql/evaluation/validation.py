@@ -10,7 +10,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values, validate_columns
-from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
+from rankql.evaluation.ctes import JUDGED, NO_SCORE
 from rankql.evaluation.grouping import DUPLICATES
 from rankql.evaluation.overlap import (
     format_examples,
@@ -20,6 +20,7 @@ from rankql.evaluation.overlap import (
     require_ranked_rows,
 )
 from rankql.evaluation.query import SHARED, Query
+from rankql.evaluation.source_ctes import RunSql, sql_runner
 from rankql.macros import quote
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.inputs import Inputs
