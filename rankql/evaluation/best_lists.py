@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rankql.evaluation.clauses import BEST, select_from
+from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
 from rankql.evaluation.source_ctes import RunSql
 from rankql.macros import quote
@@ -47,7 +48,7 @@ def best_list_ctes(
     names = {key: key for key in keys.split(", ")}
     best = group(names | columns | lists | top.counted_rows())
     fields = [*map(quote, [*columns, *top.counts])]
-    packed, tied = top.packed_list("grades"), "len(list_distinct(scores)) < len(scores)"
+    packed, tied = top.packed_list("grades"), are_tied("scores")
     if order is None:
         fields.append(f"CAST(coalesce({packed}, 0) AS HUGEINT) AS top")
         fields.append(f"{tied} OR unscored > 0 AS tied")

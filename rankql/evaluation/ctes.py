@@ -8,18 +8,15 @@ took 10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.judged_ranks import (
+    are_tied,
     judged_rank_ctes,
-    suit_lists,
-    suit_top_lists,
     top_rank_ctes,
 )
 from rankql.evaluation.metric_columns import last_position, needs_scores
-from rankql.evaluation.source_ctes import RunSql
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -53,10 +50,13 @@ def ranking_ctes(
     conventions: Conventions,
     rows: Rows,
     by_lists: bool = False,
+    tied: str = "",
+    retrieved: bool = False,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    by_lists: positions follow from lists of scores.
+    by_lists: positions follow from lists of scores. tied: the error if some are tied. retrieved:
+    judged items that are not retrieved have grade 0.
     """
     if by_lists and can_pack_lists(inputs, conventions):
         return {"ranked": select_from("run", ["*"])}
@@ -77,26 +77,15 @@ def ranking_ctes(
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
-    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
+    rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if retrieved else "rel"
+    fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
+    if retrieved:
+        place = "score" if inputs.scored else "pos"
+        items = f"SELECT {keys}, item, true AS retrieved FROM run WHERE {place} IS NOT NULL"
+        join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
     ranked = select_from(join, fields, judged_rows(rows))
-    return _query_ctes(inputs, rows, cut, by_lists) | top | {"ranked": ranked}
-
-
-def suit_rank_lists(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
-) -> Callable[[RunSql, int], bool] | None:
-    """The test whether lists of scores suit the data; None if no positions follow from them.
-
-    They give the first positions, or those of all judged items, and of no others.
-    """
-    if not (inputs.scored and ranks_before_join(inputs, conventions)):
-        return None
-    if last_position(metrics, conventions) is not None:
-        return suit_top_lists
-    if rows == "all" or needs_scores(metrics):
-        return None
-    return partial(suit_lists, keys=inputs.keys, where=judged_rows(rows))
+    return _query_ctes(inputs, rows, cut, by_lists, tied) | top | {"ranked": ranked}
 
 
 def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
@@ -111,7 +100,7 @@ def judged_rows(rows: Rows) -> str:
 
 
 def _query_ctes(
-    inputs: Inputs, rows: Rows, cut: int | None = None, by_lists: bool = False
+    inputs: Inputs, rows: Rows, cut: int | None = None, by_lists: bool = False, tied: str = ""
 ) -> dict[str, str]:
     """The CTEs with the judged queries, several systems, and the scores up to the cutoff."""
     ctes: dict[str, str] = {}
@@ -121,7 +110,7 @@ def _query_ctes(
         if inputs.system is not None and not inputs.systems:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
     if cut is not None:
-        ctes[CUTS] = _score_cuts(inputs.keys, cut, by_lists)
+        ctes[CUTS] = _score_cuts(inputs.keys, cut, by_lists, tied)
     ctes["queries"] = _queries(inputs, rows, "run" if cut is None else CUTS)
     return ctes
 
@@ -181,10 +170,16 @@ def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
     return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def _score_cuts(keys: str, k: int, by_lists: bool) -> str:
-    """The rankings of a run, each with `least`, the k-th score; by lists with the `best` k + 1."""
+def _score_cuts(keys: str, k: int, by_lists: bool, tied: str) -> str:
+    """The rankings of a run, each with `least`, the k-th score; by lists with the `best` k + 1.
+
+    tied: the error if two of these are the same.
+    """
     best = f"max(score, {k + by_lists})"
-    checked = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}') ELSE {best}"
+    checked = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}')"
+    if tied:
+        checked += f" WHEN {are_tied(best)} THEN rankql_fail({literal(tied)})"
+    checked += f" ELSE {best}"
     fields = [keys, f"{checked}[-1] END AS least"]
     if by_lists:
         fields = [keys, f"{checked} END AS best", f"best[least({k}, len(best))] AS least"]

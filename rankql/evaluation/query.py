@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.evaluation.best_lists import best_list_ctes, suit_best_lists
+from rankql.evaluation.best_lists import best_list_ctes
 from rankql.evaluation.bounds import add_bounds, bound_calls
 from rankql.evaluation.catalogue import (
     catalogue_meta,
@@ -24,9 +24,9 @@ from rankql.evaluation.ctes import (
     ranking_ctes,
     ranks_before_join,
     score_order,
-    suit_rank_lists,
 )
 from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
+from rankql.evaluation.list_choice import choose_lists, grades_retrieved_only
 from rankql.evaluation.metric_columns import (
     cut_column,
     is_cut,
@@ -108,11 +108,14 @@ def build_query(
     of the scores of each ranking. untied: these refuse scores that are tied or NULL.
     """
     require_compatible(inputs, metrics, conventions)
+    original, retrieved = conventions, grades_retrieved_only(inputs, metrics, conventions, end)
+    if retrieved:
+        conventions = replace(conventions, ideal="judged")
     every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
     rows: Rows = "all" if every_row else rows_needed(metrics, conventions)
 
     steps = source_ctes(inputs, conventions) | ranking_ctes(
-        inputs, metrics, conventions, rows, by_lists
+        inputs, metrics, conventions, rows, by_lists, _TIED if untied else "", retrieved
     )
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
@@ -153,8 +156,8 @@ def build_query(
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
         packed=sums,
-        plain=partial(build_query, inputs, metrics, conventions) if packed else None,
-        by_lists=_with_lists(inputs, metrics, conventions, end, rows),
+        plain=partial(build_query, inputs, metrics, original) if packed else None,
+        by_lists=_with_lists(inputs, metrics, original, end),
         alone={
             f"{metric.label!r} = {metric.expression!r}": partial(
                 build_query, inputs, [metric], conventions
@@ -166,23 +169,13 @@ def build_query(
 
 
 def _with_lists(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int, rows: Rows
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> Callable[[RunSql, int], Query | None] | None:
     """What builds the query with lists of scores, if they suit the data; None if none are read."""
-    # Without ties and without rows that lack a score, some conventions make no difference.
-    simple = replace(conventions, ideal="judged")
-    simple = replace(simple, ties="item") if conventions.ties == "expected" else simple
-    suit = suit_rank_lists(inputs, metrics, conventions, rows)
-    if suit is not None:
-        simple = conventions
-    elif can_pack_lists(inputs, simple):
-        top, packed = pack_metrics(end, metrics, vars(simple))
-        calls, _ = metric_calls(metrics, simple)
-        if packed.keys() != calls.keys():
-            return None
-        suit = partial(suit_best_lists, keys=inputs.keys, k=top.k)
-    else:
+    found = choose_lists(inputs, metrics, conventions, end)
+    if found is None:
         return None
+    simple, suit = found
 
     def build(run_sql: RunSql, number: int) -> Query | None:
         if not suit(run_sql, number):
@@ -256,7 +249,7 @@ def _from_top(
     refused = {
         top.repeats_position(): literal(DUPLICATES),
         top.overflows(): literal(f"{top.limit:,} {_TOO_MANY}"),
-        **({"tied": literal(_TIED)} if untied else {}),
+        **({"tied": literal(_TIED)} if untied and inputs.qrels is None else {}),
     }
     cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
     values = mask_undefined(packed, conventions, top.relevant(conventions.threshold))

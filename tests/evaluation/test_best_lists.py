@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import best_lists, query
+from rankql.evaluation import best_lists, list_choice
 from support import metric_engines
 from support.parameters import cycled
 
@@ -42,7 +42,7 @@ def ranked_by_score(seed, end, scores, systems="AB"):
 
 
 def evaluated(monkeypatch, by_lists, table, metrics, reads_lists=None, **options):
-    monkeypatch.setattr(query, "suit_best_lists", lambda *_, **suited: by_lists)
+    monkeypatch.setattr(list_choice, "suit_best_lists", lambda *_, **suited: by_lists)
     result = rankql.evaluate(table, None, metrics, interval=None, **options)
     assert ("arg_max" in result.sql) == (by_lists if reads_lists is None else reads_lists)
     return result

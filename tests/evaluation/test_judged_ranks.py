@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import ctes, judged_ranks
+from rankql.evaluation import judged_ranks, list_choice
 
 SCORES = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
 
@@ -35,7 +35,7 @@ def rankings(seed, scores):
 
 def evaluated(monkeypatch, by_lists, *args, **options):
     for suit in ("suit_lists", "suit_top_lists"):
-        monkeypatch.setattr(ctes, suit, lambda *_, **options: by_lists)
+        monkeypatch.setattr(list_choice, suit, lambda *_, **options: by_lists)
     result = rankql.evaluate(*args, interval=None, **options)
     assert ("list_position" in result.sql) == by_lists
     return result.per_query
@@ -76,6 +76,116 @@ def test_cutoffs_equal_to_the_window(monkeypatch, seed, ties, metrics):
     assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
 
 
+EXPECTED = ["nDCG@10", "nDCG(gain=exp2)@3", "IDCG@20"]
+CONVENTIONS = [
+    {"conventions": "sklearn"},
+    {"ties": "expected"},
+    {"ties": "expected", "ideal": "retrieved", "missing": "skip"},
+    {"ties": "expected", "ideal": "retrieved", "undefined": "drop"},
+]
+
+
+def average(monkeypatch, by_lists, *args, **options):
+    """The values with ties="expected", by lists if they suit."""
+    monkeypatch.setattr(list_choice, "suit_untied_lists", lambda *_, **suited: by_lists)
+    return rankql.evaluate(*args, interval=None, **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("options", CONVENTIONS)
+@pytest.mark.parametrize("grades", [int, float])
+def test_without_ties_all_orders_are_one(monkeypatch, seed, options, grades):
+    """Lists give the average over all orders of tied items if there are none among the best."""
+    run, qrels = rankings(seed, [0.0])
+    qrels = qrels.with_columns(rel=pl.col("rel") / (1 if grades is int else 2))
+    metrics = [*EXPECTED, *(["DCG@5", "P@5", "RR@7", "AP@9"] if seed == 1 else [])]
+    # With ideal="retrieved", lists need grades that can be packed, and no metric beyond nDCG.
+    suit = "retrieved" not in options.values() and "sklearn" not in options.values()
+    suit |= grades is int and len(metrics) == 3 and "drop" not in options.values()
+    different = pl.int_range(pl.len()).over("system", "query")
+    for score, tied in ((different, False), (different.clip(0, 25), True), (different // 2, True)):
+        scored = run.with_columns(score=score)
+        # Scores beyond the best may be tied.
+        tied &= (
+            scored.group_by("system", "query")
+            .agg(pl.col("score").top_k(21).is_duplicated().any())["score"]
+            .any()
+        )
+        plain, lists = (
+            average(monkeypatch, by_lists, scored, qrels, metrics, system="system", **options)
+            for by_lists in (False, True)
+        )
+        assert "list_position" not in plain.sql
+        assert ("list_position" in lists.sql) == (suit and not tied)
+        assert_frame_equal(lists.per_query, plain.per_query, abs_tol=1e-12, rel_tol=1e-12)
+        assert_frame_equal(lists.summary, plain.summary, abs_tol=1e-12, rel_tol=1e-12)
+        assert lists.conventions == plain.conventions
+
+
+def test_items_without_a_score_are_not_retrieved(monkeypatch):
+    run, qrels = rankings(0, [*range(1000)])
+    run = run.with_columns(score=pl.int_range(pl.len()).over("system", "query"))
+    run = run.with_columns(pl.when(pl.col("score") % 3 > 0).then("score"))
+    plain, lists = (
+        average(monkeypatch, by_lists, run, qrels, EXPECTED, system="system", conventions="sklearn")
+        for by_lists in (False, True)
+    )
+    assert "list_position" in lists.sql
+    assert_frame_equal(lists.per_query, plain.per_query, abs_tol=1e-12, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("options", CONVENTIONS)
+def test_duplicates_and_nan_are_refused_with_all_orders(monkeypatch, options):
+    run, qrels = rankings(0, [0.0])
+    run = run.with_columns(score=pl.int_range(pl.len()).over("system", "query") + 0.5)
+    relevant = run.join(qrels.filter(pl.col("rel") > 0), on=["query", "item"], how="semi")
+    best = relevant.sort("score", descending=True).head(1)
+    twice = pl.concat([run, best.with_columns(pl.col("score") - 0.25)])
+    again = pl.concat([qrels, qrels.filter(rel=3).head(1)])
+    nan = run.with_columns(pl.col("score").replace(2.5, float("nan")))
+    for data, words in (
+        ((twice, qrels), "^run has duplicates"),
+        ((run, again), "^qrels has duplicates"),
+        ((nan, qrels), "^run: score must be a number, not nan"),
+    ):
+        for by_lists in (False, True):
+            with pytest.raises(rankql.RankqlError, match=words):
+                average(monkeypatch, by_lists, *data, "nDCG@10", system="system", **options)
+
+
+def test_ties_in_a_transaction(monkeypatch):
+    """A query that fails would end it, so it is not tried."""
+    con = duckdb.connect()
+    for name, frame in zip(("run", "qrels"), rankings(1, SCORES), strict=True):
+        con.register("frame", frame.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS FROM frame").fetchall()
+    con.execute("BEGIN")
+    options = {"system": "system", "ties": "expected", "con": con}
+    inside = average(monkeypatch, True, "run", "qrels", "nDCG@10", **options)
+    con.execute("COMMIT")
+    outside = average(monkeypatch, True, "run", "qrels", "nDCG@10", **options)
+    assert_frame_equal(inside.per_query, outside.per_query, abs_tol=1e-12, rel_tol=1e-12)
+
+
+def test_first_rows_show_ties(monkeypatch):
+    """Lists are tried in large runs without ties in the first rows."""
+    con = duckdb.connect()
+
+    def suits(query, score, rows=100_000):
+        con.execute(
+            f"CREATE OR REPLACE TABLE run AS SELECT {query} AS query, {score} AS score "
+            f"FROM range({rows}) t(i)"
+        )
+        ask = lambda sql: con.execute(sql).fetchall()  # noqa: E731
+        return judged_ranks.suit_untied_lists(ask, rows, "query", 10)
+
+    assert suits("i // 100", "i")
+    assert not suits("i // 100", "i", 99_999)
+    assert not suits("i // 100", "i // 2")
+    assert suits("i // 100", "greatest(i % 100, 50)")
+    assert not suits("i // 100", "least(i % 100, 98)")
+
+
 def test_cutoffs_of_large_runs(monkeypatch):
     """Lists give the first positions where the run is large, and refuse NaN as the window does."""
     run, qrels = rankings(1, SCORES)
@@ -93,7 +203,7 @@ def test_cutoffs_of_large_runs(monkeypatch):
 def test_other_rows_or_scores(monkeypatch, metrics):
     """nDCG@10 of a small run needs the best ten alone; others read scores."""
     run, qrels = rankings(1, [*range(1000)])
-    monkeypatch.setattr(ctes, "suit_lists", lambda *_, **options: True)
+    monkeypatch.setattr(list_choice, "suit_lists", lambda *_, **options: True)
     result = rankql.evaluate(run, qrels, metrics, system="system", interval=None)
     assert "list_position" not in result.sql
 

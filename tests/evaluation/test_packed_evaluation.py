@@ -282,6 +282,24 @@ def test_conventions(options, shape):
     hold(*data, metrics, fast=not plainly, **options)
 
 
+@pytest.mark.parametrize("undefined", ["null", "zero", "drop"])
+@pytest.mark.parametrize("missing", ["zero", "skip"])
+@pytest.mark.parametrize("shape", ["joined", "joined by score", "ranked"])
+def test_ideal_of_retrieved_items(shape, missing, undefined):
+    """Judged items that are not retrieved have no grade, but their queries are judged."""
+    table = ranked(3).with_columns(
+        pos=pl.when(pl.col("query") % 10 > 0).then("pos").when(pl.col("rel") == 0).then("pos")
+    )
+    metrics = ["nDCG@5,20", "nDCG(gain=exp2)@10", "IDCG@5", "IDCG(gain=binary)@10"]
+    options = {"ideal": "retrieved", "missing": missing, "undefined": undefined}
+    fast = shape != "ranked" and undefined != "drop"
+    hold(*SHAPES[shape](table), metrics, fast, **options)
+    hold(*SHAPES[shape](table), [*metrics, "P@5"], **options)
+    both = {name: SHAPES[shape](ranked(3, name)) for name in ("one", "two")}
+    runs = {name: run for name, (run, _) in both.items()}
+    hold(runs, both["one"][1], metrics, fast, **options)
+
+
 @pytest.mark.parametrize("threshold", [0, 0.5, 1, 1.5, 2, 5])
 def test_own_threshold(threshold):
     """That of a metric goes before that of the conventions, 1 too."""
