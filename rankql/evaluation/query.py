@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rankql.errors import RankqlError
+from rankql.evaluation import packed_sums
 from rankql.evaluation.best_lists import best_list_ctes
 from rankql.evaluation.bounds import add_bounds, bound_calls
 from rankql.evaluation.catalogue import (
@@ -38,7 +39,6 @@ from rankql.evaluation.metric_columns import (
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.evaluation.packed_sums import PackedSums
 from rankql.evaluation.source_ctes import RunSql, source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
@@ -84,8 +84,8 @@ class Query:
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
     meta: Mapping[str, Any] = field(default_factory=dict)
-    # Its two parts, if it is packed: polars computes the values.
-    packed: PackedSums | None = None
+    # Its two parts, if they are faster for few rows.
+    packed: packed_sums.PackedSums | None = None
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
     # What builds the same query with lists of scores, if they suit the data and its number of rows.
@@ -155,7 +155,7 @@ def build_query(
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
-        packed=sums,
+        packed=sums if len(packed) >= packed_sums.MANY_METRICS else None,
         plain=partial(build_query, inputs, metrics, original) if packed else None,
         by_lists=_with_lists(inputs, metrics, original, end),
         alone={
@@ -220,7 +220,7 @@ def _from_top(
     calls: Mapping[str, str],
     by_lists: bool,
     untied: bool,
-) -> PackedSums:
+) -> packed_sums.PackedSums:
     """The CTEs after `steps` up to the integers of the packed tops, and what follows from them."""
     plain = {name: value for name, value in calls.items() if name not in packed}
     steps, grade, place, before = {**steps}, "CAST(rel AS INTEGER)", "pos", "sums"
@@ -260,7 +260,7 @@ def _from_top(
     steps["integers"] = select_from(before, [*checked.values()])
     values |= {name: quote(column) for name, column in hidden.items()}
     fields = {name: values[name] for name in {**key_columns(inputs), **calls}}
-    return PackedSums(steps, top.steps(), fields)
+    return packed_sums.PackedSums(steps, top.steps(), fields)
 
 
 def _sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
