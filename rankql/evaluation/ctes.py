@@ -50,13 +50,13 @@ def ranking_ctes(
     conventions: Conventions,
     rows: Rows,
     by_lists: bool = False,
-    tied: str = "",
-    retrieved: bool = False,
+    tie_error: str = "",
+    zeroes: bool = False,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    by_lists: positions follow from lists of scores. tied: the error if some are tied. retrieved:
-    judged items that are not retrieved have grade 0.
+    by_lists: positions follow from lists of scores. tie_error: what to say of tied scores, which
+    are then refused. zeroes: judged items that are not retrieved have grade 0.
     """
     if by_lists and can_pack_lists(inputs, conventions):
         return {"ranked": select_from("run", ["*"])}
@@ -77,15 +77,15 @@ def ranking_ctes(
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
-    rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if retrieved else "rel"
+    rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if zeroes else "rel"
     fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
-    if retrieved:
+    if zeroes or tie_error:  # all items, also to find those that come twice
         place = "score" if inputs.scored else "pos"
         items = f"SELECT {keys}, item, true AS retrieved FROM run WHERE {place} IS NOT NULL"
         join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
     ranked = select_from(join, fields, judged_rows(rows))
-    return _query_ctes(inputs, rows, cut, by_lists, tied) | top | {"ranked": ranked}
+    return _query_ctes(inputs, rows, cut, by_lists, tie_error) | top | {"ranked": ranked}
 
 
 def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
@@ -100,7 +100,7 @@ def judged_rows(rows: Rows) -> str:
 
 
 def _query_ctes(
-    inputs: Inputs, rows: Rows, cut: int | None = None, by_lists: bool = False, tied: str = ""
+    inputs: Inputs, rows: Rows, cut: int | None = None, by_lists: bool = False, tie_error: str = ""
 ) -> dict[str, str]:
     """The CTEs with the judged queries, several systems, and the scores up to the cutoff."""
     ctes: dict[str, str] = {}
@@ -110,7 +110,7 @@ def _query_ctes(
         if inputs.system is not None and not inputs.systems:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
     if cut is not None:
-        ctes[CUTS] = _score_cuts(inputs.keys, cut, by_lists, tied)
+        ctes[CUTS] = _score_cuts(inputs.keys, cut, by_lists, tie_error)
     ctes["queries"] = _queries(inputs, rows, "run" if cut is None else CUTS)
     return ctes
 
@@ -170,15 +170,12 @@ def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
     return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def _score_cuts(keys: str, k: int, by_lists: bool, tied: str) -> str:
-    """The rankings of a run, each with `least`, the k-th score; by lists with the `best` k + 1.
-
-    tied: the error if two of these are the same.
-    """
+def _score_cuts(keys: str, k: int, by_lists: bool, tie_error: str) -> str:
+    """The rankings of a run, each with `least`, the k-th score; by lists with the `best` k + 1."""
     best = f"max(score, {k + by_lists})"
     checked = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}')"
-    if tied:
-        checked += f" WHEN {are_tied(best)} THEN rankql_fail({literal(tied)})"
+    if tie_error:
+        checked += f" WHEN {are_tied(best)} THEN rankql_fail({literal(tie_error)})"
     checked += f" ELSE {best}"
     fields = [keys, f"{checked}[-1] END AS least"]
     if by_lists:

@@ -40,8 +40,8 @@ def choose_lists(
         return _choose_best_lists(inputs, metrics, replace(simple, ideal="judged"), end)
     if not inputs.scored:
         return None
-    retrieved = grades_retrieved_only(inputs, metrics, simple, end)
-    judged = replace(simple, ideal="judged") if retrieved else simple
+    zeroes = can_zero_others(inputs, metrics, simple, end)
+    judged = replace(simple, ideal="judged") if zeroes else simple
     k, rows = last_position(metrics, judged), rows_needed(metrics, judged)
     if k is not None:
         untied_lists = partial(suit_untied_lists, keys=inputs.keys, k=k)
@@ -64,12 +64,12 @@ def _choose_best_lists(
     return conventions, partial(suit_best_lists, keys=inputs.keys, k=top.k)
 
 
-def grades_retrieved_only(
+def can_zero_others(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> bool:
-    """Can grade 0 for judged items that are not retrieved replace ideal='retrieved'?
+    """Does ideal='retrieved' give what grade 0 gives for all items that are not retrieved?
 
-    Then all metrics are computed from the packed tops and depend on the ideal ranking.
+    It does for nDCG and IDCG from packed tops.
     """
     if conventions.ideal != "retrieved" or conventions.undefined == "drop":
         return False

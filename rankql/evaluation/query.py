@@ -27,7 +27,7 @@ from rankql.evaluation.ctes import (
     score_order,
 )
 from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
-from rankql.evaluation.list_choice import choose_lists, grades_retrieved_only
+from rankql.evaluation.list_choice import can_zero_others, choose_lists
 from rankql.evaluation.metric_columns import (
     cut_column,
     is_cut,
@@ -108,14 +108,16 @@ def build_query(
     of the scores of each ranking. untied: these refuse scores that are tied or NULL.
     """
     require_compatible(inputs, metrics, conventions)
-    original, retrieved = conventions, grades_retrieved_only(inputs, metrics, conventions, end)
-    if retrieved:
+    original, zeroes = conventions, can_zero_others(inputs, metrics, conventions, end)
+    if zeroes:
         conventions = replace(conventions, ideal="judged")
     every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
     rows: Rows = "all" if every_row else rows_needed(metrics, conventions)
+    if untied and rows == "gain":
+        rows = "judged"  # to refuse the same duplicates as without lists
 
     steps = source_ctes(inputs, conventions) | ranking_ctes(
-        inputs, metrics, conventions, rows, by_lists, _TIED if untied else "", retrieved
+        inputs, metrics, conventions, rows, by_lists, _TIED if untied else "", zeroes
     )
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)

@@ -9,14 +9,16 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import quote
 
-# All tables and views: to filter and join them here takes longer.
-_TABLES = """
-    SELECT database_name, schema_name, table_name, NOT temporary FROM duckdb_tables()
-    UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
-"""
-_DATABASES = """
-    SELECT database_name, type, database_name = current_database(), current_schema()
-    FROM duckdb_databases()
+# The tables and views whose name a text ends with.
+_CANDIDATES = """
+    SELECT database_name, schema_name, name, permanent, type,
+        database_name = current_database(), schema_name = current_schema()
+    FROM (
+        SELECT database_name, schema_name, table_name AS name, NOT temporary AS permanent
+        FROM duckdb_tables()
+        UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
+    ) JOIN (SELECT database_name, type FROM duckdb_databases()) USING (database_name)
+    WHERE ends_with(lower($name), lower(name))
 """
 # The schemas that a name may leave out, here and in Postgres.
 _DEFAULT_SCHEMAS = ("main", "public")
@@ -33,7 +35,7 @@ class CatalogTable:
     permanent: bool
     kind: str
     in_database: bool
-    current_schema: str
+    in_schema: bool
 
     @property
     def path(self) -> tuple[str, str, str]:
@@ -50,8 +52,7 @@ class CatalogTable:
         """Temporary tables come first, then those of the current schema and database."""
         if self.database == "temp":
             return 0
-        in_schema = self.schema == self.current_schema
-        return (1 if in_schema else 2) if self.in_database else 3
+        return (1 if self.in_schema else 2) if self.in_database else 3
 
     def is_called(self, name: str) -> bool:
         """Is this its name, perhaps with its schema and database?"""
@@ -63,11 +64,8 @@ class CatalogTable:
 
 def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> CatalogTable | None:
     """Find a table or view by name, optionally with its schema and database."""
-    rows = con.execute(_TABLES).fetchall()
-    rows = [row for row in rows if name.lower().endswith(row[2].lower())]
-    databases = {row[0]: row[1:] for row in con.execute(_DATABASES).fetchall()} if rows else {}
-    every = (CatalogTable(*row, *databases[row[0]]) for row in rows)
-    tables = [table for table in every if table.is_called(name)]
+    rows = con.execute(_CANDIDATES, {"name": name}).fetchall()
+    tables = [table for row in rows if (table := CatalogTable(*row)).is_called(name)]
     least = min((table.distance for table in tables), default=0)
     nearest = [table for table in tables if table.distance == least]
     nearest.sort(key=lambda table: table.path)

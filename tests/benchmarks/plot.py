@@ -40,7 +40,7 @@ def tables(rows: Sequence[Row]) -> str:
             if row["task"].endswith("unlimited"):
                 continue
             if row["work"] == "few rows":
-                cell = f"{1000 * row['median']:.0f} ms"
+                cell = f"{1000 * row['median']:.3g} ms"
             elif row["peak"]:
                 cell = f"{row['median']:.1f} s, {row['peak'] / 1e9:.1f} GB"
             ours.setdefault(key, {})[row["density"]] = cell

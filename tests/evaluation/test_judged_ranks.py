@@ -138,19 +138,23 @@ def test_items_without_a_score_are_not_retrieved(monkeypatch):
 def test_duplicates_and_nan_are_refused_with_all_orders(monkeypatch, options):
     run, qrels = rankings(0, [0.0])
     run = run.with_columns(score=pl.int_range(pl.len()).over("system", "query") + 0.5)
-    relevant = run.join(qrels.filter(pl.col("rel") > 0), on=["query", "item"], how="semi")
-    best = relevant.sort("score", descending=True).head(1)
-    twice = pl.concat([run, best.with_columns(pl.col("score") - 0.25)])
-    again = pl.concat([qrels, qrels.filter(rel=3).head(1)])
+    judged = run.join(qrels.drop_nulls(), on=["query", "item"]).sort("score", descending=True)
     nan = run.with_columns(pl.col("score").replace(2.5, float("nan")))
-    for data, words in (
-        ((twice, qrels), "^run has duplicates"),
-        ((run, again), "^qrels has duplicates"),
-        ((nan, qrels), "^run: score must be a number, not nan"),
-    ):
+    wrong = [(nan, qrels, "^run: score must be a number, not nan")]
+    for rel in (0, 3):
+        one = judged.filter(rel=rel).head(1).select(run.columns)
+        for score in (0.25, 100.25):  # beyond the cutoff, or first
+            twice = pl.concat([run, one.with_columns(score=score)])
+            wrong.append((twice, qrels, "^run has duplicates"))
+        more = qrels.filter(rel=rel).head(2)
+        wrong.append((run, pl.concat([qrels, more]), "^qrels has duplicates.*; "))
+    for *data, words in wrong:
+        errors = []
         for by_lists in (False, True):
-            with pytest.raises(rankql.RankqlError, match=words):
+            with pytest.raises(rankql.RankqlError, match=words) as error:
                 average(monkeypatch, by_lists, *data, "nDCG@10", system="system", **options)
+            errors.append(str(error.value))
+        assert errors[0] == errors[1]
 
 
 def test_ties_in_a_transaction(monkeypatch):

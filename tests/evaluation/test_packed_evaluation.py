@@ -651,6 +651,12 @@ def test_polynomials_are_exact(end):
         assert most <= 2**packed.EXACT
 
 
+def test_rounding_is_that_of_the_macros():
+    con = duckdb.connect()
+    rankql.register(con)
+    assert con.sql("SELECT rankql_rounding()").fetchall() == [(packed_metrics.ROUNDING,)]
+
+
 @pytest.mark.parametrize("k", [5, 20])
 def test_one_position_of_millions_of_items(k):
     """Their sum is larger than DOUBLE holds exactly, or than 64 bits."""
