@@ -21,7 +21,7 @@ from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table
 
 # The columns of the positions and grades of documents, and of the ranks of chunks.
-POS, REL, PLACE = (f"{INTERNAL_PREFIX}{name}" for name in ("moved", "highest", "chunk"))
+POS, REL, PLACE, LINE = (f"{INTERNAL_PREFIX}{name}" for name in ("moved", "highest", "chunk", "line"))
 
 
 def read_rankings(
@@ -59,8 +59,9 @@ def read_rankings(
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
         require_unique(sql_runner(session, inputs, Conventions()), inputs, unique)
-    task = _Task(session, inputs, ranking.collapse, ranking.positions == "keep")
-    task.require_known_ties(conventions or Conventions())
+    ties = (conventions or Conventions()).ties
+    task = _Task(session, inputs, ranking.collapse, ranking.positions == "keep", ties)
+    task.require_known_ties()
     runs = {name: task.add_document(table) for name, table in inputs.runs.items()}
     task.require_documents(runs.values())
     collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
@@ -79,17 +80,18 @@ class _Task:
     rule: str
     # Do the positions of dropped rows stay empty?
     keep: bool
+    ties: str
 
     @property
     def is_separator(self) -> bool:
         """Is it punctuation, as in 'doc12#3', or does it start so, as in 'doc12_chunk_3'?"""
         return re.fullmatch(r"[^\w\s]+|[_#:/|.~-][\w#:/|.~-]*", self.rule) is not None
 
-    def require_known_ties(self, conventions: Conventions) -> None:
+    def require_known_ties(self) -> None:
         """Refuse a convention for ties that positions='keep' makes void."""
-        if self.keep and self.inputs.scored and conventions.ties != "item":
+        if self.keep and self.inputs.scored and self.ties != "item":
             raise RankqlError(
-                f"positions='keep' orders equal scores by item, so ties={conventions.ties!r} has "
+                f"positions='keep' orders equal scores by item, so ties={self.ties!r} has "
                 "no effect. Pass ties='item', or positions='renumber'"
             )
 
@@ -143,10 +145,10 @@ class _Task:
         best, order = table.number("score" if self.inputs.scored else "pos"), "ASC NULLS LAST"
         if self.inputs.scored:
             tied = f", {BY_ITEM.replace('item', quote(item))} NULLS LAST" if item else ""
-            order = f"DESC NULLS LAST{tied}"
+            order = f"DESC NULLS LAST{f', {LINE}' if self.ties == 'order' else tied}"
         place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {best} {order}) AS {PLACE}"
         chunks = f"PARTITION BY {keys}, {quote(document)}"
-        kept, moved = "*", f"* EXCLUDE ({PLACE})"
+        kept, moved = "*", f"* EXCLUDE ({PLACE}, {LINE})"
         if "rel" in roles:
             kept += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
             roles["rel"], assumed["rel"] = REL, f"highest {table.roles['rel']} of a document"
@@ -158,10 +160,12 @@ class _Task:
             rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
             moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
             roles["pos"], assumed["pos"] = POS, f"{table.role_columns['pos']} (renumbered)"
-        rows = f"(SELECT *, {place} FROM {table.sql})"
+        numbered = f"(SELECT *, row_number() OVER () AS {LINE} FROM {table.sql})"
+        rows = f"(SELECT *, {place} FROM {numbered})"
         first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
         rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"
-        return self._load(table, f"(SELECT {moved} FROM {rows})", roles, assumed)
+        sql = f"(SELECT {moved} FROM {rows}{f' ORDER BY {LINE}' if self.ties == 'order' else ''})"
+        return self._load(table, sql, roles, assumed)
 
     def collapse_qrels(self, runs: Collection[Table]) -> tuple[Table | None, list[str]]:
         """The judgments of documents, and a note if they were of chunks."""

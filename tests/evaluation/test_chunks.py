@@ -46,6 +46,38 @@ def test_both_rules_and_both_positions(rule):
     ]
 
 
+def test_order_of_rows_with_equal_scores(tmp_path):
+    """The first of the best chunks is kept, and documents stay in the order of their rows."""
+    chunks = pl.DataFrame({"row": range(100_000)}).select(
+        query=pl.col("row").hash(1) % 500,
+        document=pl.format("d{}", pl.col("row").hash(2) % 60),
+        score=pl.col("row").hash(3) % 5 / 2,
+        row=pl.col("row"),
+    )
+    run = chunks.with_columns(item=pl.format("{}#{}", "document", pl.col("row").hash(4)))
+    qrels = chunks.unique(["query", "document"]).select(
+        "query", item="document", rel=pl.struct("query", "document").hash(5) % 3
+    )
+    best = chunks.sort(["score", "row"], descending=[True, False])
+    best = best.unique(["query", "document"], keep="first", maintain_order=True).sort("row")
+    want = rankql.evaluate(best.rename({"document": "item"}), qrels, "nDCG@5", ties="order")
+    for options in ({"ties": "order"}, {"conventions": "ranx", "undefined": "skip"}):
+        found = rankql.evaluate(run, qrels, "nDCG@5", collapse="#", **options)
+        assert_frame_equal(found.per_query, want.per_query, rel_tol=1e-12)
+    files = (tmp_path / "run.parquet", tmp_path / "qrels.parquet")
+    for frame, path in zip((run, qrels), files, strict=True):
+        frame.write_parquet(path)
+    script = rankql.evaluation.execution.render_query(
+        *files, "nDCG@5", ties="order", collapse="#", readable=True
+    )
+    con = duckdb.connect()
+    rankql.register(con)
+    *loading, query = script.split(";\n")
+    con.execute(";".join(loading))
+    assert_frame_equal(con.sql(query).pl()["nDCG@5"].to_frame(),
+                       want.per_query.select("nDCG@5"), rel_tol=1e-12)  # fmt: skip
+
+
 def test_gaps_in_positions_stay():
     placed = PLACED.with_columns(pos=pl.Series([1, 3, 4, 5, 9]))  # A, -, A, B, A, -, -, -, C
     found = rankql.evaluate(placed, QRELS, ["RR", "P@7"], collapse="#")  # A, -, B, -, -, -, C

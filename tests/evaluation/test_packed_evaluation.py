@@ -278,7 +278,7 @@ def test_conventions(options, shape):
     hold(*data, metrics, fast=not plainly, **options)
 
 
-@pytest.mark.parametrize("undefined", ["null", "zero", "drop"])
+@pytest.mark.parametrize("undefined", ["skip", "zero", "drop"])
 @pytest.mark.parametrize("missing", ["zero", "skip"])
 @pytest.mark.parametrize("shape", ["joined", "joined by score", "ranked"])
 def test_ideal_of_retrieved_items(shape, missing, undefined):
