@@ -21,7 +21,9 @@ from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table
 
 # The columns of the positions and grades of documents, and of the ranks of chunks.
-POS, REL, PLACE, LINE = (f"{INTERNAL_PREFIX}{name}" for name in ("moved", "highest", "chunk", "line"))
+POS, REL, PLACE, LINE = (
+    f"{INTERNAL_PREFIX}{name}" for name in ("moved", "highest", "chunk", "line")
+)
 
 
 def read_rankings(

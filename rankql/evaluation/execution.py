@@ -162,8 +162,8 @@ def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.D
     """The values per query, and the query that ran: a plainer form if the data needs one."""
 
     def fetch(query: Query) -> pl.DataFrame:
-        if few and query.packed:
-            return query.packed.compute(fetch_frame(session, query.packed.integers, query.checked))
+        if few and query.parts:
+            return query.parts.compute(fetch_frame(session, query.parts.integers, query.checked))
         return fetch_frame(session, query.sql, query.checked, few)
 
     return run_or_unpack(query, fetch)

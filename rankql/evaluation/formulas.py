@@ -63,6 +63,6 @@ Formula: TypeAlias = str | Lookup
 
 
 def double(value: float) -> str:
-    """A number that both engines read as DOUBLE. Without a point, polars 1 reads no number."""
+    """A number that both engines read as DOUBLE. polars 1 cannot read 1e-5, only 1.0e-5."""
     mantissa, _, exponent = repr(float(value)).partition("e")
     return f"{mantissa if '.' in mantissa else f'{mantissa}.0'}e{exponent or 0}"

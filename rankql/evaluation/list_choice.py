@@ -29,10 +29,10 @@ Suit: TypeAlias = Callable[[RunSql, int], bool]
 def choose_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> tuple[Conventions, Suit] | None:
-    """The conventions with which lists give the same values, and the test whether they suit.
+    """Conventions for the query with lists, and the test whether lists suit the data.
 
-    None if no lists are read. Where the conventions differ, rankings must be without ties and
-    without rows that lack a score.
+    If these are not the conventions of the caller, they give the same values only for rankings
+    without ties in which every row has a score. None if lists cannot give the values.
     """
     untied = conventions.ties == "expected"
     simple = replace(conventions, ties="item") if untied else conventions
@@ -54,7 +54,7 @@ def choose_lists(
 def _choose_best_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> tuple[Conventions, Suit] | None:
-    """The same for lists of the best grades."""
+    """The same for a table with grades and scores: lists of the best grades of each ranking."""
     if not can_pack_lists(inputs, conventions):
         return None
     top, packed = pack_metrics(end, metrics, vars(conventions))
@@ -67,9 +67,9 @@ def _choose_best_lists(
 def can_zero_others(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> bool:
-    """Does ideal='retrieved' give what grade 0 gives for all items that are not retrieved?
+    """Is ideal='retrieved' the same as grade 0 for every item that is not retrieved?
 
-    It does for nDCG and IDCG from packed tops.
+    For packed nDCG and IDCG it is.
     """
     if conventions.ideal != "retrieved" or conventions.undefined == "drop":
         return False

@@ -18,7 +18,7 @@ from rankql.expressions.ranking import ROUNDING
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.requested_metric import Metric
 
-# polars reads no more than 16 terms that are nested in one another.
+# The positions of ERR in one formula: polars cannot parse formulas that are nested 17 times.
 NESTED = 8
 _OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
 
@@ -128,7 +128,10 @@ def _precisions(top: Top, options: Mapping[str, Any]) -> str:
 
 
 def _stops(top: Top, options: Mapping[str, Any]) -> str:
-    """The values of stretches of positions, times the probability that the user reaches them."""
+    """ERR: the sum over stretches of positions of their value, if the user gets there.
+
+    The value is multiplied by the probability that the user does not stop in an earlier stretch.
+    """
     p, max_rel = options["p"], options["max_rel"]
     name = f"err {max_rel} {p}"
     values: list[str] = []

@@ -59,6 +59,11 @@ _PACKED = """\
 -- ranking into one number, from which all metrics follow. `rankql sql --readable` prints the
 -- same query with one macro per metric.
 """
+# What a query without an average over the orders of tied items says about itself.
+_UNTIED = """\
+-- No scores are tied here, and the query refuses those that are. `rankql sql --readable` prints a
+-- query with the average over all orders of tied items.
+"""
 
 
 @dataclass(frozen=True)
@@ -84,8 +89,8 @@ class Query:
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
     meta: Mapping[str, Any] = field(default_factory=dict)
-    # Its two parts, if they are faster for few rows.
-    packed: packed_sums.PackedSums | None = None
+    # The same in two parts, if these are faster unless rows are very many.
+    parts: packed_sums.PackedSums | None = None
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
     # What builds the same query with lists of scores, if they suit the data and its number of rows.
@@ -146,7 +151,7 @@ def build_query(
     else:
         sql = with_ctes(steps) + _select(inputs, mask_undefined(calls, conventions)) + in_order
     return Query(
-        sql,
+        (_UNTIED if untied else "") + sql,
         names,
         weights,
         rows,
@@ -157,7 +162,7 @@ def build_query(
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
-        packed=sums if len(packed) >= packed_sums.MANY_METRICS else None,
+        parts=sums if len(packed) >= packed_sums.MANY_METRICS else None,
         plain=partial(build_query, inputs, metrics, original) if packed else None,
         by_lists=_with_lists(inputs, metrics, original, end),
         alone={
@@ -174,10 +179,10 @@ def _with_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> Callable[[RunSql, int], Query | None] | None:
     """What builds the query with lists of scores, if they suit the data; None if none are read."""
-    found = choose_lists(inputs, metrics, conventions, end)
-    if found is None:
+    choice = choose_lists(inputs, metrics, conventions, end)
+    if choice is None:
         return None
-    simple, suit = found
+    simple, suit = choice
 
     def build(run_sql: RunSql, number: int) -> Query | None:
         if not suit(run_sql, number):

@@ -43,7 +43,8 @@ class Result(MeansResult):
     @property
     def per_query(self) -> pl.DataFrame:
         """The value of every metric for every query, NULL if undefined."""
-        return self.frame().select(*self.keys, *self.meta["by"], *self.metrics)
+        # Not select(), which reads ^name$ as a pattern.
+        return self.frame()[[*self.keys, *self.meta["by"], *self.metrics]]
 
     def frame(self) -> pl.DataFrame:
         """The values per query with the other columns that the means need."""
