@@ -147,10 +147,15 @@ class _Task:
         best, order = table.number("score" if self.inputs.scored else "pos"), "ASC NULLS LAST"
         if self.inputs.scored:
             tied = f", {BY_ITEM.replace('item', quote(item))} NULLS LAST" if item else ""
-            order = f"DESC NULLS LAST{f', {LINE}' if self.ties == 'order' else tied}"
+            order = f"DESC NULLS LAST{tied}"
+        source, hidden, last = table.sql, PLACE, ""
+        if self.inputs.scored and self.ties == "order":
+            source = f"(SELECT *, row_number() OVER () AS {LINE} FROM {source})"
+            order, hidden = f"DESC NULLS LAST, {LINE}", f"{PLACE}, {LINE}"
+            last = f" ORDER BY {LINE}"
         place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {best} {order}) AS {PLACE}"
         chunks = f"PARTITION BY {keys}, {quote(document)}"
-        kept, moved = "*", f"* EXCLUDE ({PLACE}, {LINE})"
+        kept, moved = "*", f"* EXCLUDE ({hidden})"
         if "rel" in roles:
             kept += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
             roles["rel"], assumed["rel"] = REL, f"highest {table.roles['rel']} of a document"
@@ -162,12 +167,10 @@ class _Task:
             rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
             moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
             roles["pos"], assumed["pos"] = POS, f"{table.role_columns['pos']} (renumbered)"
-        numbered = f"(SELECT *, row_number() OVER () AS {LINE} FROM {table.sql})"
-        rows = f"(SELECT *, {place} FROM {numbered})"
+        rows = f"(SELECT *, {place} FROM {source})"
         first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
         rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"
-        sql = f"(SELECT {moved} FROM {rows}{f' ORDER BY {LINE}' if self.ties == 'order' else ''})"
-        return self._load(table, sql, roles, assumed)
+        return self._load(table, f"(SELECT {moved} FROM {rows}{last})", roles, assumed)
 
     def collapse_qrels(self, runs: Collection[Table]) -> tuple[Table | None, list[str]]:
         """The judgments of documents, and a note if they were of chunks."""
