@@ -2,8 +2,8 @@
 
 For 24 metrics, DuckDB takes 15 ms to plan the columns of the second part and polars 5. For 100,000
 rankings, DuckDB then takes 40 ms, in one thread, and polars 20. Both parts as one query give the
-same values to the last bit. One query is as fast for few metrics, and takes less memory for many
-rankings.
+same values to the last bit. One query is as fast for few metrics, and takes less memory for very
+many rows.
 """
 
 from __future__ import annotations
