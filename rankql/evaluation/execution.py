@@ -220,9 +220,16 @@ def render_query(
     columns = {role: options.pop(role, None) for role in ROLES}
     ranking = RankingOptions.take(options)
     with open_session(None) as session:
-        chosen = choose(conventions, options)
         inputs = read_rankings(
-            session, run, qrels, None, columns, system, (), descending, ranking, chosen
+            session,
+            run,
+            qrels,
+            None,
+            columns,
+            system,
+            descending=descending,
+            ranking=ranking,
+            conventions=choose(conventions, options),
         )
         build, _ = plan(session, inputs, metrics, conventions, options, packs=not readable)
         return render_script(session, build(inputs).sql)

@@ -143,7 +143,7 @@ def _stops(top: Top, options: Mapping[str, Any]) -> str:
             passed.append(top.part(f"{name} passed {start - 1}", left))
         stops = [top.stop(i, 2.0**-max_rel) for i in range(start, end + 1)]
         value = double(0)
-        for i, stop in reversed([*enumerate(stops, start)]):  # the user stops here, or goes on
+        for i, stop in reversed([*enumerate(stops, start)]):  # the user stops, or reads on
             value = f"({stop} * {double(p ** (i - 1) / i)} + (1 - {stop}) * {value})"
         value = top.part(f"{name} to {end}", value)
         if passed:
