@@ -14,7 +14,7 @@ from rankql.evaluation.clauses import BEST, select_from
 from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
 from rankql.evaluation.source_ctes import RunSql
-from rankql.macros import quote
+from rankql.macros import literal, quote
 
 # In smaller tables, a window is as fast.
 MANY_ROWS = 50_000
@@ -31,27 +31,32 @@ def suit_best_lists(run_sql: RunSql, rows: int, keys: str, k: int) -> bool:
 
 
 def best_list_ctes(
-    top: Top, columns: dict[str, str], keys: str, order: str | None, group: Callable[..., str]
+    top: Top,
+    columns: dict[str, str],
+    keys: str,
+    order: str,
+    group: Callable[..., str],
+    tie_error: str = "",
 ) -> dict[str, str]:
     """The CTEs up to `sums`, from `run` and from `ranked`, whose rows need no positions.
 
-    columns: what else to select, by name. order: of tied items; if None, `sums` says whether a
-    ranking has any, or rows without a score. group: writes a SELECT by ranking.
+    columns: what else to select, by name. order: of tied items. group: writes a SELECT by ranking.
+    tie_error: what to say of tied items and of rows without a score, which are then refused.
     """
     grade = "CAST(rel AS INTEGER)"
     lists = {
         "grades": f"arg_max(coalesce({grade}, 0), score, {top.k})",
         "scores": f"max(score, {top.k + 1})",
     }
-    if order is None:
+    if tie_error:
         lists["unscored"] = "count(*) - count(score)"
     names = {key: key for key in keys.split(", ")}
     best = group(names | columns | lists | top.counted_rows())
     fields = [*map(quote, [*columns, *top.counts])]
     packed, tied = top.packed_list("grades"), are_tied("scores")
-    if order is None:
-        fields.append(f"CAST(coalesce({packed}, 0) AS HUGEINT) AS top")
-        fields.append(f"{tied} OR unscored > 0 AS tied")
+    if tie_error:
+        refused = f"CASE WHEN {tied} OR unscored > 0 THEN rankql_fail({literal(tie_error)})"
+        fields.append(f"{refused} ELSE CAST(coalesce({packed}, 0) AS HUGEINT) END AS top")
         return {BEST: best, "sums": select_from(BEST, fields)}
     least = f"scores[least({top.k}, len(scores))] AS least"
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"

@@ -145,14 +145,14 @@ class _Task:
         roles, assumed = {**table.roles, "item": document}, dict(table.assumed)
         keys = ", ".join(quote(name) for name in self.inputs.ids(table) if name != item)
         best, order = table.number("score" if self.inputs.scored else "pos"), "ASC NULLS LAST"
-        if self.inputs.scored:
-            tied = f", {BY_ITEM.replace('item', quote(item))} NULLS LAST" if item else ""
-            order = f"DESC NULLS LAST{tied}"
         source, hidden, last = table.sql, PLACE, ""
         if self.inputs.scored and self.ties == "order":
             source = f"(SELECT *, row_number() OVER () AS {LINE} FROM {source})"
             order, hidden = f"DESC NULLS LAST, {LINE}", f"{PLACE}, {LINE}"
             last = f" ORDER BY {LINE}"
+        elif self.inputs.scored:
+            tied = f", {BY_ITEM.replace('item', quote(item))} NULLS LAST" if item else ""
+            order = f"DESC NULLS LAST{tied}"
         place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {best} {order}) AS {PLACE}"
         chunks = f"PARTITION BY {keys}, {quote(document)}"
         kept, moved = "*", f"* EXCLUDE ({hidden})"

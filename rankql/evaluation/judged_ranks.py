@@ -16,10 +16,10 @@ the value of the only order. For nDCG@10 of 1M rows this takes half the time of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rankql.evaluation.clauses import CANDIDATES, RANKS
+from rankql.evaluation.source_ctes import RunSql
 
 # In smaller runs, a window is as fast. So many rows are enough to see whether scores are tied.
 MANY_ROWS = 500_000
@@ -33,9 +33,7 @@ MANY_JUDGED = 200
 TIED = 0.05
 
 
-def suit_lists(
-    run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int, keys: str, where: str
-) -> bool:
+def suit_lists(run_sql: RunSql, most_rows: int, keys: str, where: str) -> bool:
     """Is the run large, with few ties among its first rows, and few judgments for each query?
 
     most_rows: the run has no more rows. where: selects the judgments.
@@ -84,14 +82,12 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
     return steps | {"tied_scores": tied_scores, "numbered": numbered, "ranked": ranked}
 
 
-def suit_top_lists(run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int) -> bool:
+def suit_top_lists(run_sql: RunSql, most_rows: int) -> bool:
     """Is the run large?"""
     return most_rows >= MANY_ROWS
 
 
-def suit_untied_lists(
-    run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int, keys: str, k: int
-) -> bool:
+def suit_untied_lists(run_sql: RunSql, most_rows: int, keys: str, k: int) -> bool:
     """Is the run large, without ties among the best k + 1 of each ranking in its first rows?"""
     if most_rows < UNTIED_ROWS:
         return False

@@ -17,9 +17,8 @@ branch, or check for overflow, in every row); `max(grade, 10)` for the ideal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TypeVar
 
 from rankql.evaluation.formulas import Formula, Lookup, Polynomial, double
 from rankql.evaluation.metric_columns import gain_of_grade
@@ -39,9 +38,6 @@ WORD = 60
 SHORT = 45
 
 
-T = TypeVar("T", bound=Formula)
-
-
 class Top:
     """The grades 1 to `end` in the first positions, as digits of an integer.
 
@@ -55,8 +51,8 @@ class Top:
         self.cutoffs = sorted(set(cutoffs))
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
-        self._hits: dict[str, str] = {}
-        self._divisors: dict[str, str] = {}
+        self._hits: dict[str, Formula] = {}
+        self._divisors: dict[str, Formula] = {}
         self._grades: dict[str, Formula] = {}
         self._places: dict[str, Formula] = {}
         self._parts: dict[str, Formula] = {}
@@ -111,7 +107,7 @@ class Top:
             cases += f" WHEN {pos} = 1 THEN {1 << size}"
         return f"CASE {cases} ELSE 0 END"
 
-    def integer_steps(self) -> dict[str, dict[str, str]]:
+    def integer_steps(self) -> dict[str, Mapping[str, Formula]]:
         """The columns of integers that are computed from the sums, by step."""
         size = self.bits * self.k
         words = {
@@ -121,7 +117,7 @@ class Top:
         totals = {f"all {name}": counts.total(quote(name)) for name, counts in self.counts.items()}
         top = {"firsts": f"CAST((top >> {size}) & 3 AS BIGINT)",
                "packed": f"CAST(top >> {size + 2} AS BIGINT)"}  # fmt: skip
-        steps = {
+        steps: dict[str, Mapping[str, Formula]] = {
             "packed_digits": words | top | totals,
             "packed_counts": {
                 f"from {grade}": counts.at_least(quote(f"all {name}"), grade)
@@ -249,7 +245,7 @@ class Top:
         starts = range(0, size, self.word)
         return [(word, min(self.word, size - start)) for word, start in enumerate(starts)]
 
-    def _column(self, step: dict[str, T], name: str, value: T) -> str:
+    def _column(self, step: dict[str, Formula], name: str, value: Formula) -> str:
         """Add a column to a step."""
         step[name] = value
         return quote(name)

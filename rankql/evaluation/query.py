@@ -61,8 +61,8 @@ _PACKED = """\
 """
 # What a query without an average over the orders of tied items says about itself.
 _UNTIED = """\
--- No scores are tied here, and the query refuses those that are. `rankql sql --readable` prints a
--- query with the average over all orders of tied items.
+-- This query refuses tied scores. `rankql sql --readable` prints one with the average over all
+-- orders of tied items.
 """
 
 
@@ -113,6 +113,7 @@ def build_query(
     of the scores of each ranking. untied: these refuse scores that are tied or NULL.
     """
     require_compatible(inputs, metrics, conventions)
+    tie_error = _TIED if untied else ""
     original, zeroes = conventions, can_zero_others(inputs, metrics, conventions, end)
     if zeroes:
         conventions = replace(conventions, ideal="judged")
@@ -122,7 +123,7 @@ def build_query(
         rows = "judged"  # to refuse the same duplicates as without lists
 
     steps = source_ctes(inputs, conventions) | ranking_ctes(
-        inputs, metrics, conventions, rows, by_lists, _TIED if untied else "", zeroes
+        inputs, metrics, conventions, rows, by_lists, tie_error, zeroes
     )
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
@@ -146,7 +147,7 @@ def build_query(
         unique.remove(ONE_RANKING)  # checked by the sums
     sums = None
     if packed:
-        sums = _from_top(inputs, conventions, steps, top, packed, calls, by_lists, untied)
+        sums = _from_top(inputs, conventions, steps, top, packed, calls, by_lists, tie_error)
         sql = _PACKED + sums.query()
     else:
         sql = with_ctes(steps) + _select(inputs, mask_undefined(calls, conventions)) + in_order
@@ -164,7 +165,7 @@ def build_query(
         meta=catalogue_meta(metrics),
         parts=sums if len(packed) >= packed_sums.MANY_METRICS else None,
         plain=partial(build_query, inputs, metrics, original) if packed else None,
-        by_lists=_with_lists(inputs, metrics, original, end),
+        by_lists=partial(_with_lists, inputs, metrics, original, end),
         alone={
             f"{metric.label!r} = {metric.expression!r}": partial(
                 build_query, inputs, [metric], conventions
@@ -176,21 +177,22 @@ def build_query(
 
 
 def _with_lists(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
-) -> Callable[[RunSql, int], Query | None] | None:
-    """What builds the query with lists of scores, if they suit the data; None if none are read."""
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    end: int,
+    run_sql: RunSql,
+    number: int,
+) -> Query | None:
+    """The query with lists of scores, or None if these do not suit the data."""
     choice = choose_lists(inputs, metrics, conventions, end)
     if choice is None:
         return None
     simple, suit = choice
-
-    def build(run_sql: RunSql, number: int) -> Query | None:
-        if not suit(run_sql, number):
-            return None
-        query = build_query(inputs, metrics, simple, end, True, untied=simple != conventions)
-        return replace(query, plain=partial(build_query, inputs, metrics, conventions, end))
-
-    return build
+    if not suit(run_sql, number):
+        return None
+    query = build_query(inputs, metrics, simple, end, True, untied=simple != conventions)
+    return replace(query, plain=partial(build_query, inputs, metrics, conventions, end))
 
 
 def _cut_own_metrics(
@@ -226,7 +228,7 @@ def _from_top(
     packed: Mapping[str, str],
     calls: Mapping[str, str],
     by_lists: bool,
-    untied: bool,
+    tie_error: str,
 ) -> packed_sums.PackedSums:
     """The CTEs after `steps` up to the integers of the packed tops, and what follows from them."""
     plain = {name: value for name, value in calls.items() if name not in packed}
@@ -241,8 +243,8 @@ def _from_top(
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
     if by_lists and can_pack_lists(inputs, conventions):
-        order = None if untied else score_order(conventions.ties)
-        steps |= best_list_ctes(top, columns, inputs.keys, order, partial(grouped, inputs))
+        order, group = score_order(conventions.ties), partial(grouped, inputs)
+        steps |= best_list_ctes(top, columns, inputs.keys, order, group, tie_error)
     elif inputs.qrels is not None and not plain:
         before = "rankings"
         steps |= sums_by_query(inputs, top.sums(grade, place, first=integers), hidden)
@@ -250,21 +252,20 @@ def _from_top(
         steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.
     steps[before] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    for step, columns in top.integer_steps().items():
-        steps[step] = select_more(before, columns)
+    for step, more in top.integer_steps().items():
+        steps[step] = select_more(before, more)
         before = step
     refused = {
         top.repeats_position(): literal(DUPLICATES),
         top.overflows(): literal(f"{top.limit:,} {_TOO_MANY}"),
-        **({"tied": literal(_TIED)} if untied and inputs.qrels is None else {}),
     }
     cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
     values = mask_undefined(packed, conventions, top.relevant(conventions.threshold))
     missing = quote(hidden[MISSING])
-    names = [*hidden.values(), *top.integers(values.values())]
-    checked = {quote(name): quote(name) for name in names}
-    checked[missing] = f"CASE {cases}\n        ELSE {missing} END AS {missing}"
-    steps["integers"] = select_from(before, [*checked.values()])
+    checked = f"CASE {cases}\n        ELSE {missing} END AS {missing}"
+    unchecked = [column for name, column in hidden.items() if name != MISSING]
+    names = [*unchecked, *top.integers(values.values())]
+    steps["integers"] = select_from(before, [checked, *map(quote, names)])
     values |= {name: quote(column) for name, column in hidden.items()}
     fields = {name: values[name] for name in {**key_columns(inputs), **calls}}
     return packed_sums.PackedSums(steps, top.steps(), fields)
