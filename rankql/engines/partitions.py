@@ -157,7 +157,7 @@ def _evaluate_rows(
         report["scored"] = inputs.scored
         report["placed"] = [counts[:3] for counts in count_ranked_rows(ask, inputs)]
         if inputs.qrels is not None:
-            report["sides"] = query_overlap(ask, inputs)
+            report["sides"] = [each[:4] for each in query_overlap(ask, inputs)]
             report["judged"] = find_judged_queries(ask)
             report["overlap"] = [
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))

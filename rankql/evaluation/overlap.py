@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from shlex import quote
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rankql.errors import RankqlError
 from rankql.evaluation.source_ctes import RunSql
@@ -12,31 +12,40 @@ from rankql.macros import literal
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
 
-# Of a system: its queries, those of them that are judged, and some that are not.
-QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
-# Items are compared in about so many judged queries first.
-_SAMPLE = 1000
-# A smaller share of items in common is worth a note.
-FEW = 0.05
+# Items are compared in so many judged queries first, then in about so many.
+_FIRST, _SAMPLE = 5, 1000
+# A smaller share of items in common is worth a note. In the first queries, so many are enough.
+FEW, _MANY = 0.05, 0.5
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
-def query_overlap(run_sql: RunSql, inputs: Inputs) -> Sequence[QueryOverlap]:
-    """By system: the queries of the run, those of them that are judged, and some that are not."""
+class QueryOverlap(NamedTuple):
+    """The queries of a system, how many are judged, and a few of both kinds."""
+
+    system: str | None
+    queries: int
+    judged: int
+    unjudged: Sequence[object] | None
+    some_judged: Sequence[object] | None
+
+
+def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
+    """The queries of each system, and whether they are judged."""
     system = "system" if inputs.many else "NULL"
     rows = run_sql(f"""
-        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
+        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL),
+            arg_min(query, hash(query), {_FIRST}) FILTER (WHERE judged)
         FROM (SELECT DISTINCT {inputs.keys} FROM run)
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
         GROUP BY ALL ORDER BY 1""")
-    return [(system, queries, judged, unjudged) for system, queries, judged, unjudged in rows]
+    return [QueryOverlap(*row) for row in rows]
 
 
 def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
-    for system, queries, judged, unjudged in overlap:
+    for system, queries, judged, unjudged, _ in overlap:
         if not judged:
             examples = find_judged_queries(run_sql)
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
@@ -129,15 +138,30 @@ def require_common_items(
     run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
-    queries = max((judged for _, _, judged, _ in overlap), default=0)
-    sample = f"{inputs.query_hash()} % {queries // _SAMPLE + 1} = 0"
-    counts = item_overlap(run_sql, inputs, sample)
-    if len(counts) < len(overlap) or any(is_small_overlap(*count) for count in counts):
-        counts = item_overlap(run_sql, inputs)
+    counts = _count_enough_items(run_sql, inputs, overlap)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
     return notes
+
+
+def _count_enough_items(
+    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
+) -> list[ItemOverlap]:
+    """Count the items in common in a few queries if these have enough of them, or else in all."""
+    judged = max((each.judged for each in overlap), default=0)
+    first = [query for each in overlap for query in each.some_judged or []]
+    samples = []
+    if judged > _FIRST and all(type(query) in (int, str) for query in first):
+        ids = ", ".join(dict.fromkeys(map(literal, first))).replace("{", "{{").replace("}", "}}")
+        samples.append((f"{{query}} IN ({ids})", _MANY))
+    if parts := judged // _SAMPLE:
+        samples.append((f"{inputs.query_hash()} % {parts + 1} = 0", FEW))
+    for part, enough in samples:
+        counts = item_overlap(run_sql, inputs, part)
+        if len(counts) == len(overlap) and not any(is_small_overlap(*c, enough) for c in counts):
+            return counts
+    return item_overlap(run_sql, inputs)
 
 
 def item_overlap(run_sql: RunSql, inputs: Inputs, part: str = "") -> list[ItemOverlap]:
@@ -154,9 +178,11 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, part: str = "") -> list[ItemOv
     return [(name, items, judged, common) for name, items, judged, common in rows]
 
 
-def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
+def is_small_overlap(
+    system: str | None, items: int, judged: int, common: int, enough: float = FEW
+) -> bool:
     """Do the run and the judgments have few items in common, or none?"""
-    return common < FEW * min(items, judged)
+    return common < enough * min(items, judged)
 
 
 def item_overlap_note(run_sql: RunSql, inputs: Inputs, counts: ItemOverlap) -> str | None:

@@ -200,14 +200,11 @@ PARTS = 32
 def _repeats(run_sql: RunSql, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
     hashes = f"SELECT hash({columns}) AS h FROM {source} {where}"
-    repeated = "GROUP BY h HAVING count(*) > 1 LIMIT 1"
+    count = f"SELECT count(DISTINCT h) < count(*) FROM ({hashes})"  # faster than GROUP BY h
     try:
-        return bool(run_sql(f"SELECT h FROM ({hashes}) {repeated}"))
+        return bool(run_sql(count)[0][0])
     except duckdb.OutOfMemoryException:  # compare the hashes in parts
-        return any(
-            run_sql(f"SELECT h FROM ({hashes}) WHERE h % {PARTS} = {part} {repeated}")
-            for part in range(PARTS)
-        )
+        return any(run_sql(f"{count} WHERE h % {PARTS} = {part}")[0][0] for part in range(PARTS))
 
 
 def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:

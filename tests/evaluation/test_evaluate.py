@@ -1591,20 +1591,38 @@ def test_runs_of_one_of_many_judged_queries():
         assert rankql.evaluate(run, qrels, "RR", missing="skip", interval=None)["RR"] == 1
 
 
-@pytest.mark.parametrize(("queries", "parts"), [(30, 1), (2500, 3), (3000, 4)])
-def test_items_are_compared_in_a_sample_of_the_queries_of_the_run(monkeypatch, queries, parts):
-    """Judged queries that the run lacks do not make the sample smaller."""
+@pytest.mark.parametrize(
+    ("queries", "every", "samples"),
+    [
+        (5, 1, [""]),
+        (30, 1, ["IN"]),
+        (30, 3, ["IN", ""]),
+        (3000, 1, ["IN"]),
+        (2500, 3, ["IN", "% 3 = 0"]),
+        (3000, 10, ["IN", "% 4 = 0"]),
+        (3000, 50, ["IN", "% 4 = 0", ""]),
+    ],
+)
+def test_items_are_compared_in_some_queries_of_the_run_first(monkeypatch, queries, every, samples):
+    """Also where the run lacks judged queries. One of `every` items of the run is judged."""
     compared = []
 
     def counted(run_sql, inputs, part=""):
-        compared.append(part)
-        return item_overlap(run_sql, inputs, part)
+        counts = item_overlap(run_sql, inputs, part)
+        compared.append(part.partition("{query}")[2].strip(" )").partition(" (")[0])
+        if " IN " in part:  # each is counted
+            assert all(items == 100 * 5 for _, items, *_ in counts)
+        return counts
 
     monkeypatch.setattr(overlap, "item_overlap", counted)
-    qrels = pl.DataFrame({"query": range(5000), "item": ["a"] * 5000, "rel": [1] * 5000})
-    run = qrels[:queries].select("query", "item", score=1.0)
+    ids = pl.DataFrame({"query": [f"{{it's}} {i}" for i in range(5000)]})
+    items = ids.join(pl.DataFrame({"item": range(100)}), how="cross")
+    shift = pl.when(pl.col("item") % every > 0).then(100).otherwise(0)
+    qrels = items.with_columns(pl.col("item") + shift, rel=1)
+    run = items.head(queries * 100).with_columns(score=1.0)
     systems = pl.concat([run.with_columns(system=pl.lit(name)) for name in "AB"])
     for table, options in ((run, {}), (systems, {"system": "system"})):
         compared.clear()
-        rankql.evaluate(table, qrels, "RR", interval=None, **options)
-        assert compared == [f"hash({{query}}) % {parts} = 0"]
+        result = rankql.evaluate(table, qrels, "RR", interval=None, **options)
+        assert compared == samples
+        assert any("Only" in note for note in result.notes) == (every == 50)
