@@ -1,5 +1,5 @@
 """`python -m rankql`."""
 
-from rankql.cli.main import main
+from rankql.cli.main import run
 
-main(prog_name="python -m rankql")
+run("python -m rankql")

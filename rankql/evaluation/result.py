@@ -22,7 +22,7 @@ from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
 from rankql.results import TableResult
 from rankql.sources.frames import register_frame
-from rankql.sources.private import private_connection
+from rankql.sources.private import fits_one_thread, private_connection
 from rankql.writing import atomic_path, output_path
 
 
@@ -118,12 +118,15 @@ class Result(MeansResult):
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with the view `rows`."""
-        con = private_connection(threads=1)
-        if isinstance(self.values, Path):
-            path = literal(str(self.values))
+        values = self.values
+        # The sums of several grouping sets are put together in any order.
+        alone = not (isinstance(values, Path) or self.meta["groupings"]) and fits_one_thread(values)
+        con = private_connection(None if alone else 1)
+        if isinstance(values, Path):
+            path = literal(str(values))
             con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()
         else:
-            register_frame(con, "rows", self.values)
+            register_frame(con, "rows", values)
         try:
             yield con
         finally:

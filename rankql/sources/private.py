@@ -11,7 +11,6 @@ import sys
 import threading
 import warnings
 from contextlib import nullcontext
-from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,8 +30,12 @@ def lock_of_process() -> threading.Lock:
     return lock
 
 
+# So many rows are read by one thread.
+ONE_CHUNK = 2048
 # For what all threads share: the databases, their macros, and the filters of warnings.
 _LOCK = lock_of_process()
+# The databases of a process, by the number of threads, and the statements that were run on each.
+_DATABASES: dict[tuple[int, int | None], tuple[duckdb.DuckDBPyConnection, set[str]]] = {}
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 # Those that were run on each connection of a user, but not in a transaction, which may be undone.
@@ -42,13 +45,24 @@ _CREATED_TEMP: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyD
 def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that sees no table but those made on it. The caller closes it.
 
-    With `threads=1` sums add the rows in their order: the same every time, to the last bit.
+    With `threads=1` sums add the rows in their order: the same every time, to the last bit. A
+    forked process opens its own databases, but the threads of DuckDB do not survive a fork: start
+    processes with spawn.
     """
+    key = (os.getpid(), threads)
     with _LOCK:
-        database, created = _database(os.getpid(), threads)
+        if key not in _DATABASES:
+            config: dict[str, Any] = {} if threads is None else {"threads": threads}
+            _DATABASES[key] = (duckdb.connect(config=config), set())
+        database, created = _DATABASES[key]
         con = database.cursor()
         _CREATED[con] = created
         return con
+
+
+def fits_one_thread(frame: pl.DataFrame) -> bool:
+    """Does one thread read the frame, so that sums add its rows in their order?"""
+    return frame.height <= ONE_CHUNK and frame.n_chunks() <= 1
 
 
 def is_private(con: duckdb.DuckDBPyConnection) -> bool:
@@ -56,14 +70,13 @@ def is_private(con: duckdb.DuckDBPyConnection) -> bool:
     return con in _CREATED
 
 
-@cache
-def _database(process: int, threads: int | None) -> tuple[duckdb.DuckDBPyConnection, set[str]]:
-    """The database of a process, and its macros.
-
-    A forked process opens its own, but the threads of DuckDB do not survive a fork: start
-    processes with spawn.
-    """
-    return duckdb.connect(config={} if threads is None else {"threads": threads}), set()
+def remove_temporary_files() -> None:
+    """Remove what our databases wrote to disk, by closing them. No connection may be open."""
+    with _LOCK:
+        for database, _ in _DATABASES.values():
+            setting = "SELECT current_setting('temp_directory')"
+            if os.path.isdir(database.execute(setting).fetchall()[0][0]):
+                database.close()
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = False) -> str:

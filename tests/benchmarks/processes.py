@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,17 @@ def statement(code: str) -> Task:
     def task() -> Took:
         done = subprocess.run([sys.executable, "-c", timed], capture_output=True, check=True)
         return Took(float(done.stdout))
+
+    return task
+
+
+def whole(*arguments: str) -> Task:
+    """A Python process from its start to its end."""
+
+    def task() -> Took:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+        return Took(time.perf_counter() - start)
 
     return task
 

@@ -6,10 +6,10 @@
 Prints a table (it is Markdown) of medians and their ratios to the first row of each workload, with
 the targets. `small` takes seconds, `medium` has all but the billion rows, which `large` adds: about
 1 GB of Parquet in --folder, where it is found again. Names for --only: `macro`, `ranked`,
-`by hand`, `few rows`, `parquet`, `joined`, `polars`, `billion`, `spill`, `scaling`, `import`,
-`peers`, or a peer. RecTools and torchmetrics conflict with our versions: peers.txt makes the
-environment that --peers-python names. `--guard` is for CI: exit code 1 where a ratio is far above
-what it was, twice in a row.
+`by hand`, `few rows`, `parquet`, `joined`, `scored`, `polars`, `billion`, `spill`, `scaling`,
+`import`, `command line`, `peers`, or a peer. RecTools and torchmetrics conflict with our versions:
+peers.txt makes the environment that --peers-python names. `--guard` is for CI: exit code 1 where a
+ratio is far above what it was, twice in a row.
 """
 
 from __future__ import annotations

@@ -281,6 +281,16 @@ def imports(setting: Setting) -> Iterator[Workload]:
     yield Workload("import", {name: processes.statement(name) for name in names})
 
 
+def command_line(setting: Setting) -> Iterator[Workload]:
+    """`rankql eval` on small files, against a process that only imports its two engines."""
+    files = data.run_and_judgments(setting.folder, 100, 30)
+    tasks = {
+        "import duckdb, polars": processes.whole("-c", "import duckdb, polars"),
+        "rankql eval": processes.whole("-m", "rankql", "eval", *files, "-m", NDCG),
+    }
+    yield Workload("command line", tasks, 10_000, 100, 30)
+
+
 Family = Callable[[Setting], Iterator[Workload]]
 FAMILIES: dict[str, Family] = {
     "macro": macro,
@@ -296,4 +306,5 @@ FAMILIES: dict[str, Family] = {
     "scaling": scaling,
     **{name: partial(against, name) for name in PEERS},
     "import": imports,
+    "command line": command_line,
 }

@@ -328,7 +328,7 @@ def test_what_is_next_works_as_printed(tmp_path):
     bin_.mkdir(parents=True)
     (bin_ / "python").symlink_to(sys.executable)
     script = bin_ / "rankql"
-    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.main import main\nmain()\n")
+    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.main import run\nrun()\n")
     script.chmod(0o755)
     path = os.pathsep.join(p for p in sys.path if "site-packages" in p)
     env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"}
@@ -429,10 +429,14 @@ def test_pipes_get_no_colour_and_no_progress(files):
     assert done.returncode == 0 and done.stderr == b"" and b"\x1b" not in done.stdout
 
 
-def test_a_closed_pipe_is_no_error(files):
-    text = f"{sys.executable} -m rankql eval one.run qrels -q | head -1"
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("eval one.run qrels -q | head -1", "query"), ("sql | head -c 9", "-- Helper")],
+)
+def test_a_closed_pipe_is_no_error(files, text, first):
+    text = f"{sys.executable} -m rankql {text}"
     done = subprocess.run(text, shell=True, cwd=files, capture_output=True, text=True)
-    assert done.stdout.startswith("query") and "Traceback" not in done.stderr
+    assert done.stdout.startswith(first) and not done.stderr
 
 
 @pytest.mark.slow
@@ -451,6 +455,24 @@ def test_progress_goes_to_a_terminal(tmp_path):
     os.close(shown)
     assert done.returncode == 0 and done.stdout.startswith("slice,metric,mean")
     assert "working" in os.read(seen, 100_000).decode()
+
+
+def test_temporary_files_are_removed_at_the_end(tmp_path):
+    """Although the process ends without freeing its memory."""
+    script = """
+import os, sys
+from rankql.cli.main import run
+from rankql.sources.private import private_connection
+with private_connection() as con:
+    con.execute("SET memory_limit = '20MB'")
+    con.execute("CREATE TEMP TABLE t AS SELECT hash(i) FROM range(5_000_000) AS t (i)").fetchall()
+    assert os.listdir(".tmp")
+sys.argv = ["rankql", "--version"]
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0 and done.stdout.startswith(b"rankql, version"), done.stderr
+    assert not os.listdir(tmp_path)
 
 
 def test_help_does_not_wait_for_the_engines():

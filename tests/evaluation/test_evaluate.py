@@ -28,6 +28,7 @@ from rankql.evaluation.values import Request, read_result
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import CHOICES, PROFILES, choose
+from rankql.sources import private
 from support import metric_engines, other_tools
 
 METRICS = ["nDCG@10", "AP", "RR", "P@5", "R@10", "ERR(max_rel=3)@10", "RBP(p=0.8)"]
@@ -1527,6 +1528,27 @@ def test_summaries_are_the_same_to_the_last_bit():
     for _ in range(8):
         assert_frame_equal(
             read_result(values, "values", Request()).summary, result.summary, check_exact=True
+        )
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"system": "system"}, {"by": "w"}])
+@pytest.mark.parametrize("queries", [1, 30, 1024, 2048, 2049])
+def test_few_values_are_added_in_their_order(monkeypatch, options, queries):
+    """In a database with many threads, or in one with a single thread."""
+    grades = pl.int_range(queries * 6) * 7919 % 11 / 3
+    positions = pl.DataFrame({"pos": range(1, 7)})
+    table = pl.DataFrame({"query": range(queries)}).join(positions, how="cross")
+    table = table.with_columns(rel=grades, w=(pl.col("query") % 5 + 1) / 7)
+    systems = [table.with_columns(system=pl.lit(name)) for name in "AB"]
+    run = pl.concat(systems) if "system" in options else table
+    result = rankql.evaluate(run, metrics=["nDCG@3", "AP(threshold=2)", "DCG", "P@5"], **options)
+    many = (duckdb.connect(config={"threads": 8}), set())
+    monkeypatch.setitem(private._DATABASES, (os.getpid(), None), many)
+    found = [dataclasses.replace(result, _summary=None).summary for _ in range(6)]
+    monkeypatch.setattr(private, "ONE_CHUNK", 0)
+    for each in found:
+        assert_frame_equal(
+            each, dataclasses.replace(result, _summary=None).summary, check_exact=True
         )
 
 
