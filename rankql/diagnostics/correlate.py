@@ -91,7 +91,7 @@ def correlate(
             _require_unique(ask, inputs)
             rows = fetch_frame(session, sql)
             notes = [
-                *require_ranked_rows(ask, inputs, conventions.ties),
+                *require_ranked_rows(ask, inputs, conventions),
                 *_describe_overlap(rows, inputs, parsed, ask),
             ]
         in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)

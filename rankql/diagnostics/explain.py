@@ -189,7 +189,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
         system, inputs = select_only_system(session, inputs)
     # For all queries, because a single one may have no judged item.
     ask = sql_runner(session, inputs, conventions)
-    notes = require_ranked_rows(ask, inputs, conventions.ties)
+    notes = require_ranked_rows(ask, inputs, conventions)
     if inputs.qrels is not None:
         notes += require_common_items(ask, inputs, query_overlap(ask, inputs))
     inputs, key, is_missing = select_query(session, inputs, conventions, of)

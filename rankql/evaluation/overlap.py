@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from rankql.errors import RankqlError
 from rankql.evaluation.source_ctes import RunSql
 from rankql.macros import literal
+from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
 
@@ -83,11 +84,12 @@ def no_judged_query_message(
     )
 
 
-def require_ranked_rows(run_sql: RunSql, inputs: Inputs, ties: str) -> list[str]:
+def require_ranked_rows(run_sql: RunSql, inputs: Inputs, conventions: Conventions) -> list[str]:
     """Refuse a run without any position or score; note rows without one, and equal scores."""
-    is_arbitrary = inputs.scored and ties in ("item", "order")
+    is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
+    counts = count_ranked_rows(run_sql, inputs, conventions.float32)
     notes = []
-    for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
+    for system, total, count, is_constant in counts:
         if note := unranked_rows_note(inputs.scored, system, total, count):
             notes.append(note)
         if is_arbitrary and is_constant and _has_ties(run_sql, inputs, system):
@@ -105,7 +107,9 @@ def _has_ties(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
     return bool(run_sql(sql))
 
 
-def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int, bool]]:
+def count_ranked_rows(
+    run_sql: RunSql, inputs: Inputs, float32: bool = False
+) -> list[tuple[str | None, int, int, bool]]:
     """The rows of each system, how many have a position or score, and whether all are the same.
 
     Not for a table with grades and positions, where NULL means that an item was not retrieved.
@@ -114,7 +118,11 @@ def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None,
         return []
     system, place = "system" if inputs.many else "NULL", "score" if inputs.scored else "pos"
     group = "GROUP BY system ORDER BY system" if inputs.many else ""
-    fields = f"{system}, count(*), count({place}), min({place}) = max({place})"
+    low, high = (
+        f"rankql_float32({end})" if float32 and inputs.scored else end
+        for end in (f"min({place})", f"max({place})")
+    )
+    fields = f"{system}, count(*), count({place}), {low} = {high}"
     return [tuple(row) for row in run_sql(f"SELECT {fields} FROM run {group}")]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import duckdb
 
@@ -39,12 +40,14 @@ def validate_inputs(
     one: there is only one query, whose run may have no judged item.
     """
     run_sql = sql_runner(session, inputs, conventions)
+    # DuckDB knows how many scores there are, and the ends, before they are rounded.
+    unrounded = sql_runner(session, inputs, replace(conventions, float32=False))
     require_one_value_per_query(run_sql, inputs)
     _require_one_weight(session, inputs)
     notes = [
         *inputs.notes,
         *query.notes,
-        *([] if one else require_ranked_rows(run_sql, inputs, conventions.ties)),
+        *([] if one else require_ranked_rows(unrounded, inputs, conventions)),
     ]
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:

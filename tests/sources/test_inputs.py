@@ -888,3 +888,17 @@ def test_a_run_with_one_score_for_all_items_is_noted():
     assert any(line.startswith(note) for line in rankql.evaluate(tied, qrels).notes)
     first = tied.with_columns(score=pl.Series([1.0, 1.0, 2.0]))
     assert not any("same score" in line for line in rankql.evaluate(first, qrels).notes)
+
+
+def test_scores_are_the_same_if_they_are_so_with_32_bits(tmp_path):
+    """Under the conventions of trec_eval, which rounds them: in frames and files."""
+    run = pl.DataFrame({"query": "q", "item": ["a", "b", "c"], "score": [1 - 1e-9, 1, 1 + 1e-9]})
+    qrels = run.select("query", "item", rel=1)
+    run.write_parquet(tmp_path / "run.parquet")
+    for source in (run, tmp_path / "run.parquet"):
+        notes = {
+            name: rankql.evaluate(source, qrels, conventions=name).notes
+            for name in ("trec_eval", "rankql")
+        }
+        assert any("all 3 rows of the run have the same score" in x for x in notes["trec_eval"])
+        assert not any("same score" in line for line in notes["rankql"])
