@@ -206,9 +206,13 @@ class Table:
 
     def key(self, role: str, as_text: bool = False) -> str:
         """The column of a role that is an id."""
-        column = quote(self.roles[role])
-        as_text = as_text or is_text(self.columns[self.roles[role]])
-        return f"CAST({column} AS VARCHAR)" if as_text else column
+        kind = self.columns[self.roles[role]]
+        return self.value(self.roles[role], as_text or is_text(kind))
+
+    def value(self, name: str, as_text: bool = False) -> str:
+        """The column of an id or an attribute. polars does not know intervals."""
+        as_text = as_text or self.columns[name] == "INTERVAL"
+        return f"CAST({quote(name)} AS VARCHAR)" if as_text else quote(name)
 
 
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:

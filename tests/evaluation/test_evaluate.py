@@ -253,6 +253,19 @@ def test_uuids_and_ids_of_two_types():
     )
 
 
+def test_intervals_are_text():
+    """polars has no type for them."""
+    con = duckdb.connect()
+    con.execute(
+        """CREATE TABLE run AS
+        SELECT to_days(q) AS query, to_hours(q % 2) AS age, pos, pos % 2 AS rel
+        FROM range(3) AS a (q), range(1, 3) AS b (pos)"""
+    )
+    result = rankql.evaluate("run", metrics="RR", by="age", con=con)
+    assert result.per_query["query"].to_list() == ["00:00:00", "1 day", "2 days"]
+    assert result.summary["slice"].to_list() == ["all", "age=00:00:00", "age=01:00:00"]
+
+
 ODD = {"query": 'select "x"; --', "item": "it's", "score": "ORDER", "rel": "a b\n⚑"}
 
 
