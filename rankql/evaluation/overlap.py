@@ -13,16 +13,16 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
 
-# Items are compared in so many judged queries first, then in about so many.
+# Of more judged queries, items are compared in the first number, then in about the second.
 _FIRST, _SAMPLE = 5, 1000
-# A smaller share of items in common is worth a note. In the first queries, so many are enough.
-FEW, _MANY = 0.05, 0.5
+# A smaller share of items in common is worth a note. In the first queries, the second is enough.
+FEW, _ENOUGH = 0.05, 0.5
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
 class QueryOverlap(NamedTuple):
-    """The queries of a system, how many are judged, and a few of both kinds."""
+    """The numbers of queries and judged queries of a system, with examples of both."""
 
     system: str | None
     queries: int
@@ -32,7 +32,7 @@ class QueryOverlap(NamedTuple):
 
 
 def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
-    """The queries of each system, and whether they are judged."""
+    """Count the queries and judged queries of each system."""
     system = "system" if inputs.many else "NULL"
     rows = run_sql(f"""
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL),
@@ -156,15 +156,13 @@ def require_common_items(
 def _count_enough_items(
     run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[ItemOverlap]:
-    """Count the items in common in a few queries if these have enough of them, or else in all."""
-    judged = max((each.judged for each in overlap), default=0)
+    """Count the items in common: in a few of many queries if these have enough, else in all."""
+    parts = max((each.judged for each in overlap), default=0) // _SAMPLE
     first = [query for each in overlap for query in each.some_judged or []]
-    samples = []
-    if judged > _FIRST and all(type(query) in (int, str) for query in first):
+    samples = [(f"{inputs.query_hash()} % {parts + 1} = 0", FEW)] if parts else []
+    if parts and all(type(query) in (int, str) for query in first):
         ids = ", ".join(dict.fromkeys(map(literal, first))).replace("{", "{{").replace("}", "}}")
-        samples.append((f"{{query}} IN ({ids})", _MANY))
-    if parts := judged // _SAMPLE:
-        samples.append((f"{inputs.query_hash()} % {parts + 1} = 0", FEW))
+        samples.insert(0, (f"{{query}} IN ({ids})", _ENOUGH))
     for part, enough in samples:
         counts = item_overlap(run_sql, inputs, part)
         if len(counts) == len(overlap) and not any(is_small_overlap(*c, enough) for c in counts):

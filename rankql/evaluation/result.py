@@ -119,9 +119,10 @@ class Result(MeansResult):
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with the view `rows`."""
         values = self.values
-        # The sums of several grouping sets are put together in any order.
-        alone = not (isinstance(values, Path) or self.meta["groupings"]) and fits_one_thread(values)
-        con = private_connection(None if alone else 1)
+        # DuckDB adds up several grouping sets in any order.
+        several = bool(self.meta["groupings"])
+        ordered = not isinstance(values, Path) and not several and fits_one_thread(values)
+        con = private_connection(None if ordered else 1)
         if isinstance(values, Path):
             path = literal(str(values))
             con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()

@@ -40,7 +40,7 @@ def validate_inputs(
     one: there is only one query, whose run may have no judged item.
     """
     run_sql = sql_runner(session, inputs, conventions)
-    # Statistics have the number, the lowest and the highest of the scores as they are in the file.
+    # DuckDB answers count, min and max of unrounded scores from statistics.
     unrounded = sql_runner(session, inputs, replace(conventions, float32=False))
     require_one_value_per_query(run_sql, inputs)
     _require_one_weight(session, inputs)

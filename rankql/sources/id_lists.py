@@ -6,6 +6,7 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -35,7 +36,6 @@ from rankql.sources.tables import (
     find_name,
     is_number,
     is_text,
-    known_names,
 )
 
 # The column with the places in a list.
@@ -100,6 +100,10 @@ def _is_nested(kind: str) -> bool:
     return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
 
 
+# Lists of fractions are not ids.
+_VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
+
+
 def _is_list(kind: str) -> bool:
     return kind.endswith("]")
 
@@ -112,35 +116,25 @@ def _wrong_type(table: Table, column: str) -> RankqlError:
     )
 
 
-def _has_rows(
-    session: Session, table: Table, columns: Mapping[str, Any], query: Spec | None
-) -> bool:
-    """Has the table a row per item: with ids, or with places and grades and several for a query?"""
-    plain = [column for column, kind in table.columns.items() if not _is_nested(kind)]
-    if len(plain) == len(table.columns) or table.known("item"):
-        return True
-    pos, score, rel = (columns.get(x) or known_names(x, plain) for x in ("pos", "score", "rel"))
-    if not (rel and (pos or score)):
-        return False
-    rows = _add_query(session, table, query)
-    sql = f"FROM {rows.sql} GROUP BY {quote(rows.roles['query'])} HAVING count(*) > 1 LIMIT 1"
-    return bool(session.con.execute(f"SELECT 1 {sql}").fetchall())
-
-
-def _refuse_unknown_lists(table: Table) -> None:
+def _refuse_unknown_lists(table: Table, item: Any) -> None:
     """Refuse a run of lists that no name says what they are."""
-    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
-    if nested == [*table.columns] and not any(map(_is_list, table.columns.values())):
+    nested = [
+        column
+        for column, kind in table.columns.items()
+        if _is_nested(kind) and not _VECTOR.fullmatch(kind)
+    ]
+    if nested and not item and not table.known("item"):
+        if nested == [*table.columns] and not any(map(_is_list, table.columns.values())):
+            raise RankqlError(
+                f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
+                "item. Write a file of {query: {item: score}} for each system, or a row per item"
+            )
+        pair = [*nested, "..."][:2]
         raise RankqlError(
-            f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
-            "item. Write a file of {query: {item: score}} for each system, or a row per item"
+            f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
+            f"{RETRIEVED[0]} and {RELEVANT[0]}. Name the retrieved and the relevant ids: "
+            f"item={pair!r} (CLI: --item {','.join(pair)})"
         )
-    pair = [*nested, "..."][:2]
-    raise RankqlError(
-        f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
-        f"{RETRIEVED[0]} and {RELEVANT[0]}. Name the retrieved and the relevant ids: "
-        f"item={pair!r} (CLI: --item {','.join(pair)})"
-    )
 
 
 def unnest_lists(
@@ -164,8 +158,7 @@ def unnest_lists(
     for name, table in runs.items():
         column = find_list(table, RETRIEVED, item[0])
         if column is None:
-            if not item[0] and not _has_rows(session, table, columns, query[0]):
-                _refuse_unknown_lists(table)
+            _refuse_unknown_lists(table, item[0])
             continue
         numbered = _add_query(session, table, query[0])
         keys = [numbered.roles["query"], *([numbered.actual_name(system)] if system else [])]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.macros import INTERNAL_PREFIX
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
@@ -121,7 +121,8 @@ class Inputs:
     def read_attribute(self, table: Table, name: str) -> str:
         """The value of an attribute in a table: a number if it is the weight."""
         if name != self.weight:
-            return table.value(table.actual_name(name))
+            table.refuse_interval(table.actual_name(name))
+            return quote(name)
         return replace(table, roles={"rel": table.actual_name(name)}).read("rel")
 
     def argument(self, name: str) -> str:

@@ -30,7 +30,7 @@ def lock_of_process() -> threading.Lock:
     return lock
 
 
-# So many rows are read by one thread.
+# DuckDB reads up to this many rows with one thread.
 ONE_CHUNK = 2048
 # For what all threads share: the databases, their macros, and the filters of warnings.
 _LOCK = lock_of_process()
@@ -45,8 +45,9 @@ _CREATED_TEMP: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyD
 def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that sees no table but those made on it. The caller closes it.
 
-    With `threads=1` sums add the rows in their order: the same every time, to the last bit. A
-    forked process opens its own databases, but the threads of DuckDB do not survive a fork: start
+    With `threads=1` sums add the rows in their order: the same every time, to the last bit.
+
+    A forked process opens its own databases. DuckDB's threads do not survive a fork, so start
     processes with spawn.
     """
     key = (os.getpid(), threads)
@@ -61,7 +62,7 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
 
 
 def fits_one_thread(frame: pl.DataFrame) -> bool:
-    """Does one thread read the frame, so that sums add its rows in their order?"""
+    """Does one thread read the frame, as with `threads=1`?"""
     return frame.height <= ONE_CHUNK and frame.n_chunks() <= 1
 
 
@@ -71,12 +72,13 @@ def is_private(con: duckdb.DuckDBPyConnection) -> bool:
 
 
 def remove_temporary_files() -> None:
-    """Remove what our databases wrote to disk, by closing them. No connection may be open."""
+    """Close our databases that wrote to disk. Close all connections first."""
     with _LOCK:
-        for database, _ in _DATABASES.values():
-            setting = "SELECT current_setting('temp_directory')"
-            if os.path.isdir(database.execute(setting).fetchall()[0][0]):
-                database.close()
+        for (process, _), (database, _) in _DATABASES.items():
+            if process == os.getpid():
+                query = "SELECT current_setting('temp_directory')"
+                if os.path.isdir(database.execute(query).fetchall()[0][0]):
+                    database.close()
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = False) -> str:

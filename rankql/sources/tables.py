@@ -206,13 +206,16 @@ class Table:
 
     def key(self, role: str, as_text: bool = False) -> str:
         """The column of a role that is an id."""
-        kind = self.columns[self.roles[role]]
-        return self.value(self.roles[role], as_text or is_text(kind))
+        column = quote(self.roles[role])
+        if role == "query":
+            self.refuse_interval(self.roles[role])
+        as_text = as_text or is_text(self.columns[self.roles[role]])
+        return f"CAST({column} AS VARCHAR)" if as_text else column
 
-    def value(self, name: str, as_text: bool = False) -> str:
-        """The column of an id or an attribute. polars does not know intervals."""
-        as_text = as_text or self.columns[name] == "INTERVAL"
-        return f"CAST({quote(name)} AS VARCHAR)" if as_text else quote(name)
+    def refuse_interval(self, name: str) -> None:
+        """Refuse a column of results that polars cannot hold."""
+        if self.columns[name].startswith("INTERVAL"):
+            raise RankqlError(f"{self.label}: {name} is an INTERVAL. Cast it to text first")
 
 
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:

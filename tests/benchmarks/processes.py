@@ -42,7 +42,7 @@ def statement(code: str) -> Task:
     return task
 
 
-def whole(*arguments: str) -> Task:
+def process(*arguments: str) -> Task:
     """A Python process from its start to its end."""
 
     def task() -> Took:

@@ -285,8 +285,8 @@ def command_line(setting: Setting) -> Iterator[Workload]:
     """`rankql eval` on small files, against a process that only imports its two engines."""
     files = data.run_and_judgments(setting.folder, 100, 30)
     tasks = {
-        "import duckdb, polars": processes.whole("-c", "import duckdb, polars"),
-        "rankql eval": processes.whole("-m", "rankql", "eval", *files, "-m", NDCG),
+        "import duckdb, polars": processes.process("-c", "import duckdb, polars"),
+        "rankql eval": processes.process("-m", "rankql", "eval", *files, "-m", NDCG),
     }
     yield Workload("command line", tasks, 10_000, 100, 30)
 

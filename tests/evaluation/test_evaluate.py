@@ -253,17 +253,17 @@ def test_uuids_and_ids_of_two_types():
     )
 
 
-def test_intervals_are_text():
-    """polars has no type for them."""
+def test_intervals_are_refused():
+    """polars has no type for them, and '1 day' equals '24:00:00' in DuckDB."""
     con = duckdb.connect()
     con.execute(
         """CREATE TABLE run AS
-        SELECT to_days(q) AS query, to_hours(q % 2) AS age, pos, pos % 2 AS rel
+        SELECT to_days(q) AS query, q AS user, to_hours(q % 2) AS age, pos, pos % 2 AS rel
         FROM range(3) AS a (q), range(1, 3) AS b (pos)"""
     )
-    result = rankql.evaluate("run", metrics="RR", by="age", con=con)
-    assert result.per_query["query"].to_list() == ["00:00:00", "1 day", "2 days"]
-    assert result.summary["slice"].to_list() == ["all", "age=00:00:00", "age=01:00:00"]
+    for name, options in (("query", {}), ("age", {"query": "user", "by": "age"})):
+        with pytest.raises(rankql.RankqlError, match=f"^run: {name} is an INTERVAL. Cast it to"):
+            rankql.evaluate("run", metrics="RR", con=con, **options)
 
 
 ODD = {"query": 'select "x"; --', "item": "it's", "score": "ORDER", "rel": "a b\n⚑"}
@@ -1546,7 +1546,7 @@ def test_summaries_are_the_same_to_the_last_bit():
 
 @pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"system": "system"}, {"by": "w"}])
 @pytest.mark.parametrize("queries", [1, 30, 1024, 2048, 2049])
-def test_few_values_are_added_in_their_order(monkeypatch, options, queries):
+def test_small_means_are_reproducible(monkeypatch, options, queries):
     """In a database with many threads, or in one with a single thread."""
     grades = pl.int_range(queries * 6) * 7919 % 11 / 3
     positions = pl.DataFrame({"pos": range(1, 7)})
@@ -1629,17 +1629,16 @@ def test_runs_of_one_of_many_judged_queries():
 @pytest.mark.parametrize(
     ("queries", "every", "samples"),
     [
-        (5, 1, [""]),
-        (30, 1, ["IN"]),
-        (30, 3, ["IN", ""]),
+        (30, 1, [""]),
+        (999, 50, [""]),
         (3000, 1, ["IN"]),
         (2500, 3, ["IN", "% 3 = 0"]),
         (3000, 10, ["IN", "% 4 = 0"]),
         (3000, 50, ["IN", "% 4 = 0", ""]),
     ],
 )
-def test_items_are_compared_in_some_queries_of_the_run_first(monkeypatch, queries, every, samples):
-    """Also where the run lacks judged queries. One of `every` items of the run is judged."""
+def test_items_are_compared_in_some_of_many_queries_first(monkeypatch, queries, every, samples):
+    """The run lacks some judged queries. One item in `every` is judged."""
     compared = []
 
     def counted(run_sql, inputs, part=""):

@@ -443,28 +443,15 @@ def test_dicts_of_lists_without_a_hit_are_like_lists_in_a_table(tmp_path):
             rankql.evaluate(run, {"a": ["p-1"]}, "RR")
 
 
-VECTORS = pl.DataFrame(
-    {"query": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1], "vector": [[0.1, 0.2]] * 4}
-)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        VECTORS,
-        VECTORS.with_columns(vector=pl.struct("pos")),
-        VECTORS.with_columns(pl.col("vector").cast(pl.Array(pl.Float64, 2))),
-        VECTORS.rename({"query": "q", "pos": "p", "rel": "r"}),
-        VECTORS.rename({"query": "user"}).with_columns(tags=pl.lit(["new"])),
-    ],
-)
-def test_a_row_per_item_may_have_lists_too(table):
-    """Without ids of items, in a table with positions and grades."""
-    names = {"query": "q", "pos": "p", "rel": "r"} if "q" in table.columns else {}
-    assert rankql.evaluate(table, metrics="RR", interval=None, **names)["RR"] == 0.75
-
-
-@pytest.mark.parametrize("table", [VECTORS.drop("rel"), VECTORS.drop("pos"), VECTORS[::2]])
-def test_lists_without_a_row_per_item_need_a_name(table):
-    with pytest.raises(RankqlError, match=r"^run has lists \(vector\), but none with a known name"):
-        rankql.evaluate(table, metrics="RR")
+@pytest.mark.parametrize("kind", ["FLOAT[]", "DOUBLE[3]", "DECIMAL(4, 2)[]"])
+def test_vectors_are_not_ids(kind):
+    """A table with a row per item may have them, also without ids of items."""
+    con = duckdb.connect()
+    con.execute(
+        f"""CREATE TABLE run AS SELECT q AS query, pos, (q + pos) % 2 AS rel,
+            CAST([0.5, 1, 2] AS {kind}) AS vector FROM range(2) AS a (q), range(1, 3) AS b (pos)"""
+    )
+    assert rankql.evaluate("run", metrics="RR", con=con, interval=None)["RR"] == 0.75
+    con.execute("ALTER TABLE run ADD COLUMN found VARCHAR[]")
+    with pytest.raises(RankqlError, match=r"^run has lists \(found\), but none with a known name"):
+        rankql.evaluate("run", metrics="RR", con=con)

@@ -890,8 +890,8 @@ def test_a_run_with_one_score_for_all_items_is_noted():
     assert not any("same score" in line for line in rankql.evaluate(first, qrels).notes)
 
 
-def test_scores_are_the_same_if_they_are_so_with_32_bits(tmp_path):
-    """Under the conventions of trec_eval, which rounds them: in frames and files."""
+def test_scores_equal_in_32_bits_are_noted(tmp_path):
+    """trec_eval rounds scores to 32 bits."""
     run = pl.DataFrame({"query": "q", "item": ["a", "b", "c"], "score": [1 - 1e-9, 1, 1 + 1e-9]})
     qrels = run.select("query", "item", rel=1)
     run.write_parquet(tmp_path / "run.parquet")
