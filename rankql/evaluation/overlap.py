@@ -160,7 +160,9 @@ def _count_enough_items(
     parts = max((each.judged for each in overlap), default=0) // _SAMPLE
     first = [query for each in overlap for query in each.some_judged or []]
     samples = [(f"{inputs.query_hash()} % {parts + 1} = 0", FEW)] if parts else []
-    if parts and all(type(query) in (int, str) for query in first):
+    # DuckDB passes conditions to the library of a frame, which may refuse them.
+    own = all(table.lasting or table.sql.startswith("read_parquet(") for table in inputs.tables)
+    if parts and own and all(type(query) in (int, str) for query in first):
         ids = ", ".join(dict.fromkeys(map(literal, first))).replace("{", "{{").replace("}", "}}")
         samples.insert(0, (f"{{query}} IN ({ids})", _ENOUGH))
     for part, enough in samples:

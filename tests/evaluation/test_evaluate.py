@@ -1637,7 +1637,9 @@ def test_runs_of_one_of_many_judged_queries():
         (3000, 50, ["IN", "% 4 = 0", ""]),
     ],
 )
-def test_items_are_compared_in_some_of_many_queries_first(monkeypatch, queries, every, samples):
+def test_items_are_compared_in_some_of_many_queries_first(
+    monkeypatch, tmp_path, queries, every, samples
+):
     """The run lacks some judged queries. One item in `every` is judged."""
     compared = []
 
@@ -1655,8 +1657,16 @@ def test_items_are_compared_in_some_of_many_queries_first(monkeypatch, queries, 
     qrels = items.with_columns(pl.col("item") + shift, rel=1)
     run = items.head(queries * 100).with_columns(score=1.0)
     systems = pl.concat([run.with_columns(system=pl.lit(name)) for name in "AB"])
-    for table, options in ((run, {}), (systems, {"system": "system"})):
-        compared.clear()
-        result = rankql.evaluate(table, qrels, "RR", interval=None, **options)
-        assert compared == samples
-        assert any("Only" in note for note in result.notes) == (every == 50)
+    files = {"run": run, "systems": systems, "qrels": qrels}
+    for name, frame in files.items():
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    for name, options in (("run", {}), ("systems", {"system": "system"})):
+        sources = [tmp_path / f"{file}.parquet" for file in (name, "qrels")]
+        for tables, read in (
+            (sources, samples),
+            ((files[name], qrels), samples[samples[0] == "IN" :]),
+        ):
+            compared.clear()
+            result = rankql.evaluate(*tables, "RR", interval=None, **options)
+            assert compared == (read or ["% 4 = 0"])
+            assert any("Only" in note for note in result.notes) == (every == 50)

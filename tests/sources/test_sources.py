@@ -233,6 +233,14 @@ def lake(kind, folder):
 
 
 @pytest.mark.lakes
+def test_many_queries_in_a_lake(tmp_path):
+    """pyarrow cannot compare their type of text with that of a condition."""
+    qrels = pl.DataFrame({"query": [f"q{i}" for i in range(1200)], "item": "a", "rel": 1, "day": 1})
+    run = delta(tmp_path, "runs", qrels.with_columns(score=1.0)).to_pyarrow_dataset()
+    assert rankql.evaluate(run, qrels, "RR", interval=None)["RR"] == 1
+
+
+@pytest.mark.lakes
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_lakes(tmp_path, kind):
     runs, judgments = lake(kind, tmp_path)
