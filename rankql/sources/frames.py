@@ -11,16 +11,16 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.sources.private import FEW, TYPES, lock_of_process, spares_pyarrow
 
-# polars 1 hangs if two threads convert the same frame to Arrow.
+# polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
-    if isinstance(data, pl.DataFrame) and _is_simple(data) and spares_pyarrow(con):
-        data = _Stream(data)
     try:
         with _CONVERTING:
+            if isinstance(data, pl.DataFrame) and _is_simple(data) and spares_pyarrow(con):
+                data = _Stream(data)
             con.register(name, data)
     except duckdb.NotImplementedException:
         if library(data) != "pandas":
@@ -42,8 +42,9 @@ def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]
     """
     if not isinstance(frame, pl.DataFrame):
         return None
-    counts = (frame.height - column.null_count() for column in frame.iter_columns())
-    return frame.height, dict(zip(names, counts, strict=True))
+    with _CONVERTING:
+        rows, counts = frame.height, [column.null_count() for column in frame.iter_columns()]
+    return rows, {name: rows - count for name, count in zip(names, counts, strict=True)}
 
 
 def refuse_unread_lists(frame: Any, label: str) -> None:
