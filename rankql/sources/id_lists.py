@@ -38,6 +38,8 @@ from rankql.sources.tables import (
     is_text,
 )
 
+# Lists of fractions are not ids.
+_VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -98,10 +100,6 @@ def has_retrieved_lists(data: Data, con: duckdb.DuckDBPyConnection | None = None
 def _is_nested(kind: str) -> bool:
     """Is it a type of lists, maps or structs?"""
     return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
-
-
-# Lists of fractions are not ids.
-_VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 
 
 def _is_list(kind: str) -> bool:

@@ -86,8 +86,8 @@ LIMITS = (
     Limit("spill", NDCG),
     Limit("spill", PANEL),
     Limit("import", "import rankql", ratio=1.3, guard=0.6),
-    Limit("command line", "rankql eval", ratio=1.4, guard=5),
     Limit("import", "from rankql import evaluate, ndcg", ratio=1.3, guard=2.5),
+    Limit("command line", "rankql eval", ratio=1.4, guard=5),
     *(Limit(EVERY, name, behind=2 if name in CLOSE else 5) for name in PEERS),
 )
 
