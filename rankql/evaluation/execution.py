@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,11 +21,13 @@ from rankql.errors import RankqlError, database_message
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
+from rankql.evaluation.overlap import complete_overlap
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
+from rankql.macros import RANKINGS
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
@@ -74,14 +77,16 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.packs,
         )
         query = build(inputs)
-        if not query.validates_scores:
-            validate_columns(session, inputs, ("score",))
+        plain = partial(_with_valid_scores, session, inputs, query)
         if query.by_lists:
+            # A query that refuses the data would end a transaction.
+            may_fail = not in_transaction(session.con)
             with evaluation_errors(session, inputs, conventions):
-                lists = query.by_lists(sql_runner(session, inputs, conventions), rows)
-                # A query that refuses the data would end the transaction.
-                if lists and not (lists.untied and in_transaction(session.con)):
-                    query = lists
+                run_sql = sql_runner(session, inputs, conventions)
+                lists = query.by_lists(run_sql, rows, may_fail and arguments.output is None)
+                if lists and (may_fail or not lists.untied):
+                    query = replace(lists, plain=plain)
+        _with_valid_scores(session, inputs, query)
         result = pending_result(
             session,
             inputs,
@@ -95,19 +100,35 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, query),
         ):
-            result.notes = validate_inputs(session, inputs, conventions, query)
-            try:
-                _fill(result, session, inputs, query, arguments.output, rows)
-            except duckdb.OutOfMemoryException as error:
-                result.values, parts = evaluate_in_parts(session, inputs, build, error)
-                result.notes.append(
-                    f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
-                    "parts. A higher memory_limit is faster"
-                )
-                result.check()
-                if arguments.output:
-                    result.save_values(arguments.output)
+            validate = partial(validate_inputs, session, inputs, conventions, query)
+            fill = partial(_fill, result, session, inputs, query, build, arguments.output, rows)
+            if query.counts_rankings:
+                _fill_then_validate(result, inputs, fill, validate)
+            else:
+                result.notes = validate()
+                fill()
     return result
+
+
+def _with_valid_scores(session: Session, inputs: Inputs, query: Query) -> Query:
+    """The query, after a check of the scores if it does not check them itself."""
+    if not query.validates_scores:
+        validate_columns(session, inputs, ("score",))
+    return query
+
+
+def _fill_then_validate(
+    result: Result, inputs: Inputs, fill: Callable[[], None], validate: Callable[..., list[str]]
+) -> None:
+    """Run the query first, if its values say how many queries the run has."""
+    try:
+        fill()
+    except (duckdb.Error, RankqlError):
+        validate()  # what is wrong with the inputs comes first
+        raise
+    values = result.frame()
+    result.notes[:0] = validate(overlap=complete_overlap(values, inputs.query))
+    result.values = values.drop(RANKINGS, strict=False)
 
 
 @contextmanager
@@ -135,13 +156,39 @@ def _fill(
     session: Session,
     inputs: Inputs,
     query: Query,
+    build: Callable[[Inputs], Query],
     output: Path | None,
     rows: int,
 ) -> None:
-    """Run the query, and keep its rows in the result or in the output file."""
+    """Run the query, in parts if necessary, and keep its rows in the result or the output file."""
+    try:
+        _fill_at_once(result, session, inputs, query, output, rows)
+    except duckdb.OutOfMemoryException as error:
+        if query.untied:  # the parts are not
+            validate_columns(session, inputs, ("score",))
+        result.values, parts = evaluate_in_parts(session, inputs, build, error)
+        result.notes.append(
+            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
+            "parts. A higher memory_limit is faster"
+        )
+        result.check()
+        if output:
+            result.save_values(output)
+
+
+def _fill_at_once(
+    result: Result,
+    session: Session,
+    inputs: Inputs,
+    query: Query,
+    output: Path | None,
+    rows: int,
+) -> None:
+    """Run the query and keep its rows."""
+    integers = not inputs.many and all(table.integer("query") for table in inputs.tables)
     hashing = (
         session.perfect_hashing(inputs.tables, inputs.by)
-        if query.only_sums and rows >= HASHING_ROWS
+        if query.only_sums and integers and rows >= HASHING_ROWS
         else nullcontext()
     )
     with hashing:

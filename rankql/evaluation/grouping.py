@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rankql.evaluation.clauses import select_from
+from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.ctes import JUDGED_ROWS, attributes_by_query
-from rankql.macros import INTERNAL_PREFIX, MISSING, quote
+from rankql.macros import INTERNAL_PREFIX, MISSING, RANKINGS, quote
 from rankql.sources.inputs import Inputs
 
 # How errors about duplicates begin. evaluate() then looks for examples.
@@ -20,6 +20,8 @@ DUPLICATES = "duplicates among the judged items"
 _SHARES_POSITION = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
 # Columns of `sums`: the number of judged rows, and whether some share a position.
 _GRADED, _SHARED = f"{INTERNAL_PREFIX}graded", f"{INTERNAL_PREFIX}shared"
+# How many queries the run has.
+_COUNTED = f"(SELECT count(*) FROM {CUTS})"
 
 
 def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
@@ -44,8 +46,8 @@ def sums_by_query(
     fields = [f"{value} AS {quote(name)}" for name, value in {**checks, **sums}.items()]
     missing = _refuse_duplicates(inputs, f"{_GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
     attributes = {name: inputs.attribute(name) for name in inputs.by}
-    keys = _keys(inputs) | attributes | {MISSING: missing}
-    columns = [f"{value} AS {quote(names[name])}" for name, value in keys.items()]
+    keys = _keys(inputs) | attributes | {MISSING: missing, RANKINGS: _COUNTED}
+    columns = [f"{keys[name]} AS {quote(column)}" for name, column in names.items()]
     columns += [f"coalesce({quote(name)}, 0) AS {quote(name)}" for name in sums]
     return {
         "sums": select_from("ranked", [inputs.keys, *fields], f"GROUP BY {inputs.keys}"),
@@ -53,14 +55,18 @@ def sums_by_query(
     }
 
 
-def key_columns(inputs: Inputs) -> dict[str, str]:
-    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates."""
+def key_columns(inputs: Inputs, counts_rankings: bool = False) -> dict[str, str]:
+    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates.
+
+    counts_rankings: and how many queries the run has.
+    """
     missing = "false"
     if inputs.qrels is not None:
         more = f"count(rel) > any_value({JUDGED_ROWS})"
         missing = _refuse_duplicates(inputs, more, _SHARES_POSITION, f"any_value({MISSING})")
     attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
-    return _keys(inputs) | attributes | {MISSING: missing}
+    counted = {RANKINGS: _COUNTED} if counts_rankings else {}
+    return _keys(inputs) | attributes | {MISSING: missing} | counted
 
 
 def _keys(inputs: Inputs) -> dict[str, str]:

@@ -28,6 +28,8 @@ def interval_columns(
     means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
 ) -> list[pl.Series]:
     """The confidence interval of every mean, NULL if there is none."""
+    if interval is None:
+        return [means["width"].alias(name) for name in ("lo", "hi")]  # no width, no interval
     if interval == "bootstrap":
         bounds = [_bootstrap_interval(sample, confidence) for sample in means["sample"].to_list()]
         return [

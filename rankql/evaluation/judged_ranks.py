@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from rankql.evaluation.clauses import CANDIDATES, RANKS
 from rankql.evaluation.source_ctes import RunSql
 
-# In smaller runs, a window is as fast. So many rows are enough to see whether scores are tied.
+# In smaller runs, a window is as fast.
 MANY_ROWS = 500_000
 # In smaller runs, the average over all orders of tied items is as fast.
 UNTIED_ROWS = 100_000
-# So many rows are enough to see whether most rankings have ties.
+# So many rows are enough to see whether scores are tied.
 FIRST_ROWS = 20_000
 # A list is searched for each judged item: for more of them in a ranking, a window is faster.
 MANY_JUDGED = 200
@@ -43,11 +43,12 @@ def suit_lists(run_sql: RunSql, most_rows: int, keys: str, where: str) -> bool:
     judged = f"SELECT count(*) FROM qrels {where} GROUP BY query"
     if run_sql(f"{judged} HAVING count(*) > {MANY_JUDGED} LIMIT 1"):
         return False
-    some = f"SELECT {keys}, score FROM run WHERE score IS NOT NULL LIMIT {MANY_ROWS}"
-    ((rows, different),) = run_sql(
-        f"SELECT count(*), count(DISTINCT hash({keys}, score)) FROM ({some})"
+    scored = f"SELECT {keys}, score FROM run WHERE score IS NOT NULL LIMIT"
+    ((rows, tied),) = run_sql(
+        f"""SELECT (SELECT count(*) FROM ({scored} {MANY_ROWS})),
+            1 - count(DISTINCT hash({keys}, score)) / count(*) FROM ({scored} {FIRST_ROWS})"""
     )
-    return bool(rows == MANY_ROWS and rows - different <= TIED * rows)
+    return bool(rows == MANY_ROWS and tied <= TIED)
 
 
 def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[str, str]:

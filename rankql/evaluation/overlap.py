@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import NamedTuple, TypeAlias
 
+import polars as pl
+
 from rankql.errors import RankqlError
 from rankql.evaluation.source_ctes import RunSql
-from rankql.macros import literal
+from rankql.macros import MISSING, RANKINGS, literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
@@ -41,6 +43,17 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
         GROUP BY ALL ORDER BY 1""")
     return [QueryOverlap(*row) for row in rows]
+
+
+def complete_overlap(values: pl.DataFrame, query: str) -> list[QueryOverlap] | None:
+    """The same of one run from its values, or None if it has a query that is not judged."""
+    if RANKINGS not in values.columns:
+        return None
+    judged = values.filter(~pl.col(MISSING))
+    if not judged.height or judged[RANKINGS][0] > judged.height:
+        return None
+    some = judged[query].gather_every(-(-judged.height // _FIRST)).to_list()
+    return [QueryOverlap(None, judged.height, judged.height, None, some)]
 
 
 def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> list[str]:
@@ -163,8 +176,9 @@ def _count_enough_items(
     # DuckDB passes conditions to the library of a frame, which may refuse them.
     own = all(table.lasting or table.sql.startswith("read_parquet(") for table in inputs.tables)
     if parts and own and all(type(query) in (int, str) for query in first):
-        ids = ", ".join(dict.fromkeys(map(literal, first))).replace("{", "{{").replace("}", "}}")
-        samples.insert(0, (f"{{query}} IN ({ids})", _ENOUGH))
+        ids = literal(list(dict.fromkeys(first))).replace("{", "{{").replace("}", "}}")
+        # DuckDB would read the items of all queries for IN (...).
+        samples.insert(0, (f"{{query}} = ANY({ids})", _ENOUGH))
     for part, enough in samples:
         counts = item_overlap(run_sql, inputs, part)
         if len(counts) == len(overlap) and not any(is_small_overlap(*c, enough) for c in counts):

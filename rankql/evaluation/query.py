@@ -85,6 +85,8 @@ class Query:
     untied: bool = False
     # It checks scores itself.
     validates_scores: bool = False
+    # Every row says how many queries the run has.
+    counts_rankings: bool = False
     # What its values are, if this is not obvious.
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
@@ -93,8 +95,9 @@ class Query:
     parts: packed_sums.PackedSums | None = None
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
-    # What builds the same query with lists of scores, if they suit the data and its number of rows.
-    by_lists: Callable[[RunSql, int], Query | None] | None = None
+    # What builds the same query with lists of scores, if they suit the data and its number of rows,
+    # and whether it may count the queries of the run.
+    by_lists: Callable[[RunSql, int, bool], Query | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
 
@@ -106,11 +109,13 @@ def build_query(
     end: int = 0,
     by_lists: bool = False,
     untied: bool = False,
+    counts_rankings: bool = False,
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
 
     end: all grades are whole numbers from 0 to end; 0 if they may be anything. by_lists: with lists
     of the scores of each ranking. untied: these refuse scores that are tied or NULL.
+    counts_rankings: it counts the queries of the run if this costs nothing.
     """
     require_compatible(inputs, metrics, conventions)
     tie_error = _TIED if untied else ""
@@ -128,15 +133,18 @@ def build_query(
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
-    _require_different_names([*key_columns(inputs), *calls])
+    counts_rankings &= CUTS in steps and not inputs.many
+    keys = key_columns(inputs, counts_rankings)
+    _require_different_names([*keys, *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
         lists, bounds = bound_calls(metrics, conventions)
-        _require_different_names([*key_columns(inputs), *calls, *lists])
-        values = with_ctes(steps) + _select(inputs, mask_undefined(calls, conventions) | lists)
+        _require_different_names([*keys, *calls, *lists])
+        columns = keys | mask_undefined(calls, conventions) | lists
+        values = with_ctes(steps) + grouped(inputs, columns)
         sql = add_bounds(values, names, list(lists), bounds) + in_order
-        columns = [f"{name}{side}" for name in names for side in ("", " low", " high")]
-        return Query(sql, columns, {}, rows, _unique_columns(inputs, conventions, rows, None))
+        names = [f"{name}{side}" for name in names for side in ("", " low", " high")]
+        return Query(sql, names, {}, rows, _unique_columns(inputs, conventions, rows, None))
     scale = end if conventions.ties != "expected" else 0
     top, packed = pack_metrics(scale, metrics, vars(conventions))
     plain = [metric for metric in metrics if metric.name not in packed]
@@ -147,10 +155,11 @@ def build_query(
         unique.remove(ONE_RANKING)  # checked by the sums
     sums = None
     if packed:
-        sums = _from_top(inputs, conventions, steps, top, packed, calls, by_lists, tie_error)
+        sums = _from_top(inputs, conventions, steps, top, packed, keys, calls, by_lists, tie_error)
         sql = _PACKED + sums.query()
     else:
-        sql = with_ctes(steps) + _select(inputs, mask_undefined(calls, conventions)) + in_order
+        values = grouped(inputs, keys | mask_undefined(calls, conventions))
+        sql = with_ctes(steps) + values + in_order
     return Query(
         (_UNTIED if untied else "") + sql,
         names,
@@ -161,6 +170,7 @@ def build_query(
         only_sums=packed.keys() == calls.keys(),
         untied=untied,
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
+        counts_rankings=counts_rankings,
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
         parts=sums if len(packed) >= packed_sums.MANY_METRICS else None,
@@ -183,6 +193,7 @@ def _with_lists(
     end: int,
     run_sql: RunSql,
     number: int,
+    counts_rankings: bool,
 ) -> Query | None:
     """The query with lists of scores, or None if these do not suit the data."""
     choice = choose_lists(inputs, metrics, conventions, end)
@@ -191,7 +202,7 @@ def _with_lists(
     simple, suit = choice
     if not suit(run_sql, number):
         return None
-    query = build_query(inputs, metrics, simple, end, True, untied=simple != conventions)
+    query = build_query(inputs, metrics, simple, end, True, simple != conventions, counts_rankings)
     return replace(query, plain=partial(build_query, inputs, metrics, conventions, end))
 
 
@@ -226,6 +237,7 @@ def _from_top(
     steps: Mapping[str, str],
     top: Top,
     packed: Mapping[str, str],
+    keys: Mapping[str, str],
     calls: Mapping[str, str],
     by_lists: bool,
     tie_error: str,
@@ -235,7 +247,7 @@ def _from_top(
     steps, grade, place, before = {**steps}, "CAST(rel AS INTEGER)", "pos", "sums"
     integers = _sums_integers(inputs, conventions)
     # Names of the user are replaced by ours until the final SELECT.
-    others = key_columns(inputs) | mask_undefined(plain, conventions)
+    others = {**keys, **mask_undefined(plain, conventions)}
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()}
     if integers:
@@ -267,7 +279,7 @@ def _from_top(
     names = [*unchecked, *top.integers(values.values())]
     steps["integers"] = select_from(before, [checked, *map(quote, names)])
     values |= {name: quote(column) for name, column in hidden.items()}
-    fields = {name: values[name] for name in {**key_columns(inputs), **calls}}
+    fields = {name: values[name] for name in {**keys, **calls}}
     return packed_sums.PackedSums(steps, top.steps(), fields)
 
 
@@ -295,11 +307,6 @@ def _unique_columns(
         within = "" if removed or k is None else f" AND pos <= {k}"
         columns.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
     return columns
-
-
-def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:
-    """The rankings by query."""
-    return grouped(inputs, {**key_columns(inputs), **columns})
 
 
 def _require_different_names(names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from rankql.evaluation.column_checks import count_values, validate_columns
 from rankql.evaluation.ctes import JUDGED, NO_SCORE
 from rankql.evaluation.grouping import DUPLICATES
 from rankql.evaluation.overlap import (
+    QueryOverlap,
     format_examples,
     note_unjudged_queries,
     query_overlap,
@@ -33,11 +34,16 @@ from rankql.text import format_count, format_queries
 
 
 def validate_inputs(
-    session: Session, inputs: Inputs, conventions: Conventions, query: Query, one: bool = False
+    session: Session,
+    inputs: Inputs,
+    conventions: Conventions,
+    query: Query,
+    one: bool = False,
+    overlap: Sequence[QueryOverlap] | None = None,
 ) -> list[str]:
     """Refuse what cannot be evaluated; return notes on queries and items on one side only.
 
-    one: there is only one query, whose run may have no judged item.
+    one: there is only one query, whose run may have no judged item. overlap: if it is known.
     """
     run_sql = sql_runner(session, inputs, conventions)
     # DuckDB answers count, min and max of unrounded scores from statistics.
@@ -52,7 +58,7 @@ def validate_inputs(
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
         notes += _note_null_grades(session, inputs.qrels)
-        overlap = query_overlap(run_sql, inputs)
+        overlap = overlap or query_overlap(run_sql, inputs)
         notes += note_unjudged_queries(run_sql, overlap)
         if not one:
             notes += require_common_items(run_sql, inputs, overlap)

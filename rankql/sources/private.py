@@ -99,7 +99,9 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
 
 
 def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
-    """Is a transaction open, with tables that no other connection may see?"""
+    """Is a transaction open, with tables that no other connection may see? On ours never."""
+    if is_private(con):
+        return False
     first, second = (con.execute("SELECT txid_current()").fetchall() for _ in range(2))
     return first == second  # otherwise, each query is its own transaction
 

@@ -1,0 +1,106 @@
+"""Large runs are evaluated first and checked then: values, notes and errors are the same."""
+
+import duckdb
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql.evaluation import list_choice, validation
+from rankql.macros import RANKINGS
+
+QRELS = pl.DataFrame(
+    {"query": [f"q{i % 6}" for i in range(60)], "item": range(60), "rel": [0, 1, 2] * 20}
+)
+RUN = QRELS.select("query", "item", score=pl.col("item") * 37 % 61 * 1.0)
+NO_NAN = pl.col("score").replace(RUN["score"][7], float("nan"))
+CASES = {
+    "all judged": (RUN, QRELS, {}),
+    "some queries only": (RUN.filter(pl.col("query") > "q1"), QRELS, {}),
+    "unjudged queries": (RUN, QRELS.filter(pl.col("query") > "q3"), {}),
+    "no judged query": (RUN.with_columns("Q" + pl.col("query")), QRELS, {}),
+    "no judged item": (RUN.with_columns(pl.col("item") + 100), QRELS, {}),
+    "run twice": (pl.concat([RUN, RUN.head(7)]), QRELS, {}),
+    "qrels twice": (RUN, pl.concat([QRELS, QRELS.head(7)]), {}),
+    "two grades": (RUN, pl.concat([QRELS, QRELS[:1].with_columns(rel=pl.lit(1, pl.Int64))]), {}),
+    "NaN": (RUN.with_columns(NO_NAN), QRELS, {}),
+    "NaN in another query": (
+        RUN.with_columns(NO_NAN),
+        QRELS.filter(pl.col("query") != RUN["query"][7]),
+        {},
+    ),
+    "ties, and NaN": (RUN.with_columns(NO_NAN // 10), QRELS, {}),
+    "no score": (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, {}),
+    "missing query": (RUN.filter(pl.col("query") > "q1"), QRELS, {"missing": "error"}),
+    "missing query, other items": (
+        RUN.filter(pl.col("query") > "q1").with_columns(pl.col("item") + 100),
+        QRELS,
+        {"missing": "error"},
+    ),
+    "undefined": (RUN, QRELS.with_columns(rel=pl.lit(0)), {"undefined": "error"}),
+    "grades above 5": (RUN, QRELS.with_columns(pl.col("rel") * 9), {}),
+    "slices": (RUN.with_columns(market=pl.col("query") > "q2"), QRELS, {"by": "market"}),
+}
+
+
+def outcome(run, qrels, **options):
+    """Values, means and notes, or the error."""
+    try:
+        result = rankql.evaluate(run, qrels, ["nDCG@10", "P@5"], **options)
+    except rankql.RankqlError as error:
+        return str(error)
+    assert RANKINGS not in result.frame().columns
+    return result.per_query, result.summary, result.notes
+
+
+def by_lists(monkeypatch, chosen):
+    for suit in ("suit_top_lists", "suit_untied_lists"):
+        monkeypatch.setattr(list_choice, suit, lambda *_, **options: chosen)
+
+
+@pytest.mark.parametrize("ties", ["item", "expected"])
+@pytest.mark.parametrize("case", CASES)
+def test_same_outcome(monkeypatch, case, ties):
+    run, qrels, options = CASES[case]
+    by_lists(monkeypatch, False)
+    window = outcome(run, qrels, ties=ties, **options)
+    by_lists(monkeypatch, True)
+    lists = outcome(run, qrels, ties=ties, **options)
+    if isinstance(window, str):
+        assert lists == window
+    else:
+        for found, expected in zip(lists[:2], window[:2], strict=True):
+            assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=1e-12)
+        assert lists[2] == window[2]
+
+
+@pytest.mark.parametrize("case", ["all judged", "some queries only", "unjudged queries"])
+def test_queries_are_counted_once(monkeypatch, case):
+    """The query that counts those of both tables runs only if a query is not judged."""
+    asked, count = [], validation.query_overlap
+    monkeypatch.setattr(validation, "query_overlap", lambda *args: asked.append(1) or count(*args))
+    by_lists(monkeypatch, True)
+    run, qrels, options = CASES[case]
+    outcome(run, qrels, **options)
+    assert len(asked) == (case == "unjudged queries")
+
+
+def test_output_has_no_other_columns(monkeypatch, tmp_path):
+    by_lists(monkeypatch, True)
+    rankql.evaluate(RUN, QRELS, "nDCG@10", output=tmp_path / "values.parquet")
+    assert RANKINGS not in pl.read_parquet(tmp_path / "values.parquet").columns
+
+
+@pytest.mark.parametrize("case", ["all judged", "no judged query", "NaN"])
+def test_transactions_of_the_user_go_on(monkeypatch, case):
+    """An error of our checks does not end the transaction, as one of DuckDB would."""
+    run, qrels, _ = CASES[case]
+    con = duckdb.connect()
+    con.execute("CREATE TABLE kept AS SELECT 1 AS x")
+    by_lists(monkeypatch, True)
+    con.execute("BEGIN; INSERT INTO kept VALUES (2)").fetchall()
+    outcome(run, qrels, con=con)
+    if case != "NaN":  # found by the query itself
+        assert con.execute("SELECT count(*) FROM kept").fetchall() == [(2,)]
+    con.execute("ROLLBACK").fetchall()
+    assert con.execute("SELECT count(*) FROM kept").fetchall() == [(1,)]
