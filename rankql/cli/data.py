@@ -26,9 +26,9 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
 
     Exit code 1 if there is an error, 0 if there are warnings and notes only.
     """
+    run, qrels = split_inputs(inputs)
     from rankql.diagnostics.check import check
 
-    run, qrels = split_inputs(inputs)
     with open_connection() as con:
         report = check(run, qrels, k=k, con=con, **keyword_arguments(options))
     findings = [replace(finding, why=as_cli_options(finding.why)) for finding in report]

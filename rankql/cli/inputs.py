@@ -14,8 +14,12 @@ def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, 
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
     A run is named by NAME=PATH or after its file. The last input is a run too if `are_values`, if
-    eval --output wrote it, or if it has lists of retrieved ids.
+    eval --output wrote it, or if it has lists of retrieved ids. A database opens in the background,
+    so call this before polars is imported.
     """
+    from rankql.sources.private import open_in_background
+
+    open_in_background("rankql_t_quantile(0.975, 1)")  # of most intervals
     from rankql.evaluation.combining import read_metadata
     from rankql.sources.id_lists import has_retrieved_lists
 

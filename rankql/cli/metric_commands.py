@@ -49,9 +49,10 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     RUN is a ranking with scores or positions, and QRELS has the judgments: Parquet, CSV, JSON or
     TREC files. Without QRELS, RUN has the grades too. NAME=RUN names a run.
     """
+    data = split_inputs(inputs)
     from rankql.engines.evaluate import evaluate
 
-    _print_means(evaluate, DEFAULT_METRICS, split_inputs(inputs), form, **options)
+    _print_means(evaluate, DEFAULT_METRICS, data, form, **options)
 
 
 @command(
@@ -65,9 +66,9 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
 @COLUMNS
 def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Measure how similar rankings are to those of a reference."""
+    run, reference = split_inputs(inputs)
     from rankql.diagnostics.correlate import correlate
 
-    run, reference = split_inputs(inputs)
     if reference is None or options.pop("rel") is not None:
         raise click.UsageError("Rankings have no grades. Pass RUN... REFERENCE, without --rel.")
     _print_means(correlate, DEFAULT_CORRELATIONS, (run, reference), form, **options)
@@ -119,9 +120,9 @@ def explain_command(
 
     With --of for each position of one query, otherwise for the queries and items that lose most.
     """
+    run, qrels = split_inputs(inputs)
     from rankql.diagnostics.explain import explain
 
-    run, qrels = split_inputs(inputs)
     with open_connection() as con:
         explanation = explain(run, qrels, of, metric, con=con, **keyword_arguments(options))
     print_result(explanation, form)
@@ -142,9 +143,9 @@ def limits_command(
     Counts undefined queries and unjudged items, and measures how much a swap of two neighbours
     changes each metric.
     """
+    run, qrels = split_inputs(inputs)
     from rankql.diagnostics.limits import limits
 
-    run, qrels = split_inputs(inputs)
     with open_connection() as con:
         result = limits(
             run, qrels, list(metrics) or DEFAULT_METRICS, con=con, **keyword_arguments(options)
@@ -173,9 +174,9 @@ def funnel_command(
 
     Each RUN has the items after a stage, the last one is the final ranking.
     """
+    runs, qrels = split_inputs(inputs)
     from rankql.diagnostics.funnel import funnel
 
-    runs, qrels = split_inputs(inputs)
     if qrels is None:
         raise click.UsageError("The judgments are missing. Pass them last: RUN... QRELS.")
     stages = dict([split_name(runs)]) if isinstance(runs, str) else runs

@@ -21,7 +21,8 @@ from rankql.evaluation.summary import (
     system_columns,
     values_sql,
 )
-from rankql.sources.private import create_macros, private_connection, read_frame
+from rankql.sources.fetching import read_frame
+from rankql.sources.private import create_macros, private_connection
 
 
 def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> pl.DataFrame:

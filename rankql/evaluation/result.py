@@ -21,8 +21,9 @@ from rankql.evaluation.summary import summarise
 from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
 from rankql.results import TableResult
+from rankql.sources.fetching import fits_one_thread
 from rankql.sources.frames import register_frame
-from rankql.sources.private import fits_one_thread, private_connection
+from rankql.sources.private import private_connection
 from rankql.writing import atomic_path, output_path
 
 

@@ -12,7 +12,8 @@ import polars as pl
 from rankql.evaluation.intervals import interval_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
-from rankql.sources.private import create_macros, private_connection, read_frame
+from rankql.sources.fetching import read_frame
+from rankql.sources.private import create_macros, private_connection
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),

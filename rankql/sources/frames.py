@@ -9,7 +9,8 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.sources.private import FEW, TYPES, lock_of_process, spares_pyarrow
+from rankql.sources.fetching import FEW, TYPES, spares_pyarrow
+from rankql.sources.private import lock_of_process
 
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()

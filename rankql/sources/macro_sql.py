@@ -6,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from rankql.sources.private import create_macros, read_frame
+from rankql.sources.fetching import read_frame
+from rankql.sources.private import create_macros
 from rankql.sources.session import Session
 
 

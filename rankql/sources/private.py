@@ -7,15 +7,12 @@ as long as a small evaluation.
 from __future__ import annotations
 
 import os
-import sys
 import threading
-import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
-import polars as pl
 
 from rankql.macros import isolate_macros
 
@@ -30,10 +27,8 @@ def lock_of_process() -> threading.Lock:
     return lock
 
 
-# DuckDB reads up to this many rows with one thread.
-ONE_CHUNK = 2048
 # For what all threads share: the databases, their macros, and the filters of warnings.
-_LOCK = lock_of_process()
+LOCK = lock_of_process()
 # The databases of a process, by the number of threads, and the statements that were run on each.
 _DATABASES: dict[tuple[int, int | None], tuple[duckdb.DuckDBPyConnection, set[str]]] = {}
 # The statements that were run on the database of each connection that is open.
@@ -51,7 +46,7 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
     processes with spawn.
     """
     key = (os.getpid(), threads)
-    with _LOCK:
+    with LOCK:
         if key not in _DATABASES:
             config: dict[str, Any] = {} if threads is None else {"threads": threads}
             _DATABASES[key] = (duckdb.connect(config=config), set())
@@ -61,9 +56,14 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
         return con
 
 
-def fits_one_thread(frame: pl.DataFrame) -> bool:
-    """Does one thread read the frame, as with `threads=1`?"""
-    return frame.height <= ONE_CHUNK and frame.n_chunks() <= 1
+def open_in_background(query: str) -> None:
+    """Open the database and create the macros of a query, while the program imports polars."""
+
+    def prepare() -> None:
+        with suppress(duckdb.Error), private_connection() as con:
+            create_macros(con, query)
+
+    threading.Thread(target=prepare).start()
 
 
 def is_private(con: duckdb.DuckDBPyConnection) -> bool:
@@ -73,7 +73,7 @@ def is_private(con: duckdb.DuckDBPyConnection) -> bool:
 
 def remove_temporary_files() -> None:
     """Close our databases that wrote to disk. Close all connections first."""
-    with _LOCK:
+    with LOCK:
         for (process, _), (database, _) in _DATABASES.items():
             if process == os.getpid():
                 query = "SELECT current_setting('temp_directory')"
@@ -88,7 +88,7 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
     """
     statements, renamed = isolate_macros(query, checked)
     private = is_private(con)
-    with _LOCK if private else nullcontext():
+    with LOCK if private else nullcontext():
         created = _CREATED[con] if private else _CREATED_TEMP.setdefault(con, set())
         if missing := [text for text in statements if text not in created]:
             kind = " MACRO " if private else " TEMP MACRO "
@@ -104,53 +104,3 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
         return False
     first, second = (con.execute("SELECT txid_current()").fetchall() for _ in range(2))
     return first == second  # otherwise, each query is its own transaction
-
-
-# Up to so many rows are read and registered without pyarrow, whose import takes half as long as
-# those of duckdb and polars together.
-FEW = 10_000
-# The types of columns that need no pyarrow.
-TYPES = {
-    "BIGINT": pl.Int64,
-    "BOOLEAN": pl.Boolean,
-    "DOUBLE": pl.Float64,
-    "INTEGER": pl.Int32,
-    "VARCHAR": pl.String,
-}
-
-
-def spares_pyarrow(con: duckdb.DuckDBPyConnection) -> bool:
-    """Is pyarrow not imported yet, and not needed by this version of DuckDB?"""
-    return "pyarrow" not in sys.modules and not hasattr(con, "pl")
-
-
-def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
-    """The rows of a query, which is planned once; a relation plans its query twice.
-
-    For few rows this takes most of the time. The rows are copied once more, and keep their order
-    unless preserve_insertion_order is off.
-    """
-    rows = con.execute(query)
-    if hasattr(rows, "pl"):  # DuckDB 1
-        frame: pl.DataFrame = rows.pl()
-        return frame
-    return _read_rows(rows) if spares_pyarrow(con) else _read_arrow(rows)
-
-
-def _read_rows(rows: Any) -> pl.DataFrame:
-    """The rows without pyarrow, if they are few and of simple types."""
-    known = TYPES | {'"NULL"': pl.Null}
-    schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
-    if None in schema.values():
-        return _read_arrow(rows)
-    first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
-    if first.height == FEW:
-        return first.vstack(_read_arrow(rows))
-    rows.fetchall()  # to complete the result
-    return first
-
-
-def _read_arrow(rows: Any) -> pl.DataFrame:
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the copy
-        return pl.DataFrame(rows.to_arrow_table())

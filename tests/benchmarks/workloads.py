@@ -233,7 +233,8 @@ PEERS = {
     "ir_measures": Peer({"conventions": "trec_eval"}, (NDCG, AP)),
     "ranx": Peer({"conventions": "ranx"}, (NDCG, AP)),
     "scikit-learn": Peer(SKLEARN),
-    "scikit-learn, ignore_ties": Peer(SKLEARN),
+    # Neither averages over tied items then.
+    "scikit-learn, ignore_ties": Peer({**SKLEARN, "ties": "item"}),
     # It computes in 32 bits.
     "torchmetrics": Peer(SKLEARN, tolerance=1e-6, apart=True),
     # Binary, over the users who have a relevant item.

@@ -28,7 +28,7 @@ from rankql.evaluation.values import Request, read_result
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import CHOICES, PROFILES, choose
-from rankql.sources import private
+from rankql.sources import fetching, private
 from support import metric_engines, other_tools
 
 METRICS = ["nDCG@10", "AP", "RR", "P@5", "R@10", "ERR(max_rel=3)@10", "RBP(p=0.8)"]
@@ -1558,7 +1558,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
     many = (duckdb.connect(config={"threads": 8}), set())
     monkeypatch.setitem(private._DATABASES, (os.getpid(), None), many)
     found = [dataclasses.replace(result, _summary=None).summary for _ in range(6)]
-    monkeypatch.setattr(private, "ONE_CHUNK", 0)
+    monkeypatch.setattr(fetching, "ONE_CHUNK", 0)
     for each in found:
         assert_frame_equal(
             each, dataclasses.replace(result, _summary=None).summary, check_exact=True
