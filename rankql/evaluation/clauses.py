@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rankql.macros import quote
 
+# The highest k of max(score, k).
+HIGHEST_K = 999_999
 # The CTE with the best scores of each ranking.
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.

@@ -32,8 +32,6 @@ TIE_ORDERS = {
     "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
     "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
 }
-# The highest k of max(score, k).
-HIGHEST_K = 999_999
 # The number of judged rows of a query, in the CTE `queries`.
 JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"
 # How an error about scores begins. evaluate() then looks for the table.
@@ -49,43 +47,54 @@ def ranking_ctes(
     metrics: Sequence[Metric],
     conventions: Conventions,
     rows: Rows,
-    by_lists: bool = False,
+    best: str = "",
     tie_error: str = "",
     zeroes: bool = False,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    by_lists: positions follow from lists of scores. tie_error: what to say of tied scores, which
-    are then refused. zeroes: judged items that are not retrieved have grade 0.
+    best: the aggregate for the lists of scores that give positions, if there are lists. tie_error:
+    what to say of tied scores, which are then refused. zeroes: judged items that are not retrieved
+    have grade 0.
     """
-    if by_lists and can_pack_lists(inputs, conventions):
+    if best and can_pack_lists(inputs, conventions):
         return {"ranked": select_from("run", ["*"])}
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
         return queries | _join_then_rank(inputs, conventions)
     k = last_position(metrics, conventions)
-    cut = k if inputs.scored else None
+    cuts = ""
+    if inputs.scored and (best or k is not None):
+        cuts = _score_cuts(inputs.keys, k, best, tie_error)
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
     top, order = {}, TIE_ORDERS[conventions.ties]
-    if inputs.scored and by_lists and k is not None:
-        reads = ["line"] if conventions.ties == "order" else []
-        top = top_rank_ctes(inputs.keys, k, order, reads)
-    elif inputs.scored and by_lists:
-        judged = judged_rank_ctes(inputs.keys, _judgments(inputs), judged_rows(rows), order)
-        return _query_ctes(inputs, rows) | judged
-    elif inputs.scored:
-        top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
     rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if zeroes else "rel"
+    if tie_error:
+        # All scores are different, so the judged items find their positions in the lists.
+        pos = "CASE WHEN score >= least THEN list_position(best, score) END AS pos"
+        items = f"SELECT {keys}, item, score, true AS retrieved FROM run WHERE score IS NOT NULL"
+        join = f"{_judgments(inputs)} LEFT JOIN ({items}) USING ({keys}, item)"
+        join += f"\n    LEFT JOIN {CUTS} USING ({keys})"
+        ranked = select_from(join, [keys, "item", rel, pos], judged_rows(rows))
+        return _query_ctes(inputs, rows, cuts) | {"ranked": ranked}
+    if inputs.scored and best and k is not None:
+        reads = ["line"] if conventions.ties == "order" else []
+        top = top_rank_ctes(inputs.keys, k, order, reads)
+    elif inputs.scored and best:
+        judged = judged_rank_ctes(inputs.keys, _judgments(inputs), judged_rows(rows), order)
+        return _query_ctes(inputs, rows, cuts) | judged
+    elif inputs.scored:
+        top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
-    if zeroes or tie_error:  # all items, also to find those that come twice
+    if zeroes:
         place = "score" if inputs.scored else "pos"
         items = f"SELECT {keys}, item, true AS retrieved FROM run WHERE {place} IS NOT NULL"
         join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
     ranked = select_from(join, fields, judged_rows(rows))
-    return _query_ctes(inputs, rows, cut, by_lists, tie_error) | top | {"ranked": ranked}
+    return _query_ctes(inputs, rows, cuts) | top | {"ranked": ranked}
 
 
 def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
@@ -99,19 +108,17 @@ def judged_rows(rows: Rows) -> str:
     return "WHERE rel > 0" if rows == "gain" else ""
 
 
-def _query_ctes(
-    inputs: Inputs, rows: Rows, cut: int | None = None, by_lists: bool = False, tie_error: str = ""
-) -> dict[str, str]:
-    """The CTEs with the judged queries, several systems, and the scores up to the cutoff."""
+def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "") -> dict[str, str]:
+    """The CTEs with the judged queries, several systems, and `cuts` if there are any."""
     ctes: dict[str, str] = {}
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
         ctes["systems"] = f"    SELECT unnest({literal(names)}) AS system"
         if inputs.system is not None and not inputs.systems:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
-    if cut is not None:
-        ctes[CUTS] = _score_cuts(inputs.keys, cut, by_lists, tie_error)
-    ctes["queries"] = _queries(inputs, rows, "run" if cut is None else CUTS)
+    if cuts:
+        ctes[CUTS] = cuts
+    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run")
     return ctes
 
 
@@ -170,16 +177,18 @@ def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
     return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def _score_cuts(keys: str, k: int, by_lists: bool, tie_error: str) -> str:
-    """The rankings of a run, each with `least`, the k-th score; by lists with the `best` k + 1."""
-    best = f"max(score, {k + by_lists})"
-    checked = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}')"
+def _score_cuts(keys: str, k: int | None, best: str, tie_error: str) -> str:
+    """The rankings of a run, each with the `best` scores and `least`, the k-th score."""
+    scores = best or f"max(score, {k})"
+    checked = f"CASE WHEN isnan({scores}[1]) THEN rankql_fail('{NO_SCORE}')"
     if tie_error:
-        checked += f" WHEN {are_tied(best)} THEN rankql_fail({literal(tie_error)})"
-    checked += f" ELSE {best}"
-    fields = [keys, f"{checked}[-1] END AS least"]
-    if by_lists:
-        fields = [keys, f"{checked} END AS best", f"best[least({k}, len(best))] AS least"]
+        checked += f" WHEN {are_tied(scores)} THEN rankql_fail({literal(tie_error)})"
+    checked += f" ELSE {scores}"
+    if not best:
+        fields = [keys, f"{checked}[-1] END AS least"]
+    else:
+        least = [] if k is None else [f"best[least({k}, len(best))] AS least"]
+        fields = [keys, f"{checked} END AS best", *least]
     return select_from("run", fields, f"GROUP BY {keys}")
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankql.evaluation.clauses import CANDIDATES, RANKS
+from rankql.evaluation.clauses import CANDIDATES, CUTS, HIGHEST_K, RANKS, select_from
 from rankql.evaluation.source_ctes import RunSql
 
 # In smaller runs, a window is as fast.
@@ -31,6 +31,8 @@ FIRST_ROWS = 20_000
 MANY_JUDGED = 200
 # A larger share of tied scores is too many.
 TIED = 0.05
+# The longest ranking for which lists are made to measure, in units of the average ranking.
+LONGEST = 3
 
 
 def suit_lists(run_sql: RunSql, most_rows: int, keys: str, where: str) -> bool:
@@ -51,22 +53,35 @@ def suit_lists(run_sql: RunSql, most_rows: int, keys: str, where: str) -> bool:
     return bool(rows == MANY_ROWS and tied <= TIED)
 
 
+def sorted_scores(run_sql: RunSql, keys: str) -> str:
+    """The aggregate for the list of all scores of a ranking, the best first.
+
+    max(score, n) takes a third less time than list_sort, and memory for n scores of each ranking.
+    """
+    ((rankings, longest, scores),) = run_sql(
+        f"""SELECT count(*), max(n), sum(n)
+        FROM (SELECT count(score) AS n FROM run GROUP BY {keys})"""
+    )
+    if 0 < longest <= HIGHEST_K and longest * rankings <= LONGEST * scores:
+        return f"max(score, {longest})"
+    return "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
+
+
 def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[str, str]:
     """The CTEs up to `ranked`: the grades of the judged items and their positions.
 
-    judgments: repeated for every system. where: selects the judgments. order: of tied items.
+    They read the CTE `cuts`, with the lists of scores. judgments: repeated for every system.
+    where: selects the judgments. order: of tied items.
     """
     scored = f"(SELECT {keys}, item, score FROM run WHERE score IS NOT NULL)"
-    lists = f"""    SELECT {keys}, list_sort(list(score), 'DESC', 'NULLS LAST') AS sorted
-    FROM {scored} GROUP BY {keys}"""
     judged = f"""    SELECT {keys}, list(rel) AS rels, list(score) AS scores
     FROM {scored} RIGHT JOIN (SELECT {keys}, item, rel FROM {judgments} {where})
         USING ({keys}, item) GROUP BY {keys}"""
-    places = f"""    SELECT {keys}, rels, scores, sorted,
-        list_transform(scores, lambda x: list_position(sorted, x)) AS places
-    FROM judged LEFT JOIN lists USING ({keys})"""
+    places = f"""    SELECT {keys}, rels, scores, best,
+        list_transform(scores, lambda x: list_position(best, x)) AS places
+    FROM judged LEFT JOIN {CUTS} USING ({keys})"""
     ranks = f"""    SELECT {keys}, rels, scores, places,
-        list_transform(scores, lambda x, i: coalesce(sorted[places[i] + 1] = x, false)) AS are_tied
+        list_transform(scores, lambda x, i: coalesce(best[places[i] + 1] = x, false)) AS are_tied
     FROM places"""
     rows = "unnest(places) AS rank, unnest(are_tied) AS tied"
     tied_scores = f"""    SELECT DISTINCT {keys}, score, rank
@@ -78,9 +93,12 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
     ranked = f"""    SELECT {keys}, rel, rank AS pos
     FROM (SELECT {keys}, unnest(rels) AS rel, {rows} FROM ranks) WHERE NOT tied
     UNION ALL
-    SELECT {keys}, rel, pos FROM numbered JOIN qrels USING (query, item) {where}"""
-    steps = {"lists": lists, "judged": judged, "places": places, RANKS: ranks}
-    return steps | {"tied_scores": tied_scores, "numbered": numbered, "ranked": ranked}
+    SELECT {keys}, rel, pos FROM numbered JOIN few USING (query, item) {where}"""
+    steps = {"judged": judged, "places": places, RANKS: ranks}
+    # Without it, DuckDB hashes all judgments although no score is tied.
+    few = select_from("qrels SEMI JOIN tied_scores USING (query)", ["*"])
+    tied = {"tied_scores": tied_scores, "numbered": numbered, "few": few}
+    return steps | tied | {"ranked": ranked}
 
 
 def suit_top_lists(run_sql: RunSql, most_rows: int) -> bool:
@@ -110,7 +128,7 @@ def top_rank_ctes(keys: str, k: int, order: str, reads: Sequence[str]) -> dict[s
     columns = ", ".join([keys, "item", "score", *reads])
     candidates = f"""    SELECT {columns}, list_position(best, score) AS rank,
         coalesce(best[list_position(best, score) + 1] = score, false) AS tied
-    FROM run JOIN cuts USING ({keys}) WHERE score >= least"""
+    FROM run JOIN {CUTS} USING ({keys}) WHERE score >= least"""
     top = f"""    SELECT {keys}, item, rank AS pos FROM candidates WHERE NOT tied
     UNION ALL
     SELECT {keys}, item,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rankql.evaluation.best_lists import suit_best_lists
 from rankql.evaluation.ctes import can_pack_lists, judged_rows, ranks_before_join
@@ -26,13 +26,24 @@ from rankql.sources.inputs import Inputs
 Suit: TypeAlias = Callable[[RunSql, int], bool]
 
 
+class ListChoice(NamedTuple):
+    """The conventions of the query with lists, the test whether lists suit, and the last position.
+
+    There is none if lists have all scores.
+    """
+
+    conventions: Conventions
+    suit: Suit
+    k: int | None
+
+
 def choose_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
-) -> tuple[Conventions, Suit] | None:
-    """Conventions for the query with lists, and the test whether lists suit the data.
+) -> ListChoice | None:
+    """How lists can give the values; None if they cannot.
 
-    If these are not the conventions of the caller, they give the same values only for rankings
-    without ties in which every row has a score. None if lists cannot give the values.
+    If the conventions are not those of the caller, they give the same values only for rankings
+    without ties in which every row has a score.
     """
     untied = conventions.ties == "expected"
     simple = replace(conventions, ties="item") if untied else conventions
@@ -43,17 +54,19 @@ def choose_lists(
     zeroes = can_zero_others(inputs, metrics, simple, end)
     judged = replace(simple, ideal="judged") if zeroes else simple
     k, rows = last_position(metrics, judged), rows_needed(metrics, judged)
-    if k is not None:
-        untied_lists = partial(suit_untied_lists, keys=inputs.keys, k=k)
-        return simple, untied_lists if untied else suit_top_lists
-    if untied or rows == "all" or needs_scores(metrics):
+    reads_more = rows == "all" or needs_scores(metrics) or bool(inputs.own)
+    if k is not None and not untied:
+        return ListChoice(simple, suit_top_lists, k)
+    if reads_more or (untied and k is None):
         return None
-    return simple, partial(suit_lists, keys=inputs.keys, where=judged_rows(rows))
+    if k is not None:
+        return ListChoice(simple, partial(suit_untied_lists, keys=inputs.keys, k=k), k)
+    return ListChoice(simple, partial(suit_lists, keys=inputs.keys, where=judged_rows(rows)), None)
 
 
 def _choose_best_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
-) -> tuple[Conventions, Suit] | None:
+) -> ListChoice | None:
     """The same for a table with grades and scores: lists of the best grades of each ranking."""
     if not can_pack_lists(inputs, conventions):
         return None
@@ -61,7 +74,7 @@ def _choose_best_lists(
     calls, _ = metric_calls(metrics, conventions)
     if packed.keys() != calls.keys():
         return None
-    return conventions, partial(suit_best_lists, keys=inputs.keys, k=top.k)
+    return ListChoice(conventions, partial(suit_best_lists, keys=inputs.keys, k=top.k), top.k)
 
 
 def can_zero_others(

@@ -27,6 +27,7 @@ from rankql.evaluation.ctes import (
     score_order,
 )
 from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
+from rankql.evaluation.judged_ranks import sorted_scores
 from rankql.evaluation.list_choice import can_zero_others, choose_lists
 from rankql.evaluation.metric_columns import (
     cut_column,
@@ -96,7 +97,7 @@ class Query:
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
     # What builds the same query with lists of scores, if they suit the data and its number of rows,
-    # and whether it may count the queries of the run.
+    # and whether it may count the queries of the run. This one is its plain form.
     by_lists: Callable[[RunSql, int, bool], Query | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
@@ -107,15 +108,15 @@ def build_query(
     metrics: Sequence[Metric],
     conventions: Conventions,
     end: int = 0,
-    by_lists: bool = False,
+    best: str = "",
     untied: bool = False,
     counts_rankings: bool = False,
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
 
-    end: all grades are whole numbers from 0 to end; 0 if they may be anything. by_lists: with lists
-    of the scores of each ranking. untied: these refuse scores that are tied or NULL.
-    counts_rankings: it counts the queries of the run if this costs nothing.
+    end: all grades are whole numbers from 0 to end; 0 if they may be anything. best: the aggregate
+    for lists of the scores of each ranking, if the query has lists. untied: these refuse scores
+    that are tied or NULL. counts_rankings: it counts the queries of the run if this costs nothing.
     """
     require_compatible(inputs, metrics, conventions)
     tie_error = _TIED if untied else ""
@@ -128,7 +129,7 @@ def build_query(
         rows = "judged"  # to refuse the same duplicates as without lists
 
     steps = source_ctes(inputs, conventions) | ranking_ctes(
-        inputs, metrics, conventions, rows, by_lists, tie_error, zeroes
+        inputs, metrics, conventions, rows, best, tie_error, zeroes
     )
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
@@ -155,7 +156,7 @@ def build_query(
         unique.remove(ONE_RANKING)  # checked by the sums
     sums = None
     if packed:
-        sums = _from_top(inputs, conventions, steps, top, packed, keys, calls, by_lists, tie_error)
+        sums = _from_top(inputs, conventions, steps, top, packed, keys, calls, best, tie_error)
         sql = _PACKED + sums.query()
     else:
         values = grouped(inputs, keys | mask_undefined(calls, conventions))
@@ -199,11 +200,11 @@ def _with_lists(
     choice = choose_lists(inputs, metrics, conventions, end)
     if choice is None:
         return None
-    simple, suit = choice
+    simple, suit, k = choice
     if not suit(run_sql, number):
         return None
-    query = build_query(inputs, metrics, simple, end, True, simple != conventions, counts_rankings)
-    return replace(query, plain=partial(build_query, inputs, metrics, conventions, end))
+    best = sorted_scores(run_sql, inputs.keys) if k is None else f"max(score, {k + 1})"
+    return build_query(inputs, metrics, simple, end, best, simple != conventions, counts_rankings)
 
 
 def _cut_own_metrics(
@@ -239,7 +240,7 @@ def _from_top(
     packed: Mapping[str, str],
     keys: Mapping[str, str],
     calls: Mapping[str, str],
-    by_lists: bool,
+    best: str,
     tie_error: str,
 ) -> packed_sums.PackedSums:
     """The CTEs after `steps` up to the integers of the packed tops, and what follows from them."""
@@ -254,7 +255,7 @@ def _from_top(
         # Integers are faster to compare and to shift than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-    if by_lists and can_pack_lists(inputs, conventions):
+    if best and can_pack_lists(inputs, conventions):
         order, group = score_order(conventions.ties), partial(grouped, inputs)
         steps |= best_list_ctes(top, columns, inputs.keys, order, group, tie_error)
     elif inputs.qrels is not None and not plain:

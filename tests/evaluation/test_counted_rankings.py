@@ -43,10 +43,10 @@ CASES = {
 }
 
 
-def outcome(run, qrels, **options):
+def outcome(run, qrels, metrics=("nDCG@10", "P@5"), **options):
     """Values, means and notes, or the error."""
     try:
-        result = rankql.evaluate(run, qrels, ["nDCG@10", "P@5"], **options)
+        result = rankql.evaluate(run, qrels, metrics, **options)
     except rankql.RankqlError as error:
         return str(error)
     assert RANKINGS not in result.frame().columns
@@ -54,18 +54,21 @@ def outcome(run, qrels, **options):
 
 
 def by_lists(monkeypatch, chosen):
-    for suit in ("suit_top_lists", "suit_untied_lists"):
+    for suit in ("suit_lists", "suit_top_lists", "suit_untied_lists"):
         monkeypatch.setattr(list_choice, suit, lambda *_, **options: chosen)
 
 
-@pytest.mark.parametrize("ties", ["item", "expected"])
+@pytest.mark.parametrize(
+    ("metrics", "ties"),
+    [(["nDCG@10", "P@5"], "item"), (["nDCG@10", "P@5"], "expected"), (["AP", "RR"], "item")],
+)
 @pytest.mark.parametrize("case", CASES)
-def test_same_outcome(monkeypatch, case, ties):
+def test_same_outcome(monkeypatch, case, metrics, ties):
     run, qrels, options = CASES[case]
     by_lists(monkeypatch, False)
-    window = outcome(run, qrels, ties=ties, **options)
+    window = outcome(run, qrels, metrics, ties=ties, **options)
     by_lists(monkeypatch, True)
-    lists = outcome(run, qrels, ties=ties, **options)
+    lists = outcome(run, qrels, metrics, ties=ties, **options)
     if isinstance(window, str):
         assert lists == window
     else:

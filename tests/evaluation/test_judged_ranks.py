@@ -41,6 +41,7 @@ def evaluated(monkeypatch, by_lists, *args, **options):
     return result.per_query
 
 
+@pytest.mark.parametrize("longest", [0, 3])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("ties", ["item", "order"])
 @pytest.mark.parametrize(
@@ -51,8 +52,9 @@ def evaluated(monkeypatch, by_lists, *args, **options):
         ["AP", "RR@10", "ERR@5", "P@5", "nDCG@10", "nDCG(gain=exp2)@3"],
     ],
 )
-def test_equal_to_the_window(monkeypatch, seed, ties, metrics):
+def test_equal_to_the_window(monkeypatch, seed, ties, metrics, longest):
     """With many ties, infinite scores, zeros of both signs and items without a score."""
+    monkeypatch.setattr(judged_ranks, "LONGEST", longest)
     run, qrels = rankings(seed, SCORES if seed else [*range(1000)])
     options = {"ties": ties, "system": "system"}
     window, lists = (
@@ -278,6 +280,43 @@ def test_large_runs_with_few_ties_suit(rows, score, suits):
     assert not found()  # more than so many for one query
     con.execute("UPDATE qrels SET rel = 0 WHERE query = 3")
     assert found() == suits
+
+
+@pytest.mark.parametrize(
+    ("lengths", "aggregate"),
+    [
+        ([100] * 40, "max(score, 100)"),
+        ([100] * 20 + [20] * 40, "max(score, 100)"),
+        ([100] * 2 + [20] * 40, "list_sort("),
+        ([1], "max(score, 1)"),
+        ([0, 0], "list_sort("),
+    ],
+)
+def test_lists_are_made_to_measure(lengths, aggregate):
+    """Not if one ranking is much longer than most: memory would be for as many scores of each."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE run (query INT, score DOUBLE)")
+    for query, length in enumerate(lengths):
+        con.execute(f"INSERT INTO run SELECT {query}, i FROM range({length}) t(i)")
+        con.execute(f"INSERT INTO run VALUES ({query}, NULL)")
+    scores = judged_ranks.sorted_scores(lambda sql: con.execute(sql).fetchall(), "query")
+    assert scores.startswith(aggregate)
+    assert con.execute(f"SELECT {scores} FROM run WHERE query = 0").fetchall() == [
+        ([*map(float, reversed(range(lengths[0])))] or None,)
+    ]
+
+
+@pytest.mark.parametrize("longest", [0, 3])
+def test_nan(monkeypatch, longest):
+    """In a judged query, and in one that is not."""
+    monkeypatch.setattr(judged_ranks, "LONGEST", longest)
+    run, qrels = rankings(1, [*range(1000)])
+    for query in (0, 10):
+        nan = run.with_columns(
+            pl.when(pl.col("query") == query).then(float("nan")).otherwise("score").alias("score")
+        )
+        with pytest.raises(rankql.RankqlError, match=r"^run: score must be a number, not nan"):
+            evaluated(monkeypatch, True, nan, qrels, "AP", system="system")
 
 
 def test_large_run():
