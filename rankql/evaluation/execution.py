@@ -164,8 +164,7 @@ def _fill(
     try:
         _fill_at_once(result, session, inputs, query, output, rows)
     except duckdb.OutOfMemoryException as error:
-        if query.untied:  # the parts are not
-            validate_columns(session, inputs, ("score",))
+        _with_valid_scores(session, inputs, build(inputs))  # the parts have no lists
         result.values, parts = evaluate_in_parts(session, inputs, build, error)
         result.notes.append(
             f"The queries did not fit into memory_limit, so they were evaluated in {parts} "

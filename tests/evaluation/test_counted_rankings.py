@@ -6,7 +6,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import list_choice, validation
+from rankql.evaluation import execution, list_choice, validation
 from rankql.macros import RANKINGS
 
 QRELS = pl.DataFrame(
@@ -86,6 +86,32 @@ def test_queries_are_counted_once(monkeypatch, case):
     run, qrels, options = CASES[case]
     outcome(run, qrels, **options)
     assert len(asked) == (case == "unjudged queries")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "ties"), [("nDCG@10", "item"), ("nDCG@10", "expected"), ("AP", "item")]
+)
+@pytest.mark.parametrize("case", ["all judged", "unjudged queries", "NaN"])
+def test_in_parts(monkeypatch, case, metrics, ties):
+    """If the first try needs too much memory."""
+    run, qrels, _ = CASES[case]
+    by_lists(monkeypatch, True)
+    expected = outcome(run, qrels, metrics, ties=ties)
+    once, fetch_values = [1], execution.fetch_values
+
+    def fail_once(*args, **options):
+        if once:
+            raise duckdb.OutOfMemoryException(once.pop())
+        return fetch_values(*args, **options)
+
+    monkeypatch.setattr(execution, "fetch_values", fail_once)
+    found = outcome(run, qrels, metrics, ties=ties)
+    assert not once
+    if isinstance(expected, str):
+        assert found == expected
+    else:
+        assert_frame_equal(found[0], expected[0], abs_tol=1e-12, rel_tol=1e-12)
+        assert [note for note in found[2] if "4 parts" not in note] == expected[2]
 
 
 def test_output_has_no_other_columns(monkeypatch, tmp_path):
