@@ -15,6 +15,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.weights import check_weights, merge_weights, sum_weights
 from rankql.macros import MISSING, quote
 from rankql.registry.parse import is_metric, value_range
+from rankql.sources.fetching import fetch_rows
 from rankql.text import format_queries
 
 # The number of queries in an error.
@@ -78,7 +79,7 @@ def _require_finite(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> 
         value = f"CAST({quote(name)} AS DOUBLE)"
         wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
         sql = f"SELECT {value}, {quote(meta['query'])} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
-        for number, query in con.execute(sql).fetchall():
+        for number, query in fetch_rows(con, sql):
             what = f"metrics: {name} is {number:g} for query {query!r}"
             if is_metric(name) or math.isfinite(number):
                 raise RankqlError(f"{what}, so sums overflow. Rescale the numbers that it reads")
@@ -97,5 +98,5 @@ def _count_refused(
     key = quote(meta["query"])
     queries = f"SELECT DISTINCT {key} AS key FROM rows WHERE {where}"
     sql = f"SELECT key, count(*) OVER () FROM ({queries}) ORDER BY key LIMIT {_EXAMPLES}"
-    rows = con.execute(sql).fetchall()
+    rows = fetch_rows(con, sql)
     return (rows[0][1] if rows else 0), [key for key, _ in rows]

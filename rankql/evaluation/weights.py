@@ -10,6 +10,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import MISSING, quote
+from rankql.sources.fetching import fetch_rows
 from rankql.text import format_queries
 
 # A weight that is more than this times the sum of all others leaves nothing of them in a sum. It is
@@ -22,7 +23,7 @@ def sum_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict
     name, rows = meta["weight"], _rows(meta)
     wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
-    for query, value in con.execute(sql).fetchall():
+    for query, value in fetch_rows(con, sql):
         if value is None:
             raise RankqlError(
                 f"weight: {name} is NULL for query {query!r}. Give every query a weight, for "

@@ -1,4 +1,4 @@
-"""The rows of a query as a polars frame."""
+"""The rows of a query, as tuples or as a polars frame."""
 
 from __future__ import annotations
 
@@ -31,13 +31,24 @@ def spares_pyarrow(con: duckdb.DuckDBPyConnection) -> bool:
     return "pyarrow" not in sys.modules and not hasattr(con, "pl")
 
 
+def fetch_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query as tuples. DuckDB needs pytz for times with a zone, polars does not."""
+    rows = con.execute(query)
+    if any("WITH TIME ZONE" in str(kind) for _, kind, *_ in rows.description or ()):
+        return _to_frame(con, rows).rows()
+    return rows.fetchall()
+
+
 def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     """The rows of a query, which is planned once; a relation plans its query twice.
 
     For few rows this takes most of the time. The rows are copied once more, and keep their order
     unless preserve_insertion_order is off.
     """
-    rows = con.execute(query)
+    return _to_frame(con, con.execute(query))
+
+
+def _to_frame(con: duckdb.DuckDBPyConnection, rows: Any) -> pl.DataFrame:
     if hasattr(rows, "pl"):  # DuckDB 1
         frame: pl.DataFrame = rows.pl()
         return frame

@@ -16,6 +16,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
+from rankql.sources.fetching import fetch_rows
 from rankql.sources.files import is_path
 from rankql.sources.list_checks import (
     list_fields,
@@ -316,7 +317,7 @@ def _require_one_row(session: Session, table: Table, keys: Sequence[str], column
     """Refuse two lists for one query."""
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
-    for row in session.con.execute(f"{repeated} ORDER BY {names} LIMIT 1").fetchall():
+    for row in fetch_rows(session.con, f"{repeated} ORDER BY {names} LIMIT 1"):
         raise RankqlError(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
             f"row is expected ({keys[0]} is read as the query). Keep one, or pass query= or system="

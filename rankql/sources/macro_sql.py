@@ -6,14 +6,14 @@ from typing import Any
 
 import polars as pl
 
-from rankql.sources.fetching import read_frame
+from rankql.sources.fetching import fetch_rows, read_frame
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
 
 
 def fetch(session: Session, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
     """The rows of a query that may call our macros, as tuples: faster for few rows."""
-    return session.con.execute(create_macros(session.con, sql, checked)).fetchall()
+    return fetch_rows(session.con, create_macros(session.con, sql, checked))
 
 
 def fetch_frame(

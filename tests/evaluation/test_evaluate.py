@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import datetime as dt
 import gzip
 import json
 import math
@@ -1670,3 +1671,20 @@ def test_items_are_compared_in_some_of_many_queries_first(
             result = rankql.evaluate(*tables, "RR", interval=None, **options)
             assert compared == (read or ["% 4 = 0"])
             assert any("Only" in note for note in result.notes) == (every == 50)
+
+
+def test_times_with_a_zone_as_queries(monkeypatch):
+    """Without pytz, which DuckDB needs for them."""
+    monkeypatch.setitem(sys.modules, "pytz", None)
+    times = [dt.datetime(2026, 1, day, tzinfo=dt.UTC) for day in (1, 2, 3)]
+    qrels = pl.DataFrame({"query": times[:2], "item": ["a", "b"], "rel": [1, 1]})
+    run = pl.DataFrame({"query": times[::2], "item": ["a", "b"], "score": [1.0, 1.0]})
+    result = rankql.evaluate(run, qrels, "nDCG@10", interval=None)
+    assert result["nDCG@10"] == 0.5
+    assert result.per_query["query"].to_list() == times[:2]
+    (note,) = result.notes
+    assert note.startswith("1 of 2 queries of the run is not judged") and "2026, 1, 3" in note
+    with pytest.raises(rankql.RankqlError, match=r"in the run, such as .*2026, 1, 2"):
+        rankql.evaluate(run, qrels, "nDCG@10", missing="error")
+    with pytest.raises(rankql.RankqlError, match=r"has duplicates: query .*2026, 1, 1"):
+        rankql.evaluate(pl.concat([run, run]), qrels, "nDCG@10")
