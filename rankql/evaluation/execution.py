@@ -79,12 +79,15 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         query = build(inputs)
         plain = partial(_with_valid_scores, session, inputs, query)
         if query.by_lists:
-            # A query that refuses the data would end a transaction.
-            may_fail = not in_transaction(session.con)
             with evaluation_errors(session, inputs, conventions):
-                run_sql = sql_runner(session, inputs, conventions)
-                lists = query.by_lists(run_sql, rows, may_fail and arguments.output is None)
-                if lists and (may_fail or not lists.untied):
+                build_lists = query.by_lists(sql_runner(session, inputs, conventions), rows)
+            if build_lists:
+                # A query that refuses the data would end a transaction.
+                may_fail = not in_transaction(session.con)
+                if not may_fail:
+                    validate_columns(session, inputs, ("score",))
+                lists = build_lists(counts_rankings=may_fail and arguments.output is None)
+                if may_fail or not lists.untied:
                     query = replace(lists, plain=plain)
         _with_valid_scores(session, inputs, query)
         result = pending_result(
@@ -102,8 +105,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         ):
             validate = partial(validate_inputs, session, inputs, conventions, query)
             fill = partial(_fill, result, session, inputs, query, build, arguments.output, rows)
-            if query.counts_rankings:
-                _fill_then_validate(result, inputs, fill, validate)
+            if query.uncounted:
+                _fill_then_validate(result, session, inputs, fill, validate)
             else:
                 result.notes = validate()
                 fill()
@@ -118,13 +121,20 @@ def _with_valid_scores(session: Session, inputs: Inputs, query: Query) -> Query:
 
 
 def _fill_then_validate(
-    result: Result, inputs: Inputs, fill: Callable[[], None], validate: Callable[..., list[str]]
+    result: Result,
+    session: Session,
+    inputs: Inputs,
+    fill: Callable[[], None],
+    validate: Callable[..., list[str]],
 ) -> None:
     """Run the query first, if its values say how many queries the run has."""
     try:
         fill()
-    except (duckdb.Error, RankqlError):
-        validate()  # what is wrong with the inputs comes first
+    except duckdb.InterruptException:
+        raise
+    except (duckdb.Error, RankqlError):  # what is wrong with the inputs comes first
+        validate_columns(session, inputs, ("score",))
+        validate()
         raise
     values = result.frame()
     result.notes[:0] = validate(overlap=complete_overlap(values, inputs.query))
@@ -201,7 +211,7 @@ def _fill_at_once(
                     session.con, create_macros(session.con, query.sql, query.checked), output
                 ),
             )
-    result.sql = render_script(session, query.sql)
+    result.sql = render_script(session, query.shown)
 
 
 def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.DataFrame, Query]:

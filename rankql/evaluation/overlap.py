@@ -175,7 +175,9 @@ def _count_enough_items(
     samples = [(f"{inputs.query_hash()} % {parts + 1} = 0", FEW)] if parts else []
     # DuckDB passes conditions to the library of a frame, which may refuse them.
     own = all(table.lasting or table.sql.startswith("read_parquet(") for table in inputs.tables)
-    if parts and own and all(type(query) in (int, str) for query in first):
+    kinds = {table.columns[table.roles["query"]] for table in inputs.tables}
+    integers = all(table.integer("query") for table in inputs.tables)
+    if parts and own and (integers or kinds == {"VARCHAR"} or inputs.as_text("query")):
         ids = literal(list(dict.fromkeys(first))).replace("{", "{{").replace("}", "}}")
         # DuckDB would read the items of all queries for IN (...).
         samples.insert(0, (f"{{query}} = ANY({ids})", _ENOUGH))

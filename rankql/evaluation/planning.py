@@ -85,7 +85,7 @@ def pending_result(
             "conventions": conventions.as_dict(),
             **query.meta,
         },
-        sql=render_script(session, query.sql),
+        sql=render_script(session, query.shown),
         columns={table.label: table.role_columns for table in inputs.tables},
         interval=interval,
         confidence=confidence,

@@ -86,8 +86,8 @@ class Query:
     untied: bool = False
     # It checks scores itself.
     validates_scores: bool = False
-    # Every row says how many queries the run has.
-    counts_rankings: bool = False
+    # If every row says how many queries the run has: what builds the same query without this.
+    uncounted: Callable[[], Query] | None = None
     # What its values are, if this is not obvious.
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
@@ -96,11 +96,16 @@ class Query:
     parts: packed_sums.PackedSums | None = None
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
-    # What builds the same query with lists of scores, if they suit the data and its number of rows,
-    # and whether it may count the queries of the run. This one is its plain form.
-    by_lists: Callable[[RunSql, int, bool], Query | None] | None = None
+    # What finds, for the data and its number of rows, what builds the same query with lists of
+    # scores, if these suit. It takes counts_rankings=. This one is its plain form.
+    by_lists: Callable[[RunSql, int], Callable[..., Query] | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The SQL for the user."""
+        return (self.uncounted() if self.uncounted else self).sql
 
 
 def build_query(
@@ -171,7 +176,11 @@ def build_query(
         only_sums=packed.keys() == calls.keys(),
         untied=untied,
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
-        counts_rankings=counts_rankings,
+        uncounted=(
+            partial(build_query, inputs, metrics, original, end, best, untied)
+            if counts_rankings
+            else None
+        ),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
         parts=sums if len(packed) >= packed_sums.MANY_METRICS else None,
@@ -194,9 +203,8 @@ def _with_lists(
     end: int,
     run_sql: RunSql,
     number: int,
-    counts_rankings: bool,
-) -> Query | None:
-    """The query with lists of scores, or None if these do not suit the data."""
+) -> Callable[..., Query] | None:
+    """What builds the query with lists of scores, or None if these do not suit the data."""
     choice = choose_lists(inputs, metrics, conventions, end)
     if choice is None:
         return None
@@ -204,7 +212,7 @@ def _with_lists(
     if not suit(run_sql, number):
         return None
     best = sorted_scores(run_sql, inputs.keys) if k is None else f"max(score, {k + 1})"
-    return build_query(inputs, metrics, simple, end, best, simple != conventions, counts_rankings)
+    return partial(build_query, inputs, metrics, simple, end, best, simple != conventions)
 
 
 def _cut_own_metrics(

@@ -63,7 +63,8 @@ def open_in_background(query: str) -> None:
         with suppress(duckdb.Error), private_connection() as con:
             create_macros(con, query)
 
-    threading.Thread(target=prepare).start()
+    with suppress(RuntimeError):  # no thread is left
+        threading.Thread(target=prepare).start()
 
 
 def is_private(con: duckdb.DuckDBPyConnection) -> bool:

@@ -49,7 +49,7 @@ def outcome(run, qrels, metrics=("nDCG@10", "P@5"), **options):
         result = rankql.evaluate(run, qrels, metrics, **options)
     except rankql.RankqlError as error:
         return str(error)
-    assert RANKINGS not in result.frame().columns
+    assert RANKINGS not in result.frame().columns and RANKINGS not in result.sql
     return result.per_query, result.summary, result.notes
 
 
@@ -114,22 +114,46 @@ def test_in_parts(monkeypatch, case, metrics, ties):
         assert [note for note in found[2] if "4 parts" not in note] == expected[2]
 
 
+@pytest.mark.parametrize("kind", ["UUID", "BIT", "DATE", "HUGEINT", "VARCHAR"])
+def test_queries_of_any_type(monkeypatch, kind):
+    """More judged queries than are compared at once, in a table whose types are its own."""
+    as_kind = {
+        "UUID": "md5(q::VARCHAR)::UUID",
+        "BIT": "q::BIT",
+        "DATE": "'2020-01-01'::DATE + q::INT",
+    }
+    query = as_kind.get(kind, f"q::{kind}")
+    con = duckdb.connect()
+    rows = f"SELECT {query} AS query, item, {{}} FROM range(3000) AS a (q), range(3) AS b (item)"
+    con.execute(f"CREATE TABLE run AS {rows.format('item * 1.5 AS score')}")
+    con.execute(f"CREATE TABLE qrels AS {rows.format('item % 2 AS rel')}")
+    unjudged = "SELECT query FROM run ORDER BY query LIMIT 1"
+    con.execute(f"CREATE TABLE fewer AS FROM qrels WHERE query NOT IN ({unjudged})")
+    for chosen in (False, True):
+        by_lists(monkeypatch, chosen)
+        for qrels in ("qrels", "fewer"):
+            assert rankql.evaluate("run", qrels, ["nDCG@10", "AP"], con=con)["AP"] == 0.5
+
+
 def test_output_has_no_other_columns(monkeypatch, tmp_path):
     by_lists(monkeypatch, True)
     rankql.evaluate(RUN, QRELS, "nDCG@10", output=tmp_path / "values.parquet")
     assert RANKINGS not in pl.read_parquet(tmp_path / "values.parquet").columns
 
 
+@pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
 @pytest.mark.parametrize("case", ["all judged", "no judged query", "NaN"])
-def test_transactions_of_the_user_go_on(monkeypatch, case):
+def test_transactions_of_the_user_go_on(monkeypatch, case, metric):
     """An error of our checks does not end the transaction, as one of DuckDB would."""
     run, qrels, _ = CASES[case]
     con = duckdb.connect()
     con.execute("CREATE TABLE kept AS SELECT 1 AS x")
     by_lists(monkeypatch, True)
     con.execute("BEGIN; INSERT INTO kept VALUES (2)").fetchall()
-    outcome(run, qrels, con=con)
-    if case != "NaN":  # found by the query itself
+    found = outcome(run, qrels, metric, con=con)
+    if case == "NaN":
+        assert found == "run: score must be a number, not nan"
+    else:
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(2,)]
     con.execute("ROLLBACK").fetchall()
     assert con.execute("SELECT count(*) FROM kept").fetchall() == [(1,)]

@@ -236,11 +236,12 @@ def test_rank_eval():
 def test_profiles_note_shorter_ideal_rankings():
     """MLflow cuts the ideal ranking at the one hit, and gets 1."""
     run, qrels = {"a": ["x"], "b": ["x", "y"]}, {"a": {"x": 1, "y": 1}, "b": {"x": 1, "y": 1}}
-    short = rankql.evaluate(run, qrels, "nDCG@10", conventions="mlflow").notes
-    assert short == [
-        "1 ranking has fewer items than the ideal ranking, which mlflow cuts to as many: its nDCG "
-        "is higher there"
-    ]
+    for options in ({}, {"unjudged": "bounds"}):
+        notes = rankql.evaluate(run, qrels, "nDCG@10", conventions="mlflow", **options).notes
+        assert notes == [
+            "1 ranking has fewer items than the ideal ranking, which mlflow cuts to as many: its "
+            "nDCG is higher there"
+        ]
     for options in ({"conventions": "ranx"}, {"conventions": "mlflow", "metrics": "nDCG@1"}):
         assert not rankql.evaluate(run, qrels, **{"metrics": "nDCG@2", **options}).notes
 
