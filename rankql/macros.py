@@ -47,7 +47,7 @@ def quote(name: str) -> str:
 # The prefix of internal columns.
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
-RANKINGS = f"{INTERNAL_PREFIX}rankings"  # how many queries a run has
+RANKINGS = f"{INTERNAL_PREFIX}rankings"  # how many queries the run has
 
 
 def literal(value: object) -> str:

@@ -72,7 +72,7 @@ def ranking_ctes(
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
     rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if zeroes else "rel"
     if tie_error:
-        # All scores are different, so the judged items find their positions in the lists.
+        # The best scores all differ, so the judged items find their positions in the lists.
         pos = "CASE WHEN score >= least THEN list_position(best, score) END AS pos"
         items = f"SELECT {keys}, item, score, true AS retrieved FROM run WHERE score IS NOT NULL"
         join = f"{_judgments(inputs)} LEFT JOIN ({items}) USING ({keys}, item)"

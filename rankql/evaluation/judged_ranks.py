@@ -31,7 +31,7 @@ FIRST_ROWS = 20_000
 MANY_JUDGED = 200
 # A larger share of tied scores is too many.
 TIED = 0.05
-# The longest ranking for which lists are made to measure, in units of the average ranking.
+# Lists have room for the longest ranking if it has at most so many times the average of items.
 LONGEST = 3
 
 

@@ -292,7 +292,7 @@ def test_large_runs_with_few_ties_suit(rows, score, suits):
         ([0, 0], "list_sort("),
     ],
 )
-def test_lists_are_made_to_measure(lengths, aggregate):
+def test_room_for_the_longest_ranking(lengths, aggregate):
     """Not if one ranking is much longer than most: memory would be for as many scores of each."""
     con = duckdb.connect()
     con.execute("CREATE TABLE run (query INT, score DOUBLE)")
