@@ -72,12 +72,13 @@ def ranking_ctes(
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
     rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if zeroes else "rel"
     if tie_error:
-        # The best scores all differ, so the judged items find their positions in the lists.
+        # The best scores all differ, so an item finds its position in the list.
         pos = "CASE WHEN score >= least THEN list_position(best, score) END AS pos"
-        items = f"SELECT {keys}, item, score, true AS retrieved FROM run WHERE score IS NOT NULL"
-        join = f"{_judgments(inputs)} LEFT JOIN ({items}) USING ({keys}, item)"
-        join += f"\n    LEFT JOIN {CUTS} USING ({keys})"
-        ranked = select_from(join, [keys, "item", rel, pos], judged_rows(rows))
+        items = f"SELECT {keys}, item, {pos}, true AS retrieved FROM run JOIN {CUTS} USING ({keys})"
+        join = f"{_judgments(inputs)} LEFT JOIN ({items} WHERE score IS NOT NULL)"
+        ranked = select_from(
+            f"{join} USING ({keys}, item)", [keys, "item", rel, "pos"], judged_rows(rows)
+        )
         return _query_ctes(inputs, rows, cuts) | {"ranked": ranked}
     if inputs.scored and best and k is not None:
         reads = ["line"] if conventions.ties == "order" else []
