@@ -64,7 +64,7 @@ def ranking_ctes(
         return queries | _join_then_rank(inputs, conventions)
     k = last_position(metrics, conventions)
     cuts = ""
-    if inputs.scored and (best or k is not None):
+    if best or (inputs.scored and k is not None):
         cuts = _score_cuts(inputs.keys, k, best, tie_error)
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
@@ -80,14 +80,14 @@ def ranking_ctes(
             f"{join} USING ({keys}, item)", [keys, "item", rel, "pos"], judged_rows(rows)
         )
         return _query_ctes(inputs, rows, cuts) | {"ranked": ranked}
-    if inputs.scored and best and k is not None:
-        reads = ["line"] if conventions.ties == "order" else []
-        top = top_rank_ctes(inputs.keys, k, order, reads)
-    elif inputs.scored and best:
-        judged = judged_rank_ctes(inputs.keys, _judgments(inputs), judged_rows(rows), order)
+    if best and k is None:
+        judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
         return _query_ctes(inputs, rows, cuts) | judged
+    if best and k is not None:
+        reads = ["line"] if conventions.ties == "order" else []
+        top = top_rank_ctes(keys, k, order, reads)
     elif inputs.scored:
-        top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
+        top = {"top": _top(keys, k, score_order(conventions.ties), own)}
     fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
     if zeroes:

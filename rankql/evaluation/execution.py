@@ -84,11 +84,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             if build_lists:
                 # A query that refuses the data would end a transaction.
                 may_fail = not in_transaction(session.con)
-                if not may_fail:
-                    validate_columns(session, inputs, ("score",))
                 lists = build_lists(counts_rankings=may_fail and arguments.output is None)
                 if may_fail or not lists.untied:
-                    query = replace(lists, plain=plain)
+                    validates_scores = may_fail and lists.validates_scores
+                    query = replace(lists, plain=plain, validates_scores=validates_scores)
         _with_valid_scores(session, inputs, query)
         result = pending_result(
             session,

@@ -54,14 +54,16 @@ def choose_lists(
     zeroes = can_zero_others(inputs, metrics, simple, end)
     judged = replace(simple, ideal="judged") if zeroes else simple
     k, rows = last_position(metrics, judged), rows_needed(metrics, judged)
-    reads_more = rows == "all" or needs_scores(metrics) or bool(inputs.own)
     if k is not None and not untied:
         return ListChoice(simple, suit_top_lists, k)
-    if reads_more or (untied and k is None):
+    if rows == "all" or needs_scores(metrics) or inputs.own:
         return None
+    if not untied:
+        where = judged_rows(rows)
+        return ListChoice(simple, partial(suit_lists, keys=inputs.keys, where=where), None)
     if k is not None:
         return ListChoice(simple, partial(suit_untied_lists, keys=inputs.keys, k=k), k)
-    return ListChoice(simple, partial(suit_lists, keys=inputs.keys, where=judged_rows(rows)), None)
+    return None
 
 
 def _choose_best_lists(
