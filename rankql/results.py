@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -231,10 +231,12 @@ def fit_width(frame: pl.DataFrame, least_important: Sequence[Sequence[str]]) -> 
     return frame.select(*widths)
 
 
-def drop_idle_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame without columns that are all NULL, except `mean`, and without the only slice."""
-    empty = [name for name in frame.columns if frame[name].null_count() == len(frame) > 0]
-    idle = [name for name in empty if name != "mean"]
-    if "slice" in frame.columns and (frame["slice"] == "all").all():
-        idle.append("slice")
-    return frame.drop(idle)
+def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.DataFrame:
+    """A frame without idle columns: also those that are all NULL, except `mean`, and one slice."""
+    return frame[[name for name in frame.columns if name not in idle and not _is_idle(frame[name])]]
+
+
+def _is_idle(column: pl.Series) -> bool:
+    if column.name == "slice":
+        return bool((column == "all").all())
+    return column.name != "mean" and column.null_count() == len(column) > 0

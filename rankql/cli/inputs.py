@@ -19,7 +19,7 @@ def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, 
     """
     from rankql.sources.private import open_in_background
 
-    open_in_background("rankql_t_quantile(0.975, 1)")  # of most intervals
+    open_in_background()
     from rankql.evaluation.combining import read_metadata
     from rankql.sources.id_lists import has_retrieved_lists
 

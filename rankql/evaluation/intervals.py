@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -11,6 +14,7 @@ from rankql.errors import RankqlError, require_package
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.parse import value_range
 
+Ends: TypeAlias = tuple[float | None, float | None]
 RESAMPLES = 2000
 SEED = 7
 
@@ -24,60 +28,98 @@ def require_interval(interval: str | None, confidence: float) -> None:
         require_package("scipy", "stats", f"interval={interval!r}")
 
 
-def interval_columns(
+def mean_intervals(
     means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
-) -> list[pl.Series]:
-    """The confidence interval of every mean, NULL if there is none."""
+) -> list[Ends]:
+    """The confidence interval of every mean, whose metrics are given. None if there is none."""
     if interval is None:
-        return [means["width"].alias(name) for name in ("lo", "hi")]  # no width, no interval
+        return [(None, None)] * means.height
     if interval == "bootstrap":
-        bounds = [_bootstrap_interval(sample, confidence) for sample in means["sample"].to_list()]
-        return [
-            pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
-            for side, name in enumerate(("lo", "hi"))
-        ]
-    ranges = [value_range(name) for name in metrics]
-    lowest, highest = (
-        pl.col("i").replace_strict(
-            {i: pair[side] for i, pair in enumerate(ranges)}, return_dtype=pl.Float64
-        )
-        for side in (0, 1)
-    )
-    # Options may give values outside the metric's range, which then does not apply.
-    framed = means.with_columns(
-        lowest=pl.when(pl.col("least") >= lowest - 1e-9).then(lowest),
-        highest=pl.when(pl.col("most") <= highest + 1e-9).then(highest),
-    )
-    low, high = interval_within_range(interval != "t")
-    return framed.select(lo=low, hi=high).get_columns()
+        return [_bootstrap_interval(sample, confidence) for sample in means["sample"].to_list()]
+    level = min((1 + confidence) / 2, 1 - 2**-53)  # not rounded to 1
+    columns = (means[name].to_list() for name in ("mean", "error", "df", "least", "most"))
+    ends: list[Ends] = []
+    for metric, mean, error, df, least, most in zip(metrics, *columns, strict=True):
+        if mean is None or error is None:
+            ends.append((None, None))
+            continue
+        width = error if df is None else error * t_quantile(level, int(df))
+        lowest, highest = value_range(metric)
+        # Options may give values outside the metric's range, which then does not apply.
+        if lowest is not None and least < lowest - 1e-9:
+            lowest = None
+        if highest is not None and most > highest + 1e-9:
+            highest = None
+        ends.append(interval_within_range(mean, width, lowest, highest, interval != "t"))
+    return ends
 
 
-def interval_within_range(logistic: bool) -> tuple[pl.Expr, pl.Expr]:
-    """The bounds of the interval of a mean, which stays between `lowest` and `highest`.
+def interval_within_range(
+    mean: float, width: float, lowest: float | None, highest: float | None, logistic: bool
+) -> tuple[float, float]:
+    """The interval of a mean, which stays between `lowest` and `highest`.
 
     If `logistic`, and if both ends of the range are known, the t interval is computed for the logit
     of the mean, with a standard error by the delta method: it is shorter towards the nearer end.
     Otherwise it is mean - width to mean + width, cut at the known ends.
     """
-    mean, width, lowest, highest = map(pl.col, ("mean", "width", "lowest", "highest"))
-    plain = (pl.max_horizontal(mean - width, lowest), pl.min_horizontal(mean + width, highest))
-    if not logistic:
-        known = width.is_not_null()
-        return pl.when(known).then(plain[0]), pl.when(known).then(plain[1])
-    share = (mean - lowest) / (highest - lowest)
-    reach = width / (highest - lowest) / (share * (1 - share))
-    ends = []
-    for end, cut in ((reach, plain[0]), (-reach, plain[1])):
-        inside = lowest + (highest - lowest) * share / (share + (1 - share) * end.exp())
-        # At an end of the range, all values are the same.
-        value = pl.when((share > 0) & (share < 1)).then(inside).otherwise(cut)
-        ends.append(pl.when(width.is_not_null()).then(value))
-    return ends[0], ends[1]
+    if logistic and lowest is not None and highest is not None:
+        size = highest - lowest
+        share = (mean - lowest) / size
+        if 0 < share < 1:  # at an end of the range, all values are the same
+            factor = math.exp(min(width / size / (share * (1 - share)), 700))
+            low = lowest + size * share / (share + (1 - share) * factor)
+            return low, lowest + size * share / (share + (1 - share) / factor)
+    return cut(mean - width, lowest, highest), cut(mean + width, lowest, highest)
 
 
-def _bootstrap_interval(
-    sample: list[dict[str, float | None]], confidence: float
-) -> tuple[Any, Any]:
+def cut(value: float, lowest: float | None, highest: float | None) -> float:
+    """The value, or the known end of the range that it exceeds."""
+    value = value if lowest is None else max(value, lowest)
+    return value if highest is None else min(value, highest)
+
+
+@lru_cache(10_000)
+def t_quantile(p: float, df: int) -> float:
+    """The p-quantile of Student's t distribution, for p from 0.5 and at least 1 degree of freedom.
+
+    The macro rankql_t_quantile takes any p and df, but planning it takes longer than a small
+    evaluation. Formulas of Abramowitz and Stegun: 26.7.3 and 26.7.4 by Newton's method, which
+    starts at the normal quantile; for many degrees of freedom the series 26.7.5.
+    """
+    z = NormalDist().inv_cdf(p)
+    if df > 1000:
+        t = z
+        for power, (divisor, factors) in enumerate(_SERIES, 1):
+            terms = (factor * math.pow(z, 2 * i + 1) for i, factor in enumerate(factors))
+            t += sum(terms) / divisor / math.pow(df, power)
+        return t
+    density = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) * 2 / math.sqrt(math.pi)
+    angle, odd = math.atan(z / math.sqrt(df)), df % 2
+    for _ in range(30):
+        sine, cosine = math.sin(angle), math.cos(angle)
+        term = total = 0.0 if df == 1 else cosine if odd else 1.0
+        for n in range(2 + odd, df, 2):
+            term *= cosine**2 * (n - 1) / n
+            total += term
+        central = (angle + sine * total) * 2 / math.pi if odd else sine * total
+        step = (2 * p - 1 - central) / (density * cosine ** (df - 1))
+        angle = min(angle + step, math.pi / 2)
+        if step <= 1e-14 * angle:
+            break
+    return math.sqrt(df) * math.tan(angle)
+
+
+# For each power of 1 / df: a divisor, and the factors of z, z^3, z^5, ...
+_SERIES = (
+    (4, (1, 1)),
+    (96, (3, 16, 5)),
+    (384, (-15, 17, 19, 3)),
+    (92160, (-945, -1920, 1482, 776, 79)),
+)
+
+
+def _bootstrap_interval(sample: list[dict[str, float | None]], confidence: float) -> Ends:
     """The percentile interval of a mean, weighted or not, over resampled queries."""
     import numpy as np
     from scipy.stats import bootstrap

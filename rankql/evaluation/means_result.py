@@ -95,7 +95,7 @@ class MeansResult(TableResult):
     def displayed(self) -> list[pl.DataFrame]:
         """The summary without attributes, because slices name them."""
         attributes = [attribute_column(name) for name in self.meta["by"]]
-        return [drop_idle_columns(self.summary.drop(attributes, strict=False))]
+        return [drop_idle_columns(self.summary, attributes)]
 
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""
@@ -117,9 +117,9 @@ class MeansResult(TableResult):
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, if each is that of one query."""
         others = [*self.meta["weights"], *self.meta.get("ranges", ())]
-        rows = self.summary.filter(~pl.col("metric").is_in(others))
-        rows = rows.drop_nulls("mean")
-        if self.interval is None or rows.is_empty() or rows["lo"].null_count() < len(rows):
+        means = zip(*(self.summary[name] for name in ("metric", "mean", "lo")), strict=True)
+        ends = [lo for metric, mean, lo in means if mean is not None and metric not in others]
+        if self.interval is None or not ends or any(lo is not None for lo in ends):
             return []
         return ["Note: There is no confidence interval: it needs at least 2 queries"]
 

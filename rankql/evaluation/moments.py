@@ -22,7 +22,7 @@ from rankql.evaluation.summary import (
     values_sql,
 )
 from rankql.sources.fetching import read_frame
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.private import private_connection
 
 
 def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> pl.DataFrame:
@@ -51,17 +51,18 @@ def summarise_moments(
     """The summary of all partitions, whose moments are the rows."""
     attributes = sliced_attributes(meta)
     keys = ", ".join(_keys(meta, attributes))
-    width = f"""
+    error = """
         CASE WHEN NOT any_value(micro)
              -- The variance within partitions, and that of their means.
              THEN sqrt(fsum(squares + n * pow(total / weights - mean, 2)) / nullif(sum(n) - 1, 0))
-                  / sqrt(sum(n)) * rankql_t_quantile({(1 + confidence) / 2}, sum(n) - 1) END"""
+                  / sqrt(sum(n)) END"""
     mean = "coalesce(fsum(total) OVER slices / nullif(fsum(weights) OVER slices, 0), "
     mean += "max(most) OVER slices)"
     order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
     sql = f"""
         SELECT {keys}, any_value(mean) AS mean,
-               {"NULL::DOUBLE" if interval is None or meta.get("weight") else width} AS width,
+               {"NULL::DOUBLE" if interval is None or meta.get("weight") else error} AS error,
+               sum(n) - 1 AS df,
                min(least) AS least, max(most) AS most,
                pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
                sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing
@@ -70,7 +71,7 @@ def summarise_moments(
     """
     with private_connection(threads=1) as con:
         con.register("moments", moments)
-        means = read_frame(con, create_macros(con, sql))
+        means = read_frame(con, sql)
     return name_means(means, meta, interval, confidence)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.intervals import interval_columns
+from rankql.evaluation.intervals import Ends, cut, mean_intervals
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
 from rankql.sources.fetching import read_frame
@@ -31,28 +31,35 @@ def summarise(
 def name_means(
     means: pl.DataFrame, meta: Mapping[str, Any], interval: str | None, confidence: float
 ) -> pl.DataFrame:
-    """The summary, from means with the widths of their intervals."""
-    attributes, metrics = sliced_attributes(meta), meta["metrics"]
-    metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
-    ends = interval_columns(means, metrics, interval, confidence)
-    named = means.with_columns(*ends, metric.alias("metric"))
-    for name, (lowest, highest) in meta.get("ranges", {}).items():
-        ends_, own = pl.col("lo", "hi"), pl.col("metric") == name
-        # The jackknife sees no variance, for example in coverage: this is not certainty.
-        varies = pl.col("hi") - pl.col("lo") > 1e-12
-        within = pl.when(varies).then(ends_.clip(lowest, highest))
-        named = named.with_columns(pl.when(own).then(within).otherwise(ends_))
-    return named.select(
-        *system_columns(meta),
-        "slice",
-        *(pl.col(column).alias(attribute_column(name)) for name, column in attributes.items()),
-        "metric",
-        "mean",
-        "lo",
-        "hi",
-        *(pl.col(name).cast(pl.Int64) for name in ("queries", "undefined", "missing")),
-        *(["n_eff"] if meta.get("weight") else []),
+    """The summary, from means with their standard errors."""
+    metrics = [meta["metrics"][i] for i in means["i"]]
+    ends = mean_intervals(means, metrics, interval, confidence)
+    for i, name in enumerate(metrics):
+        if name in meta.get("ranges", {}):
+            ends[i] = _varying_interval(ends[i], *meta["ranges"][name])
+    attributes = {attribute_column(name): x for name, x in sliced_attributes(meta).items()}
+    return pl.DataFrame(
+        [
+            *(means[name] for name in [*system_columns(meta), "slice"]),
+            *(means[column].alias(name) for name, column in attributes.items()),
+            pl.Series("metric", metrics, pl.String),
+            means["mean"],
+            *(
+                pl.Series(name, [pair[side] for pair in ends], pl.Float64)
+                for side, name in enumerate(("lo", "hi"))
+            ),
+            *(means[name].cast(pl.Int64) for name in ("queries", "undefined", "missing")),
+            *([means["n_eff"]] if meta.get("weight") else []),
+        ]
     )
+
+
+def _varying_interval(ends: Ends, lowest: float | None, highest: float | None) -> Ends:
+    """The interval within a range. No variance, for example in coverage, is not certainty."""
+    low, high = ends
+    if low is None or high is None or high - low <= 1e-12:
+        return None, None
+    return cut(low, lowest, highest), cut(high, lowest, highest)
 
 
 def sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
@@ -73,11 +80,14 @@ def _attribute(meta: Mapping[str, Any], name: str) -> str:
 
 def counted_rows(meta: Mapping[str, Any]) -> tuple[str, str]:
     """The filters of the rows that count in a mean, and of those with a value too."""
-    counted = "NOT missing" if meta["conventions"]["missing"] == "skip" else "true"
-    counted += " AND query_weight > 0" if meta.get("weight") else ""
+    counted = ["NOT missing"] if meta["conventions"]["missing"] == "skip" else []
+    counted += ["query_weight > 0"] if meta.get("weight") else []
     # An undefined value weighs in a mean over all queries at once.
-    defined = f"{counted} AND (micro OR value IS NOT NULL)"
-    return f"FILTER (WHERE {counted})", f"FILTER (WHERE {defined})"
+    defined = [*counted, "(micro OR value IS NOT NULL)"]
+    kept, with_value = (
+        f"FILTER (WHERE {' AND '.join(x)})" if x else "" for x in (counted, defined)
+    )
+    return kept, with_value
 
 
 def grouping_sets(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> str:
@@ -90,43 +100,57 @@ def grouping_sets(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> str
 
 
 def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float) -> str:
-    """One row per system, slice and metric: the mean, and what its interval needs."""
+    """One row per system, slice and metric: the mean, and what its interval needs.
+
+    `error` is the standard error of the mean with `df` degrees of freedom, or without df half the
+    width of the interval.
+    """
     systems = system_columns(meta)
-    keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
     attributes = sliced_attributes(meta)
     slice_, slice_order = slice_columns(attributes)
-    order = [*systems, *slice_order, "i"]
     weighted = meta.get("weight")
     kept, defined = counted_rows(meta)
+    keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
     sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
-    # Student's t.
-    width = (
-        f"rankql_weighted_rows({sample}, {confidence})['width']"
-        if weighted
-        else f"stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
-        f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1)"
-    )
-    width = f"CASE WHEN NOT any_value(micro) THEN {width} END"
-    squares = f"pow(fsum(query_weight) {defined}, 2) / fsum(query_weight * query_weight) {defined}"
-    columns = ", ".join(attributes.values())
+    columns = [*systems, f"{slice_} AS slice", *attributes.values(), "i"]
+    columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
+    if interval == "bootstrap":
+        columns.append(f"{sample} AS sample")
+    elif interval:
+        error = f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
+        df = f"count(value) {kept} - 1"
+        if weighted:
+            error, df = f"rankql_weighted_rows({sample}, {confidence})['width']", "NULL"
+        columns += [
+            f"CASE WHEN NOT any_value(micro) THEN {error} END AS error",
+            f"{df} AS df",
+            f"min(value) {kept} AS least",
+            f"max(value) {kept} AS most",
+        ]
+    if weighted:
+        squares = f"fsum(query_weight * query_weight) {defined}"
+        columns.append(f"pow(fsum(query_weight) {defined}, 2) / {squares} AS n_eff")
+    columns += [
+        "count(*) AS queries",
+        "count(*) FILTER (WHERE undefined) AS undefined",
+        "count(*) FILTER (WHERE missing) AS missing",
+    ]
     return f"""
-        SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
-               i, CASE WHEN {"true" if weighted else "any_value(micro)"}
-                       -- without weight, all values are the same
-                       THEN coalesce(fsum(value * weight) {kept}
-                                     / nullif(fsum(weight) {defined}, 0), max(value) {kept})
-                       ELSE favg(value) {kept} END AS mean,
-               {width if interval in ("auto", "t") else "NULL::DOUBLE"} AS width,
-               min(value) {kept} AS least, max(value) {kept} AS most,
-               {sample if interval == "bootstrap" else "NULL"} AS sample,
-               any_value(micro) AS micro,
-               {squares if weighted else "NULL"} AS n_eff,
-               count(*) AS queries,
-               count(*) FILTER (WHERE undefined) AS undefined,
-               count(*) FILTER (WHERE missing) AS missing
+        SELECT {", ".join(columns)}
         FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
-        ORDER BY {", ".join(order)}
+        ORDER BY {", ".join([*systems, *slice_order, "i"])}
     """
+
+
+def _mean_sql(meta: Mapping[str, Any], kept: str, defined: str) -> str:
+    """The mean over queries, or of a metric with a weight of its own over all rows at once."""
+    # Without weight, all values are the same.
+    total = f"fsum(value * weight) {kept} / nullif(fsum(weight) {defined}, 0)"
+    total = f"coalesce({total}, max(value) {kept})"
+    if meta.get("weight"):
+        return total
+    mean = f"favg(value) {kept}"
+    return f"CASE WHEN any_value(micro) THEN {total} ELSE {mean} END" if meta["weights"] else mean
 
 
 def values_sql(meta: Mapping[str, Any]) -> str:

@@ -56,15 +56,15 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
         return con
 
 
-def open_in_background(query: str) -> None:
-    """Open the database and create the macros of a query, while the program imports polars."""
+def open_in_background() -> None:
+    """Open the database while the program imports polars."""
 
-    def prepare() -> None:
-        with suppress(duckdb.Error), private_connection() as con:
-            create_macros(con, query)
+    def open_database() -> None:
+        with suppress(duckdb.Error):
+            private_connection().close()
 
     with suppress(RuntimeError):  # no thread is left
-        threading.Thread(target=prepare).start()
+        threading.Thread(target=open_database).start()
 
 
 def is_private(con: duckdb.DuckDBPyConnection) -> bool:

@@ -1,0 +1,54 @@
+"""Intervals of means in Python: Student's quantile against the macro, and the ends of ranges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import special
+
+import rankql
+from rankql.evaluation.intervals import interval_within_range, t_quantile
+from support.metric_engines import connection
+
+
+@pytest.mark.parametrize("p", [0.5, 0.505, 0.75, 0.95, 0.975, 0.995, 0.9995, 0.99995])
+def test_quantile_is_that_of_the_macro_and_of_scipy(p):
+    """On both sides of 1,000 degrees of freedom, where the formula changes."""
+    df = [*range(1, 60), *range(60, 1100, 13), 1000, 1001, 5000, 10**6, 10**9, 10**12]
+    found = [t_quantile(p, each) for each in df]
+    np.testing.assert_allclose(found, special.stdtrit(df, p), rtol=1e-11)
+    frame = pl.DataFrame({"df": df})
+    assert frame.height
+    macro = connection().sql(f"SELECT rankql_t_quantile({p}, df) AS t FROM frame").pl()["t"]
+    np.testing.assert_allclose(found, macro, rtol=1e-11)
+
+
+def test_quantile_far_out_is_limited_by_the_digits_of_its_level():
+    for p in (1 - 1e-10, 1 - 1e-13):
+        df = [1, 2, 3, 10, 100, 1000, 1001, 10**6]
+        found = [t_quantile(p, each) for each in df]
+        exact = special.stdtrit(df, p)
+        # The tail 1 - p has an error of about 1e-16, and t**df is proportional to 1 / tail.
+        np.testing.assert_allclose(found, exact, rtol=4e-16 / (1 - p) + 1e-10)
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+def test_a_mean_next_to_the_end_of_the_range(logistic):
+    for mean in (0.0, 1e-300, 1e-12, 1 - 1e-12, 1.0):
+        low, high = interval_within_range(mean, 0.1, 0, 1, logistic)
+        assert 0 <= low <= mean <= high <= 1
+    assert interval_within_range(0.5, 0.1, None, 0.55, logistic) == (0.4, 0.55)
+
+
+@pytest.mark.parametrize("confidence", [1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53])
+@pytest.mark.parametrize("interval", ["auto", "t"])
+def test_any_confidence(confidence, interval):
+    """Also 1 - 2**-53: half of 1 + confidence is rounded to 1."""
+    ranked = pl.DataFrame({"query": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1]})
+    result = rankql.evaluate(ranked, None, "RR", confidence=confidence, interval=interval)
+    row = result.summary.row(0, named=True)
+    assert 0 <= row["lo"] <= row["mean"] <= row["hi"] <= 1
+    assert math.isclose(row["mean"], 0.75)
