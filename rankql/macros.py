@@ -47,7 +47,8 @@ def quote(name: str) -> str:
 # The prefix of internal columns.
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
-RANKINGS = f"{INTERNAL_PREFIX}rankings"  # how many queries the run has
+RANKINGS = f"{INTERNAL_PREFIX}rankings"  # how many rankings there are
+FOUND = f"{INTERNAL_PREFIX}found"  # how many judged items of a query have a position
 
 
 def literal(value: object) -> str:

@@ -27,7 +27,7 @@ from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
-from rankql.macros import RANKINGS
+from rankql.macros import FOUND, RANKINGS
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
@@ -46,6 +46,8 @@ _REFUSED = (
 HASHING_ROWS = 100_000
 # Planning the query twice takes longer than copying the values of so many rows.
 FEW_ROWS = 20_000_000
+# With more rows, errors about ids that do not match should not wait for the query.
+LATE_ROWS = 100_000_000
 T = TypeVar("T")
 # The numbers of parts to try if all queries at once do not fit into memory.
 PARTS = (4, 16, 64)
@@ -76,15 +78,17 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.options,
             arguments.packs,
         )
-        query = build(inputs)
+        counts = inputs.qrels is not None and arguments.output is None and rows <= LATE_ROWS
+        # A query that refuses the data would end a transaction.
+        counts = counts and not in_transaction(session.con)
+        query = build(inputs, counts_overlap=counts)
         plain = partial(_with_valid_scores, session, inputs, query)
         if query.by_lists:
             with evaluation_errors(session, inputs, conventions):
                 build_lists = query.by_lists(sql_runner(session, inputs, conventions), rows)
             if build_lists:
-                # A query that refuses the data would end a transaction.
-                may_fail = not in_transaction(session.con)
-                lists = build_lists(counts_rankings=may_fail and arguments.output is None)
+                may_fail = counts or not in_transaction(session.con)
+                lists = build_lists(counts_overlap=counts)
                 if may_fail or not lists.untied:
                     validates_scores = may_fail and lists.validates_scores
                     query = replace(lists, plain=plain, validates_scores=validates_scores)
@@ -126,7 +130,7 @@ def _fill_then_validate(
     fill: Callable[[], None],
     validate: Callable[..., list[str]],
 ) -> None:
-    """Run the query first, if its values say how many queries the run has."""
+    """Run the query first, if its values say what runs and judgments have in common."""
     try:
         fill()
     except duckdb.InterruptException:
@@ -137,7 +141,7 @@ def _fill_then_validate(
         raise
     values = result.frame()
     result.notes[:0] = validate(overlap=complete_overlap(values, inputs.query))
-    result.values = values.drop(RANKINGS, strict=False)
+    result.values = values.drop(RANKINGS, FOUND, strict=False)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.ctes import JUDGED_ROWS, attributes_by_query
-from rankql.macros import INTERNAL_PREFIX, MISSING, RANKINGS, quote
+from rankql.macros import FOUND, INTERNAL_PREFIX, MISSING, RANKINGS, quote
+from rankql.registry.metric_record import Rows
 from rankql.sources.inputs import Inputs
 
 # How errors about duplicates begin. evaluate() then looks for examples.
@@ -20,8 +21,6 @@ DUPLICATES = "duplicates among the judged items"
 _SHARES_POSITION = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
 # Columns of `sums`: the number of judged rows, and whether some share a position.
 _GRADED, _SHARED = f"{INTERNAL_PREFIX}graded", f"{INTERNAL_PREFIX}shared"
-# How many queries the run has.
-_COUNTED = f"(SELECT count(*) FROM {CUTS})"
 
 
 def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
@@ -36,17 +35,19 @@ def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
 
 
 def sums_by_query(
-    inputs: Inputs, sums: Mapping[str, str], names: Mapping[str, str]
+    inputs: Inputs, sums: Mapping[str, str], names: Mapping[str, str], counts: Mapping[str, str]
 ) -> dict[str, str]:
     """The CTEs `sums`, and `rankings` with the sums of every judged query.
 
-    names: the columns of `rankings` for the keys and attributes.
+    names: the columns of `rankings` for the keys, attributes and `counts`.
     """
+    found = {FOUND: counts[FOUND]} if FOUND in counts else {}
     checks = {_GRADED: "count(rel)"} | ({} if inputs.scored else {_SHARED: _SHARES_POSITION})
-    fields = [f"{value} AS {quote(name)}" for name, value in {**checks, **sums}.items()]
+    fields = [f"{value} AS {quote(name)}" for name, value in {**checks, **found, **sums}.items()]
     missing = _refuse_duplicates(inputs, f"{_GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
     attributes = {name: inputs.attribute(name) for name in inputs.by}
-    keys = _keys(inputs) | attributes | {MISSING: missing, RANKINGS: _COUNTED}
+    keys = _keys(inputs) | attributes | {MISSING: missing, **counts}
+    keys |= {name: f"coalesce({name}, 0)" for name in found}
     columns = [f"{keys[name]} AS {quote(column)}" for name, column in names.items()]
     columns += [f"coalesce({quote(name)}, 0) AS {quote(name)}" for name in sums]
     return {
@@ -55,18 +56,24 @@ def sums_by_query(
     }
 
 
-def key_columns(inputs: Inputs, counts_rankings: bool = False) -> dict[str, str]:
-    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates.
-
-    counts_rankings: and how many queries the run has.
-    """
+def key_columns(inputs: Inputs) -> dict[str, str]:
+    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates."""
     missing = "false"
     if inputs.qrels is not None:
         more = f"count(rel) > any_value({JUDGED_ROWS})"
         missing = _refuse_duplicates(inputs, more, _SHARES_POSITION, f"any_value({MISSING})")
     attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
-    counted = {RANKINGS: _COUNTED} if counts_rankings else {}
-    return _keys(inputs) | attributes | {MISSING: missing} | counted
+    return _keys(inputs) | attributes | {MISSING: missing}
+
+
+def overlap_counts(inputs: Inputs, has_cuts: bool, rows: Rows) -> dict[str, str]:
+    """The number of all rankings, and how many judged items of each have a position.
+
+    The second only if `rows` are judged: others have positions too.
+    """
+    rankings = CUTS if has_cuts else f"(SELECT DISTINCT {inputs.keys} FROM run)"
+    found = {} if rows == "all" else {FOUND: "count(pos)"}
+    return {RANKINGS: f"(SELECT count(*) FROM {rankings})", **found}
 
 
 def _keys(inputs: Inputs) -> dict[str, str]:

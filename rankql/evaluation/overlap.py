@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from shlex import quote
 from typing import NamedTuple, TypeAlias
@@ -10,7 +11,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.source_ctes import RunSql
-from rankql.macros import MISSING, RANKINGS, literal
+from rankql.macros import FOUND, MISSING, RANKINGS, literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
@@ -24,13 +25,17 @@ ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
 class QueryOverlap(NamedTuple):
-    """The numbers of queries and judged queries of a system, with examples of both."""
+    """The numbers of queries and judged queries of a system, with examples of both.
+
+    found: the run and the judgments have at least so many items in common.
+    """
 
     system: str | None
     queries: int
     judged: int
     unjudged: Sequence[object] | None
     some_judged: Sequence[object] | None
+    found: int = 0
 
 
 def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
@@ -46,20 +51,30 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
 
 
 def complete_overlap(values: pl.DataFrame, query: str) -> list[QueryOverlap] | None:
-    """The same of one run from its values, or None if it has a query that is not judged."""
+    """The same from the values, or None if a run has a query that is not judged."""
     if RANKINGS not in values.columns:
         return None
     judged = values.filter(~pl.col(MISSING))
     if not judged.height or judged[RANKINGS][0] > judged.height:
         return None
-    some = judged[query].gather_every(-(-judged.height // _FIRST)).to_list()
-    return [QueryOverlap(None, judged.height, judged.height, None, some)]
+    many = values.columns[:2] == ["system", query]
+    return [
+        QueryOverlap(
+            rows["system"][0] if many else None,
+            queries=rows.height,
+            judged=rows.height,
+            unjudged=None,
+            some_judged=rows[query].gather_every(-(-rows.height // _FIRST)).to_list(),
+            found=int(rows[FOUND].sum()) if FOUND in rows.columns else 0,
+        )
+        for rows in (judged.partition_by("system") if many else [judged])
+    ]
 
 
 def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
-    for system, queries, judged, unjudged, _ in overlap:
+    for system, queries, judged, unjudged, *_ in overlap:
         if not judged:
             examples = find_judged_queries(run_sql)
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
@@ -156,10 +171,15 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
 
 
 def require_common_items(
-    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
+    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap], judgments: float = math.inf
 ) -> list[str]:
-    """Refuse a run without any judged item; note a run with few of them."""
-    counts = _count_enough_items(run_sql, inputs, overlap)
+    """Refuse a run without any judged item; note a run with few of them.
+
+    judgments: there are no more.
+    """
+    counts = []
+    if any(each.found < FEW * judgments for each in overlap):
+        counts = _count_enough_items(run_sql, inputs, overlap, FEW * judgments)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
@@ -167,10 +187,17 @@ def require_common_items(
 
 
 def _count_enough_items(
-    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
+    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap], needed: float
 ) -> list[ItemOverlap]:
-    """Count the items in common: in a few of many queries if these have enough, else in all."""
+    """Count the items in common: in a few of many queries if these have enough, else in all.
+
+    With few queries, first see whether a single run has as many as `needed`; then return none.
+    """
     parts = max((each.judged for each in overlap), default=0) // _SAMPLE
+    if not parts and not inputs.many and needed < math.inf:
+        ((found,),) = run_sql("SELECT count(*) FROM run SEMI JOIN qrels USING (query, item)")
+        if found >= needed:
+            return []
     first = [query for each in overlap for query in each.some_judged or []]
     samples = [(f"{inputs.query_hash()} % {parts + 1} = 0", FEW)] if parts else []
     # DuckDB passes conditions to the library of a frame, which may refuse them.

@@ -30,8 +30,10 @@ def plan(
     profile: str | None,
     options: Mapping[str, Any],
     packs: bool = True,
-) -> tuple[Callable[[Inputs], Query], Conventions]:
+) -> tuple[Callable[..., Query], Conventions]:
     """What builds the query that evaluates the metrics, and the conventions in force.
+
+    It takes the inputs, and counts_overlap= as `build_query` does.
 
     Without `packs`, the query calls a macro for each metric even where the packed form is faster.
     """
@@ -39,7 +41,12 @@ def plan(
     end = find_grade_scale(session, inputs) if packs else 0
     conventions, records = resolve_conventions(session, inputs, requested, conventions, end)
     own = own_columns(session, inputs.runs.values(), records)
-    return lambda part: build_query(replace(part, own=own), records, conventions, end), conventions
+
+    def build(part: Inputs, counts_overlap: bool = False) -> Query:
+        own_part = replace(part, own=own)
+        return build_query(own_part, records, conventions, end, counts_overlap=counts_overlap)
+
+    return build, conventions
 
 
 def own_columns(

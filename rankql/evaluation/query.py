@@ -26,7 +26,13 @@ from rankql.evaluation.ctes import (
     ranks_before_join,
     score_order,
 )
-from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
+from rankql.evaluation.grouping import (
+    DUPLICATES,
+    grouped,
+    key_columns,
+    overlap_counts,
+    sums_by_query,
+)
 from rankql.evaluation.judged_ranks import sorted_scores
 from rankql.evaluation.list_choice import can_zero_others, choose_lists
 from rankql.evaluation.metric_columns import (
@@ -86,7 +92,7 @@ class Query:
     untied: bool = False
     # It checks scores itself.
     validates_scores: bool = False
-    # If every row says how many queries the run has: what builds the same query without this.
+    # If it counts what runs and judgments have in common: what builds the same without this.
     uncounted: Callable[[], Query] | None = None
     # What its values are, if this is not obvious.
     notes: Sequence[str] = ()
@@ -97,7 +103,7 @@ class Query:
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
     # What finds, for the data and its number of rows, what builds the same query with lists of
-    # scores, if these suit. It takes counts_rankings=. This one is its plain form.
+    # scores, if these suit. It takes counts_overlap=. This one is its plain form.
     by_lists: Callable[[RunSql, int], Callable[..., Query] | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
@@ -115,13 +121,13 @@ def build_query(
     end: int = 0,
     best: str = "",
     untied: bool = False,
-    counts_rankings: bool = False,
+    counts_overlap: bool = False,
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
 
     end: all grades are whole numbers from 0 to end; 0 if they may be anything. best: the aggregate
     for lists of the scores of each ranking, if the query has lists. untied: these refuse scores
-    that are tied or NULL. counts_rankings: it counts the queries of the run if this costs nothing.
+    that are tied or NULL. counts_overlap: it counts what runs and judgments have in common.
     """
     require_compatible(inputs, metrics, conventions)
     tie_error = _TIED if untied else ""
@@ -139,8 +145,9 @@ def build_query(
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
-    counts_rankings &= CUTS in steps and not inputs.many
-    keys = key_columns(inputs, counts_rankings)
+    counts_overlap &= inputs.qrels is not None and (CUTS in steps or not every_row)
+    counts = overlap_counts(inputs, CUTS in steps, rows) if counts_overlap else {}
+    keys = key_columns(inputs) | counts
     _require_different_names([*keys, *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
@@ -161,7 +168,9 @@ def build_query(
         unique.remove(ONE_RANKING)  # checked by the sums
     sums = None
     if packed:
-        sums = _from_top(inputs, conventions, steps, top, packed, keys, calls, best, tie_error)
+        sums = _from_top(
+            inputs, conventions, steps, top, packed, keys, calls, counts, best, tie_error
+        )
         sql = _PACKED + sums.query()
     else:
         values = grouped(inputs, keys | mask_undefined(calls, conventions))
@@ -177,9 +186,7 @@ def build_query(
         untied=untied,
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         uncounted=(
-            partial(build_query, inputs, metrics, original, end, best, untied)
-            if counts_rankings
-            else None
+            partial(build_query, inputs, metrics, original, end, best, untied) if counts else None
         ),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
@@ -248,6 +255,7 @@ def _from_top(
     packed: Mapping[str, str],
     keys: Mapping[str, str],
     calls: Mapping[str, str],
+    counts: Mapping[str, str],
     best: str,
     tie_error: str,
 ) -> packed_sums.PackedSums:
@@ -268,7 +276,7 @@ def _from_top(
         steps |= best_list_ctes(top, columns, inputs.keys, order, group, tie_error)
     elif inputs.qrels is not None and not plain:
         before = "rankings"
-        steps |= sums_by_query(inputs, top.sums(grade, place, first=integers), hidden)
+        steps |= sums_by_query(inputs, top.sums(grade, place, first=integers), hidden, counts)
     else:
         steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.

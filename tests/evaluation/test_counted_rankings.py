@@ -1,4 +1,4 @@
-"""Large runs are evaluated first and checked then: values, notes and errors are the same."""
+"""Runs are evaluated first and checked then: values, notes and errors are the same."""
 
 import duckdb
 import polars as pl
@@ -6,8 +6,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import execution, list_choice, validation
-from rankql.macros import RANKINGS
+from rankql.evaluation import execution, list_choice, overlap, query, validation
+from rankql.macros import FOUND, RANKINGS
 
 QRELS = pl.DataFrame(
     {"query": [f"q{i % 6}" for i in range(60)], "item": range(60), "rel": [0, 1, 2] * 20}
@@ -49,7 +49,8 @@ def outcome(run, qrels, metrics=("nDCG@10", "P@5"), **options):
         result = rankql.evaluate(run, qrels, metrics, **options)
     except rankql.RankqlError as error:
         return str(error)
-    assert RANKINGS not in result.frame().columns and RANKINGS not in result.sql
+    for name in (RANKINGS, FOUND):
+        assert name not in result.frame().columns and name not in result.sql
     return result.per_query, result.summary, result.notes
 
 
@@ -75,6 +76,60 @@ def test_same_outcome(monkeypatch, case, metrics, ties):
         for found, expected in zip(lists[:2], window[:2], strict=True):
             assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=1e-12)
         assert lists[2] == window[2]
+
+
+BY_POSITION = RUN.with_columns(pos=pl.int_range(pl.len()).over("query") + 1).drop("score")
+HALF = RUN.filter(pl.col("item") % 2 == 0)
+FORMS = {
+    "scores": lambda run: run,
+    "positions": lambda run: BY_POSITION,
+    "two runs": lambda run: {"a": run, "b": HALF},
+    "two runs, the same": lambda run: {"a": run, "b": run},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("metrics", "options"),
+    [
+        (["nDCG@10", "P@5"], {}),
+        (["AP", "RR"], {}),
+        (["nDCG@10", "R@5", "P@5", "RR@10", "ERR@10"], {"missing": "skip"}),
+        (["nDCG@10", "Judged@10"], {}),
+        ("nDCG@10", {"unjudged": "bounds"}),
+        ("nDCG@10", {"unjudged": "remove"}),
+        ("nDCG@10", {"ideal": "retrieved"}),
+    ],
+)
+@pytest.mark.parametrize("case", CASES)
+def test_same_outcome_as_if_checked_first(monkeypatch, case, metrics, options, form):
+    run, qrels, more = CASES[case]
+    run, options = FORMS[form](run), options | more
+    after = outcome(run, qrels, metrics, **options)
+    monkeypatch.setattr(query, "overlap_counts", lambda *_: {})
+    before = outcome(run, qrels, metrics, **options)
+    if isinstance(before, str):
+        # Of two faults, the other one may be named.
+        assert after == before or after == "run: score must be a number, not nan"
+    else:
+        for found, expected in zip(after[:2], before[:2], strict=True):
+            assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=1e-12)
+        assert after[2] == before[2]
+
+
+@pytest.mark.parametrize(
+    ("shared", "compared", "noted"), [(50, False, False), (6, True, False), (2, True, True)]
+)
+def test_items_are_compared_if_few_are_found(monkeypatch, shared, compared, noted):
+    """2,000 queries with 50 judged items. The run has them after all others."""
+    asked, count = [], overlap.item_overlap
+    monkeypatch.setattr(overlap, "item_overlap", lambda *args: asked.append(1) or count(*args))
+    queries = pl.DataFrame({"query": range(2000)})
+    items = queries.join(pl.DataFrame({"item": range(50)}), how="cross")
+    other = pl.when(pl.col("item") < shared).then(0).otherwise(100)
+    run = items.with_columns(pl.col("item") + other).with_columns(score=pl.col("item") / 64)
+    result = rankql.evaluate(run, items.with_columns(rel=1), "P@10", interval=None)
+    assert (bool(asked), bool(result.notes)) == (compared, noted)
 
 
 @pytest.mark.parametrize("case", ["all judged", "some queries only", "unjudged queries"])
@@ -138,7 +193,8 @@ def test_queries_of_any_type(monkeypatch, kind):
 def test_output_has_no_other_columns(monkeypatch, tmp_path):
     by_lists(monkeypatch, True)
     rankql.evaluate(RUN, QRELS, "nDCG@10", output=tmp_path / "values.parquet")
-    assert RANKINGS not in pl.read_parquet(tmp_path / "values.parquet").columns
+    columns = pl.read_parquet(tmp_path / "values.parquet").columns
+    assert not {RANKINGS, FOUND} & {*columns}
 
 
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])

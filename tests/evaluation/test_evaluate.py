@@ -1639,7 +1639,7 @@ def test_runs_of_one_of_many_judged_queries():
 def test_items_are_compared_in_some_of_many_queries_first(
     monkeypatch, tmp_path, queries, every, samples
 ):
-    """The run lacks some judged queries. One item in `every` is judged."""
+    """The run lacks some judged queries, and has one that is not. One item in `every` is judged."""
     compared = []
 
     def counted(run_sql, inputs, part=""):
@@ -1654,7 +1654,8 @@ def test_items_are_compared_in_some_of_many_queries_first(
     items = ids.join(pl.DataFrame({"item": range(100)}), how="cross")
     shift = pl.when(pl.col("item") % every > 0).then(100).otherwise(0)
     qrels = items.with_columns(pl.col("item") + shift, rel=1)
-    run = items.head(queries * 100).with_columns(score=1.0)
+    unjudged = items.head(1).with_columns(query=pl.lit("other"))
+    run = pl.concat([items.head(queries * 100), unjudged]).with_columns(score=1.0)
     systems = pl.concat([run.with_columns(system=pl.lit(name)) for name in "AB"])
     files = {"run": run, "systems": systems, "qrels": qrels}
     for name, frame in files.items():
