@@ -48,7 +48,8 @@ def quote(name: str) -> str:
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
 RANKINGS = f"{INTERNAL_PREFIX}rankings"  # how many rankings there are
-FOUND = f"{INTERNAL_PREFIX}found"  # how many judged items of a query have a position
+JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"  # how many judged items of a query are read
+FOUND = f"{INTERNAL_PREFIX}found"  # how many of them have a position
 
 
 def literal(value: object) -> str:

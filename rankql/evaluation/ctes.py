@@ -17,7 +17,7 @@ from rankql.evaluation.judged_ranks import (
     top_rank_ctes,
 )
 from rankql.evaluation.metric_columns import last_position, needs_scores
-from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.macros import JUDGED_ROWS, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
@@ -32,8 +32,6 @@ TIE_ORDERS = {
     "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
     "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
 }
-# The number of judged rows of a query, in the CTE `queries`.
-JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"
 # How an error about scores begins. evaluate() then looks for the table.
 NO_SCORE = "a score is NaN"
 # The rows of the run that are judged.

@@ -27,7 +27,7 @@ from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import sql_runner
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
-from rankql.macros import FOUND, RANKINGS
+from rankql.macros import FOUND, JUDGED_ROWS, RANKINGS
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
@@ -141,7 +141,7 @@ def _fill_then_validate(
         raise
     values = result.frame()
     result.notes[:0] = validate(overlap=complete_overlap(values, inputs.query))
-    result.values = values.drop(RANKINGS, FOUND, strict=False)
+    result.values = values.drop(RANKINGS, JUDGED_ROWS, FOUND, strict=False)
 
 
 @contextmanager

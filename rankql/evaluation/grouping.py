@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rankql.evaluation.clauses import CUTS, select_from
-from rankql.evaluation.ctes import JUDGED_ROWS, attributes_by_query
-from rankql.macros import FOUND, INTERNAL_PREFIX, MISSING, RANKINGS, quote
+from rankql.evaluation.ctes import attributes_by_query
+from rankql.macros import FOUND, INTERNAL_PREFIX, JUDGED_ROWS, MISSING, RANKINGS, quote
 from rankql.registry.metric_record import Rows
 from rankql.sources.inputs import Inputs
 
@@ -47,7 +47,7 @@ def sums_by_query(
     missing = _refuse_duplicates(inputs, f"{_GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
     attributes = {name: inputs.attribute(name) for name in inputs.by}
     keys = _keys(inputs) | attributes | {MISSING: missing, **counts}
-    keys |= {name: f"coalesce({name}, 0)" for name in found}
+    keys |= {JUDGED_ROWS: JUDGED_ROWS, FOUND: f"coalesce({FOUND}, 0)"}
     columns = [f"{keys[name]} AS {quote(column)}" for name, column in names.items()]
     columns += [f"coalesce({quote(name)}, 0) AS {quote(name)}" for name in sums]
     return {
@@ -67,12 +67,13 @@ def key_columns(inputs: Inputs) -> dict[str, str]:
 
 
 def overlap_counts(inputs: Inputs, has_cuts: bool, rows: Rows) -> dict[str, str]:
-    """The number of all rankings, and how many judged items of each have a position.
+    """The number of all rankings, and how many judged items each reads, and with a position.
 
-    The second only if `rows` are judged: others have positions too.
+    The latter only if all `rows` are judged: others have positions too.
     """
     rankings = CUTS if has_cuts else f"(SELECT DISTINCT {inputs.keys} FROM run)"
-    found = {} if rows == "all" else {FOUND: "count(pos)"}
+    judged = {JUDGED_ROWS: f"any_value({JUDGED_ROWS})", FOUND: "count(pos)"}
+    found = {} if rows == "all" else judged
     return {RANKINGS: f"(SELECT count(*) FROM {rankings})", **found}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from shlex import quote
 from typing import NamedTuple, TypeAlias
@@ -11,7 +10,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.source_ctes import RunSql
-from rankql.macros import FOUND, MISSING, RANKINGS, literal
+from rankql.macros import FOUND, JUDGED_ROWS, MISSING, RANKINGS, literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
@@ -27,7 +26,7 @@ ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 class QueryOverlap(NamedTuple):
     """The numbers of queries and judged queries of a system, with examples of both.
 
-    found: the run and the judgments have at least so many items in common.
+    shares_items: the run is known to have enough of the judged items.
     """
 
     system: str | None
@@ -35,7 +34,7 @@ class QueryOverlap(NamedTuple):
     judged: int
     unjudged: Sequence[object] | None
     some_judged: Sequence[object] | None
-    found: int = 0
+    shares_items: bool = False
 
 
 def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
@@ -65,10 +64,15 @@ def complete_overlap(values: pl.DataFrame, query: str) -> list[QueryOverlap] | N
             judged=rows.height,
             unjudged=None,
             some_judged=rows[query].gather_every(-(-rows.height // _FIRST)).to_list(),
-            found=int(rows[FOUND].sum()) if FOUND in rows.columns else 0,
+            shares_items=FOUND in values.columns and _has_enough(rows),
         )
         for rows in (judged.partition_by("system") if many else [judged])
     ]
+
+
+def _has_enough(rows: pl.DataFrame) -> bool:
+    """Are enough of the judged items that metrics read among the positions that they read?"""
+    return int(rows[FOUND].sum()) > FEW * int(rows[JUDGED_ROWS].sum())
 
 
 def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> list[str]:
@@ -171,15 +175,12 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
 
 
 def require_common_items(
-    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap], judgments: float = math.inf
+    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[str]:
-    """Refuse a run without any judged item; note a run with few of them.
-
-    judgments: there are no more.
-    """
+    """Refuse a run without any judged item; note a run with few of them."""
     counts = []
-    if any(each.found < FEW * judgments for each in overlap):
-        counts = _count_enough_items(run_sql, inputs, overlap, FEW * judgments)
+    if not all(each.shares_items for each in overlap):
+        counts = _count_enough_items(run_sql, inputs, overlap)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
@@ -187,17 +188,10 @@ def require_common_items(
 
 
 def _count_enough_items(
-    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap], needed: float
+    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[ItemOverlap]:
-    """Count the items in common: in a few of many queries if these have enough, else in all.
-
-    With few queries, first see whether a single run has as many as `needed`; then return none.
-    """
+    """Count the items in common: in a few of many queries if these have enough, else in all."""
     parts = max((each.judged for each in overlap), default=0) // _SAMPLE
-    if not parts and not inputs.many and needed < math.inf:
-        ((found,),) = run_sql("SELECT count(*) FROM run SEMI JOIN qrels USING (query, item)")
-        if found >= needed:
-            return []
     first = [query for each in overlap for query in each.some_judged or []]
     samples = [(f"{inputs.query_hash()} % {parts + 1} = 0", FEW)] if parts else []
     # DuckDB passes conditions to the library of a frame, which may refuse them.

@@ -57,24 +57,24 @@ def validate_inputs(
     ]
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
-        grade = inputs.qrels.roles["rel"]
-        rows, values = count_values(session, inputs.qrels, [grade])
-        notes += _note_null_grades(grade, rows, values[grade])
+        notes += _note_null_grades(session, inputs.qrels)
         overlap = overlap or query_overlap(run_sql, inputs)
         notes += note_unjudged_queries(run_sql, overlap)
         if not one:
-            notes += require_common_items(run_sql, inputs, overlap, values[grade])
+            notes += require_common_items(run_sql, inputs, overlap)
         notes += _note_short_rankings(run_sql, inputs, conventions, query.metrics)
     require_unique_rows(run_sql, inputs, query.unique_columns)
     return notes
 
 
-def _note_null_grades(name: str, rows: int, values: int) -> list[str]:
+def _note_null_grades(session: Session, qrels: Table) -> list[str]:
     """A note on the judgments that have no grade."""
-    if rows == values:
+    name = qrels.roles["rel"]
+    rows, counts = count_values(session, qrels, [name])
+    if rows == counts[name]:
         return []
     return [
-        f"{rows - values:,} of {rows:,} rows of qrels have no grade ({name} is NULL) "
+        f"{rows - counts[name]:,} of {rows:,} rows of qrels have no grade ({name} is NULL) "
         "and are left out: their items count as unjudged"
     ]
 

@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation import execution, list_choice, overlap, query, validation
-from rankql.macros import FOUND, RANKINGS
+from rankql.macros import FOUND, JUDGED_ROWS, RANKINGS
 
 QRELS = pl.DataFrame(
     {"query": [f"q{i % 6}" for i in range(60)], "item": range(60), "rel": [0, 1, 2] * 20}
@@ -41,6 +41,7 @@ CASES = {
     "grades above 5": (RUN, QRELS.with_columns(pl.col("rel") * 9), {}),
     "slices": (RUN.with_columns(market=pl.col("query") > "q2"), QRELS, {"by": "market"}),
 }
+HIDDEN = {RANKINGS, JUDGED_ROWS, FOUND}
 
 
 def outcome(run, qrels, metrics=("nDCG@10", "P@5"), **options):
@@ -49,8 +50,8 @@ def outcome(run, qrels, metrics=("nDCG@10", "P@5"), **options):
         result = rankql.evaluate(run, qrels, metrics, **options)
     except rankql.RankqlError as error:
         return str(error)
-    for name in (RANKINGS, FOUND):
-        assert name not in result.frame().columns and name not in result.sql
+    assert not HIDDEN & {*result.frame().columns}
+    assert FOUND not in result.sql and RANKINGS not in result.sql
     return result.per_query, result.summary, result.notes
 
 
@@ -194,7 +195,7 @@ def test_output_has_no_other_columns(monkeypatch, tmp_path):
     by_lists(monkeypatch, True)
     rankql.evaluate(RUN, QRELS, "nDCG@10", output=tmp_path / "values.parquet")
     columns = pl.read_parquet(tmp_path / "values.parquet").columns
-    assert not {RANKINGS, FOUND} & {*columns}
+    assert not HIDDEN & {*columns}
 
 
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
