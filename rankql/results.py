@@ -232,7 +232,7 @@ def fit_width(frame: pl.DataFrame, least_important: Sequence[Sequence[str]]) -> 
 
 
 def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.DataFrame:
-    """A frame without idle columns: also those that are all NULL, except `mean`, and one slice."""
+    """A frame without `idle` columns, those that are all NULL except `mean`, and a lone slice."""
     return frame[[name for name in frame.columns if name not in idle and not _is_idle(frame[name])]]
 
 

@@ -26,9 +26,13 @@ from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import sql_runner
-from rankql.evaluation.validation import evaluation_errors, validate_inputs
+from rankql.evaluation.validation import (
+    evaluation_errors,
+    repeats_judgments,
+    validate_inputs,
+)
 from rankql.macros import FOUND, JUDGED_ROWS, RANKINGS
-from rankql.registry.conventions import choose
+from rankql.registry.conventions import Conventions, choose
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.private import create_macros, in_transaction
@@ -46,7 +50,7 @@ _REFUSED = (
 HASHING_ROWS = 100_000
 # Planning the query twice takes longer than copying the values of so many rows.
 FEW_ROWS = 20_000_000
-# With more rows, errors about ids that do not match should not wait for the query.
+# If the inputs have more rows, errors about ids that do not match should not wait for the query.
 LATE_ROWS = 100_000_000
 T = TypeVar("T")
 # The numbers of parts to try if all queries at once do not fit into memory.
@@ -78,15 +82,15 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.options,
             arguments.packs,
         )
-        counts = inputs.qrels is not None and arguments.output is None and rows <= LATE_ROWS
-        # A query that refuses the data would end a transaction.
-        counts = counts and not in_transaction(session.con)
+        with evaluation_errors(session, inputs, conventions):
+            counts = arguments.output is None and _may_run_first(session, inputs, conventions, rows)
         query = build(inputs, counts_overlap=counts)
         plain = partial(_with_valid_scores, session, inputs, query)
         if query.by_lists:
             with evaluation_errors(session, inputs, conventions):
                 build_lists = query.by_lists(sql_runner(session, inputs, conventions), rows)
             if build_lists:
+                # A query that refuses the data would end a transaction.
                 may_fail = counts or not in_transaction(session.con)
                 lists = build_lists(counts_overlap=counts)
                 if may_fail or not lists.untied:
@@ -106,7 +110,9 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, query),
         ):
-            validate = partial(validate_inputs, session, inputs, conventions, query)
+            validate = partial(
+                validate_inputs, session, inputs, conventions, query, unique_judgments=counts
+            )
             fill = partial(_fill, result, session, inputs, query, build, arguments.output, rows)
             if query.uncounted:
                 _fill_then_validate(result, session, inputs, fill, validate)
@@ -114,6 +120,15 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 result.notes = validate()
                 fill()
     return result
+
+
+def _may_run_first(session: Session, inputs: Inputs, conventions: Conventions, rows: int) -> bool:
+    """May the query run before its inputs are validated?"""
+    # A query that refuses the data would end a transaction.
+    if inputs.qrels is None or rows > LATE_ROWS or in_transaction(session.con):
+        return False
+    # If items repeat in both tables, their join has very many rows.
+    return not repeats_judgments(sql_runner(session, inputs, conventions))
 
 
 def _with_valid_scores(session: Session, inputs: Inputs, query: Query) -> Query:
@@ -140,7 +155,7 @@ def _fill_then_validate(
         validate()
         raise
     values = result.frame()
-    result.notes[:0] = validate(overlap=complete_overlap(values, inputs.query))
+    result.notes[:0] = validate(overlap=complete_overlap(values, inputs))
     result.values = values.drop(RANKINGS, JUDGED_ROWS, FOUND, strict=False)
 
 

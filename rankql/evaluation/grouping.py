@@ -67,9 +67,9 @@ def key_columns(inputs: Inputs) -> dict[str, str]:
 
 
 def overlap_counts(inputs: Inputs, has_cuts: bool, rows: Rows) -> dict[str, str]:
-    """The number of all rankings, and how many judged items each reads, and with a position.
+    """The number of all rankings, and how many judged items each reads and finds in the run.
 
-    The latter only if all `rows` are judged: others have positions too.
+    The items are left out if unjudged rows are read: they have positions too.
     """
     rankings = CUTS if has_cuts else f"(SELECT DISTINCT {inputs.keys} FROM run)"
     judged = {JUDGED_ROWS: f"any_value({JUDGED_ROWS})", FOUND: "count(pos)"}

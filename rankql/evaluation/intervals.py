@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, TypeAlias
@@ -15,6 +15,8 @@ from rankql.registry.argument_checks import require_probability
 from rankql.registry.parse import value_range
 
 Ends: TypeAlias = tuple[float | None, float | None]
+# Otherwise (1 + confidence) / 2 is rounded to 1.
+HIGHEST_CONFIDENCE = 1 - 2**-52
 RESAMPLES = 2000
 SEED = 7
 
@@ -31,19 +33,18 @@ def require_interval(interval: str | None, confidence: float) -> None:
 def mean_intervals(
     means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
 ) -> list[Ends]:
-    """The confidence interval of every mean, whose metrics are given. None if there is none."""
+    """The confidence interval of every mean, or (None, None). metrics: the metric of each row."""
     if interval is None:
         return [(None, None)] * means.height
     if interval == "bootstrap":
         return [_bootstrap_interval(sample, confidence) for sample in means["sample"].to_list()]
-    level = min((1 + confidence) / 2, 1 - 2**-53)  # not rounded to 1
-    columns = (means[name].to_list() for name in ("mean", "error", "df", "least", "most"))
+    widths = means["width"] if "width" in means.columns else _half_widths(means, confidence)
+    columns = (means[name] for name in ("mean", "least", "most"))
     ends: list[Ends] = []
-    for metric, mean, error, df, least, most in zip(metrics, *columns, strict=True):
-        if mean is None or error is None:
+    for metric, width, mean, least, most in zip(metrics, widths, *columns, strict=True):
+        if mean is None or width is None:
             ends.append((None, None))
             continue
-        width = error if df is None else error * t_quantile(level, int(df))
         lowest, highest = value_range(metric)
         # Options may give values outside the metric's range, which then does not apply.
         if lowest is not None and least < lowest - 1e-9:
@@ -52,6 +53,13 @@ def mean_intervals(
             highest = None
         ends.append(interval_within_range(mean, width, lowest, highest, interval != "t"))
     return ends
+
+
+def _half_widths(means: pl.DataFrame, confidence: float) -> Iterator[float | None]:
+    """Half the widths of Student's t intervals, None without a standard error."""
+    level = (1 + min(confidence, HIGHEST_CONFIDENCE)) / 2
+    for error, df in zip(means["error"], means["df"], strict=True):
+        yield None if error is None else error * t_quantile(level, int(df))
 
 
 def interval_within_range(
@@ -70,10 +78,10 @@ def interval_within_range(
             factor = math.exp(min(width / size / (share * (1 - share)), 700))
             low = lowest + size * share / (share + (1 - share) * factor)
             return low, lowest + size * share / (share + (1 - share) / factor)
-    return cut(mean - width, lowest, highest), cut(mean + width, lowest, highest)
+    return clip(mean - width, lowest, highest), clip(mean + width, lowest, highest)
 
 
-def cut(value: float, lowest: float | None, highest: float | None) -> float:
+def clip(value: float, lowest: float | None, highest: float | None) -> float:
     """The value, or the known end of the range that it exceeds."""
     value = value if lowest is None else max(value, lowest)
     return value if highest is None else min(value, highest)

@@ -49,24 +49,23 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
     return [QueryOverlap(*row) for row in rows]
 
 
-def complete_overlap(values: pl.DataFrame, query: str) -> list[QueryOverlap] | None:
-    """The same from the values, or None if a run has a query that is not judged."""
+def complete_overlap(values: pl.DataFrame, inputs: Inputs) -> list[QueryOverlap] | None:
+    """The same from the values, or None if they lack the counts or a query is not judged."""
     if RANKINGS not in values.columns:
         return None
     judged = values.filter(~pl.col(MISSING))
     if not judged.height or judged[RANKINGS][0] > judged.height:
         return None
-    many = values.columns[:2] == ["system", query]
     return [
         QueryOverlap(
-            rows["system"][0] if many else None,
+            rows["system"][0] if inputs.many else None,
             queries=rows.height,
             judged=rows.height,
             unjudged=None,
-            some_judged=rows[query].gather_every(-(-rows.height // _FIRST)).to_list(),
+            some_judged=rows[inputs.query].gather_every(-(-rows.height // _FIRST)).to_list(),
             shares_items=FOUND in values.columns and _has_enough(rows),
         )
-        for rows in (judged.partition_by("system") if many else [judged])
+        for rows in (judged.partition_by("system") if inputs.many else [judged])
     ]
 
 

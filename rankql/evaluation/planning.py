@@ -33,7 +33,7 @@ def plan(
 ) -> tuple[Callable[..., Query], Conventions]:
     """What builds the query that evaluates the metrics, and the conventions in force.
 
-    It takes the inputs, and counts_overlap= as `build_query` does.
+    The builder takes the inputs, and counts_overlap= as `build_query` does.
 
     Without `packs`, the query calls a macro for each metric even where the packed form is faster.
     """

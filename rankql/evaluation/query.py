@@ -145,10 +145,11 @@ def build_query(
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
-    counts_overlap &= inputs.qrels is not None and (CUTS in steps or not every_row)
+    counts_overlap &= inputs.qrels is not None and conventions.unjudged != "bounds"
+    counts_overlap &= CUTS in steps or not every_row
     counts = overlap_counts(inputs, CUTS in steps, rows) if counts_overlap else {}
     keys = key_columns(inputs) | counts
-    _require_different_names([*keys, *calls])
+    _require_different_names([inputs.query, *inputs.by, MISSING, *counts, *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
         lists, bounds = bound_calls(metrics, conventions)

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.intervals import Ends, cut, mean_intervals
+from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, Ends, clip, mean_intervals
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
 from rankql.sources.fetching import read_frame
@@ -55,11 +55,11 @@ def name_means(
 
 
 def _varying_interval(ends: Ends, lowest: float | None, highest: float | None) -> Ends:
-    """The interval within a range. No variance, for example in coverage, is not certainty."""
+    """The interval within a range, or none without variance: in coverage, this is no certainty."""
     low, high = ends
     if low is None or high is None or high - low <= 1e-12:
         return None, None
-    return cut(low, lowest, highest), cut(high, lowest, highest)
+    return clip(low, lowest, highest), clip(high, lowest, highest)
 
 
 def sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
@@ -102,8 +102,8 @@ def grouping_sets(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> str
 def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float) -> str:
     """One row per system, slice and metric: the mean, and what its interval needs.
 
-    `error` is the standard error of the mean with `df` degrees of freedom, or without df half the
-    width of the interval.
+    `error` is the standard error of the mean, with `df` degrees of freedom. Weighted means have
+    half the `width` of the interval instead.
     """
     systems = system_columns(meta)
     attributes = sliced_attributes(meta)
@@ -117,15 +117,16 @@ def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float)
     if interval == "bootstrap":
         columns.append(f"{sample} AS sample")
     elif interval:
-        error = f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
-        df = f"count(value) {kept} - 1"
+        columns += [f"min(value) {kept} AS least", f"max(value) {kept} AS most"]
         if weighted:
-            error, df = f"rankql_weighted_rows({sample}, {confidence})['width']", "NULL"
+            level = min(confidence, HIGHEST_CONFIDENCE)
+            spread = {"width": f"rankql_weighted_rows({sample}, {level})['width']"}
+        else:
+            error = f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
+            spread = {"error": error, "df": f"count(value) {kept} - 1"}
         columns += [
-            f"CASE WHEN NOT any_value(micro) THEN {error} END AS error",
-            f"{df} AS df",
-            f"min(value) {kept} AS least",
-            f"max(value) {kept} AS most",
+            f"CASE WHEN NOT any_value(micro) THEN {value} END AS {name}"
+            for name, value in spread.items()
         ]
     if weighted:
         squares = f"fsum(query_weight * query_weight) {defined}"

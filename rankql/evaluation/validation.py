@@ -40,10 +40,12 @@ def validate_inputs(
     query: Query,
     one: bool = False,
     overlap: Sequence[QueryOverlap] | None = None,
+    unique_judgments: bool = False,
 ) -> list[str]:
     """Refuse what cannot be evaluated; return notes on queries and items on one side only.
 
     one: there is only one query, whose run may have no judged item. overlap: if it is known.
+    unique_judgments: each item is known to be judged once for a query.
     """
     run_sql = sql_runner(session, inputs, conventions)
     # DuckDB answers count, min and max of unrounded scores from statistics.
@@ -63,7 +65,7 @@ def validate_inputs(
         if not one:
             notes += require_common_items(run_sql, inputs, overlap)
         notes += _note_short_rankings(run_sql, inputs, conventions, query.metrics)
-    require_unique_rows(run_sql, inputs, query.unique_columns)
+    require_unique_rows(run_sql, inputs, query.unique_columns, unique_judgments)
     return notes
 
 
@@ -168,15 +170,23 @@ def _require_one_weight(session: Session, inputs: Inputs) -> None:
 
 
 def require_unique_rows(
-    run_sql: RunSql, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
+    run_sql: RunSql,
+    inputs: Inputs,
+    columns: Sequence[tuple[str, str, str]],
+    unique_judgments: bool = False,
 ) -> None:
     """Refuse duplicates, as `require_unique`, and judged items with different grades."""
     if inputs.qrels is not None:
-        if _repeats(run_sql, "qrels", "query, item"):
+        if not unique_judgments and repeats_judgments(run_sql):
             _require_consistent_grades(run_sql)
         else:
             columns = [each for each in columns if each[0] != "qrels"]
     require_unique(run_sql, inputs, columns)
+
+
+def repeats_judgments(run_sql: RunSql) -> bool:
+    """Is an item judged twice for a query?"""
+    return _repeats(run_sql, "qrels", "query, item")
 
 
 def _require_consistent_grades(run_sql: RunSql) -> None:

@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation import execution, list_choice, overlap, query, validation
-from rankql.macros import FOUND, JUDGED_ROWS, RANKINGS
+from rankql.macros import FOUND, JUDGED_ROWS, MISSING, RANKINGS
 
 QRELS = pl.DataFrame(
     {"query": [f"q{i % 6}" for i in range(60)], "item": range(60), "rel": [0, 1, 2] * 20}
@@ -116,6 +116,24 @@ def test_same_outcome_as_if_checked_first(monkeypatch, case, metrics, options, f
         for found, expected in zip(after[:2], before[:2], strict=True):
             assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=1e-12)
         assert after[2] == before[2]
+
+
+def test_repeated_judgments_are_refused_before_the_join(monkeypatch):
+    """If items repeat in both tables, the join has the product of their rows."""
+    monkeypatch.setattr(execution, "_fill", lambda *_: pytest.fail("the query ran"))
+    run = pl.DataFrame({"query": ["q"] * 100, "item": ["x"] * 100, "score": range(100)})
+    for forced in (False, True):
+        by_lists(monkeypatch, forced)
+        message = outcome(run, run.select("query", "item", rel=1), "nDCG@10")
+        assert message.startswith("qrels has duplicates: query 'q', item 'x'.")
+
+
+@pytest.mark.parametrize("name", [*sorted(HIDDEN), MISSING])
+def test_names_of_hidden_columns(name):
+    """They are ours."""
+    named = QRELS.with_columns((pl.col("query") > "q2").alias(name))
+    message = f"Two columns of the result would be called {name!r}. Rename one of them"
+    assert outcome(RUN, named, "P@5", by=name) == message
 
 
 @pytest.mark.parametrize(

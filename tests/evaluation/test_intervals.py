@@ -45,10 +45,14 @@ def test_a_mean_next_to_the_end_of_the_range(logistic):
 
 @pytest.mark.parametrize("confidence", [1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53])
 @pytest.mark.parametrize("interval", ["auto", "t"])
-def test_any_confidence(confidence, interval):
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_any_confidence(confidence, interval, weight):
     """Also 1 - 2**-53: half of 1 + confidence is rounded to 1."""
-    ranked = pl.DataFrame({"query": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1]})
-    result = rankql.evaluate(ranked, None, "RR", confidence=confidence, interval=interval)
+    ranked = pl.DataFrame(
+        {"query": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1], "w": 2.0}
+    )
+    options = {"confidence": confidence, "interval": interval, "weight": weight}
+    result = rankql.evaluate(ranked, None, "RR", **options)
     row = result.summary.row(0, named=True)
     assert 0 <= row["lo"] <= row["mean"] <= row["hi"] <= 1
     assert math.isclose(row["mean"], 0.75)
