@@ -182,7 +182,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
-        with private_connection(threads=1) as con:
+        with private_connection() as con:
             rows = con.execute(f"SELECT decode(value) FROM {where}").fetchall()
     except duckdb.Error as error:
         raise RankqlError(f"{str(path)!r} is not a Parquet file") from error
