@@ -78,10 +78,18 @@ def interval_within_range(
             factor = math.exp(min(width / size / (share * (1 - share)), 700))
             low = lowest + size * share / (share + (1 - share) * factor)
             return low, lowest + size * share / (share + (1 - share) / factor)
-    return clip(mean - width, lowest, highest), clip(mean + width, lowest, highest)
+    return _clip(mean - width, lowest, highest), _clip(mean + width, lowest, highest)
 
 
-def clip(value: float, lowest: float | None, highest: float | None) -> float:
+def varying_interval(ends: Ends, lowest: float | None, highest: float | None) -> Ends:
+    """The interval within a range, or none without variance: in coverage, this is no certainty."""
+    low, high = ends
+    if low is None or high is None or high - low <= 1e-12:
+        return None, None
+    return _clip(low, lowest, highest), _clip(high, lowest, highest)
+
+
+def _clip(value: float, lowest: float | None, highest: float | None) -> float:
     """The value, or the known end of the range that it exceeds."""
     value = value if lowest is None else max(value, lowest)
     return value if highest is None else min(value, highest)

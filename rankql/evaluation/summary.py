@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, Ends, clip, mean_intervals
+from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals, varying_interval
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
 from rankql.sources.fetching import read_frame
@@ -36,7 +36,7 @@ def name_means(
     ends = mean_intervals(means, metrics, interval, confidence)
     for i, name in enumerate(metrics):
         if name in meta.get("ranges", {}):
-            ends[i] = _varying_interval(ends[i], *meta["ranges"][name])
+            ends[i] = varying_interval(ends[i], *meta["ranges"][name])
     attributes = {attribute_column(name): x for name, x in sliced_attributes(meta).items()}
     return pl.DataFrame(
         [
@@ -52,14 +52,6 @@ def name_means(
             *([means["n_eff"]] if meta.get("weight") else []),
         ]
     )
-
-
-def _varying_interval(ends: Ends, lowest: float | None, highest: float | None) -> Ends:
-    """The interval within a range, or none without variance: in coverage, this is no certainty."""
-    low, high = ends
-    if low is None or high is None or high - low <= 1e-12:
-        return None, None
-    return clip(low, lowest, highest), clip(high, lowest, highest)
 
 
 def sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
