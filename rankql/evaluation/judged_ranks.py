@@ -116,8 +116,9 @@ def suit_untied_lists(run_sql: RunSql, most_rows: int, keys: str, k: int) -> boo
 
 
 def are_tied(scores: str) -> str:
-    """Are two scores of a list the same?"""
-    return f"len(list_distinct({scores})) < len({scores})"
+    """Are two scores of a sorted list the same? (list_distinct() takes ten times as long.)"""
+    next_one = "lambda a, b: CASE WHEN a <> b THEN b END"
+    return f"{scores} IS NOT NULL AND list_reduce({scores}, {next_one}) IS NULL"
 
 
 def top_rank_ctes(keys: str, k: int, order: str, reads: Sequence[str]) -> dict[str, str]:
