@@ -18,7 +18,7 @@ from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.metric_columns import macro_call
 from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import RunSql, source_ctes, sql_runner
+from rankql.evaluation.source_ctes import SqlRunner, source_ctes
 from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CORRELATIONS
@@ -87,7 +87,7 @@ def correlate(
         validate_columns(session, inputs)
         sql = _query_sql(inputs, parsed, conventions)
         with duckdb_errors(session):
-            ask = sql_runner(session, inputs, conventions)
+            ask = SqlRunner(session, inputs, conventions)
             _require_unique(ask, inputs)
             rows = fetch_frame(session, sql)
             notes = [
@@ -134,7 +134,7 @@ def _conventions_in_force(conventions: Conventions) -> dict[str, Any]:
     return {field.name: values.get(field.name) for field in fields(Conventions)}
 
 
-def _require_unique(ask: RunSql, inputs: Inputs) -> None:
+def _require_unique(ask: SqlRunner, inputs: Inputs) -> None:
     """Refuse rankings with duplicate items or positions."""
     for source, scored in (("run", inputs.scored), ("reference", _scored(inputs))):
         place = "score" if scored else "pos"
@@ -219,7 +219,7 @@ def _call(metric: Metric) -> str:
 
 
 def _describe_overlap(
-    rows: pl.DataFrame, inputs: Inputs, metrics: Sequence[Metric], ask: RunSql
+    rows: pl.DataFrame, inputs: Inputs, metrics: Sequence[Metric], ask: SqlRunner
 ) -> Iterator[str]:
     """Notes on queries and items in one table only; an error if none are in both."""
     for system in rows["system"].unique(maintain_order=True) if inputs.many else [None]:
@@ -254,7 +254,7 @@ def _describe_overlap(
             yield f"{common:,} of {items:,} items are in both {run} and the reference.{only_these}"
 
 
-def _has_common_item(ask: RunSql, system: str | None) -> bool:
+def _has_common_item(ask: SqlRunner, system: str | None) -> bool:
     """Whether a run and the reference have an item in common, at any position."""
     only = "" if system is None else f"WHERE system = {literal(system)}"
     return bool(ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1"))

@@ -31,7 +31,7 @@ from rankql.evaluation.overlap import query_overlap, require_common_items, requi
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import sql_runner
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_inputs
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
@@ -188,7 +188,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     if inputs.many:
         system, inputs = select_only_system(session, inputs)
     # For all queries, because a single one may have no judged item.
-    ask = sql_runner(session, inputs, conventions)
+    ask = SqlRunner(session, inputs, conventions)
     notes = require_ranked_rows(ask, inputs, conventions)
     if inputs.qrels is not None:
         notes += require_common_items(ask, inputs, query_overlap(ask, inputs))
@@ -276,6 +276,6 @@ def _evaluate(
     if not is_missing:
         result.notes = validate_inputs(session, inputs, conventions, query, one_query)
     else:
-        require_unique(sql_runner(session, inputs, conventions), inputs, [("qrels", "item", "")])
+        require_unique(SqlRunner(session, inputs, conventions), inputs, [("qrels", "item", "")])
     result.values = fetch_frame(session, query.sql)
     return result, query.rows

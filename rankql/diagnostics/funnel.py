@@ -18,7 +18,7 @@ from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import number_positions, score_order
 from rankql.evaluation.overlap import query_overlap, require_common_items
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import RunSql, sql_runner, with_source_ctes
+from rankql.evaluation.source_ctes import SqlRunner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number
@@ -115,7 +115,7 @@ def funnel(
         }
         inputs = read_inputs(session, scored, judged, None, {**columns, "score": _SCORE})
         with evaluation_errors(session, inputs, settings):
-            run_sql = sql_runner(session, inputs, settings)
+            run_sql = SqlRunner(session, inputs, settings)
             validate_columns(session, inputs)
             require_unique(run_sql, inputs, [("run", "item", "")])
         final = evaluate(
@@ -208,7 +208,7 @@ def _find_lost_items(
     )
 
 
-def _count_added_items(run_sql: RunSql, names: Sequence[str]) -> dict[str, int]:
+def _count_added_items(run_sql: SqlRunner, names: Sequence[str]) -> dict[str, int]:
     """The number of items of each stage that the stage before lacks."""
     stage = _stage_number(names)
     rows = run_sql(

@@ -36,7 +36,7 @@ from rankql.evaluation.planning import find_grade_scale, own_columns
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
-from rankql.evaluation.source_ctes import sql_runner
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import (
     evaluation_errors,
     require_one_value_per_query,
@@ -152,7 +152,7 @@ def _evaluate_rows(
             validate_numbers(session, table, ("rel", "pos", "score"))
     query = build_query(inputs, task.metrics, conventions, find_grade_scale(session, inputs))
     with evaluation_errors(session, inputs, conventions):
-        ask = sql_runner(session, inputs, conventions)
+        ask = SqlRunner(session, inputs, conventions)
         require_one_value_per_query(ask, inputs)
         report["scored"] = inputs.scored
         report["placed"] = [counts[:3] for counts in count_ranked_rows(ask, inputs)]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from rankql.evaluation.clauses import BEST, select_from
 from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
-from rankql.evaluation.source_ctes import RunSql
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import literal, quote
 
 # In smaller tables, a window is as fast.
@@ -22,7 +22,7 @@ MANY_ROWS = 50_000
 LENGTH = 3
 
 
-def suit_best_lists(run_sql: RunSql, rows: int, keys: str, k: int) -> bool:
+def suit_best_lists(run_sql: SqlRunner, rows: int, keys: str, k: int) -> bool:
     """Is the table large, and are rankings longer than a few times k?"""
     if rows < MANY_ROWS:
         return False

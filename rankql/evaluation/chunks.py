@@ -11,7 +11,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import REMEDIES, RankingOptions
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM
-from rankql.evaluation.source_ctes import sql_runner
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
@@ -60,7 +60,7 @@ def read_rankings(
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique(sql_runner(session, inputs, Conventions()), inputs, unique)
+        require_unique(SqlRunner(session, inputs, Conventions()), inputs, unique)
     ties = (conventions or Conventions()).ties
     task = _Task(session, inputs, ranking.collapse, ranking.positions == "keep", ties)
     task.require_known_ties()

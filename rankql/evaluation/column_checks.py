@@ -27,10 +27,14 @@ def validate_columns(
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
-                counts = count_values(session, table, inputs.ids(table))
-                require_ids(table.label, *counts, table.unit)
+                ids, grades = (
+                    inputs.ids(table),
+                    [table.roles["rel"]] if table is inputs.qrels else [],
+                )
+                total, counts = count_values(session, table, [*ids, *grades])
+                require_ids(table.label, total, {name: counts[name] for name in ids}, table.unit)
                 _refuse_pandas_nan(table)
-                rows += counts[0]
+                rows += total
             validate_numbers(session, table, roles)
     return rows
 
@@ -50,12 +54,13 @@ def count_values(
     session: Session, table: Table, names: Sequence[str]
 ) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is a value, by the name of its column."""
-    if known := session.counts.get(table.sql):
-        total, values = known
-        return total, {name: values[name] for name in names}
-    columns = ", ".join(f"count({quote(name)})" for name in names)
-    ((total, *counts),) = fetch(session, f"SELECT count(*), {columns} FROM {table.sql}")
-    return total, dict(zip(names, counts, strict=True))
+    total, values = session.counts.get(table.sql) or (None, {})
+    if total is None or not values.keys() >= {*names}:
+        columns = ["count(*)", *(f"count({quote(name)})" for name in names)]
+        ((total, *counts),) = fetch(session, f"SELECT {', '.join(columns)} FROM {table.sql}")
+        values = values | dict(zip(names, counts, strict=True))
+        session.counts[table.sql] = total, values
+    return total, {name: values[name] for name in names}
 
 
 def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:

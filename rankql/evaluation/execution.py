@@ -25,7 +25,7 @@ from rankql.evaluation.overlap import complete_overlap
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import sql_runner
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import (
     evaluation_errors,
     repeats_judgments,
@@ -88,7 +88,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         plain = partial(_with_valid_scores, session, inputs, query)
         if query.by_lists:
             with evaluation_errors(session, inputs, conventions):
-                build_lists = query.by_lists(sql_runner(session, inputs, conventions), rows)
+                build_lists = query.by_lists(SqlRunner(session, inputs, conventions), rows)
             if build_lists:
                 # A query that refuses the data would end a transaction.
                 may_fail = counts or not in_transaction(session.con)
@@ -128,7 +128,7 @@ def _may_run_first(session: Session, inputs: Inputs, conventions: Conventions, r
     if inputs.qrels is None or rows > LATE_ROWS or in_transaction(session.con):
         return False
     # If items repeat in both tables, their join has very many rows.
-    return not repeats_judgments(sql_runner(session, inputs, conventions))
+    return not repeats_judgments(SqlRunner(session, inputs, conventions))
 
 
 def _with_valid_scores(session: Session, inputs: Inputs, query: Query) -> Query:

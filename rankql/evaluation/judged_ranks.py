@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankql.evaluation.clauses import CANDIDATES, CUTS, HIGHEST_K, RANKS, select_from
-from rankql.evaluation.source_ctes import RunSql
+from rankql.evaluation.source_ctes import SqlRunner
 
 # In smaller runs, a window is as fast.
 MANY_ROWS = 500_000
@@ -35,7 +35,7 @@ TIED = 0.05
 LONGEST = 3
 
 
-def suit_lists(run_sql: RunSql, most_rows: int, keys: str, where: str) -> bool:
+def suit_lists(run_sql: SqlRunner, most_rows: int, keys: str, where: str) -> bool:
     """Is the run large, with few ties among its first rows, and few judgments for each query?
 
     most_rows: the run has no more rows. where: selects the judgments.
@@ -45,20 +45,19 @@ def suit_lists(run_sql: RunSql, most_rows: int, keys: str, where: str) -> bool:
     judged = f"SELECT count(*) FROM qrels {where} GROUP BY query"
     if run_sql(f"{judged} HAVING count(*) > {MANY_JUDGED} LIMIT 1"):
         return False
-    scored = f"SELECT {keys}, score FROM run WHERE score IS NOT NULL LIMIT"
-    ((rows, tied),) = run_sql(
-        f"""SELECT (SELECT count(*) FROM ({scored} {MANY_ROWS})),
-            1 - count(DISTINCT hash({keys}, score)) / count(*) FROM ({scored} {FIRST_ROWS})"""
-    )
-    return bool(rows == MANY_ROWS and tied <= TIED)
+    if run_sql.unrounded("SELECT count(score) FROM run")[0][0] < MANY_ROWS:
+        return False
+    scored = f"SELECT {keys}, score FROM run WHERE score IS NOT NULL LIMIT {FIRST_ROWS}"
+    tied = f"SELECT 1 - count(DISTINCT hash({keys}, score)) / count(*) FROM ({scored})"
+    return bool(run_sql(tied)[0][0] <= TIED)
 
 
-def sorted_scores(run_sql: RunSql, keys: str) -> str:
+def sorted_scores(run_sql: SqlRunner, keys: str) -> str:
     """The aggregate for the list of all scores of a ranking, the best first.
 
     max(score, n) takes a third less time than list_sort, and memory for n scores of each ranking.
     """
-    ((rankings, longest, scores),) = run_sql(
+    ((rankings, longest, scores),) = run_sql.unrounded(
         f"""SELECT count(*), max(n), sum(n)
         FROM (SELECT count(score) AS n FROM run GROUP BY {keys})"""
     )
@@ -101,12 +100,12 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
     return steps | tied | {"ranked": ranked}
 
 
-def suit_top_lists(run_sql: RunSql, most_rows: int) -> bool:
+def suit_top_lists(run_sql: SqlRunner, most_rows: int) -> bool:
     """Is the run large?"""
     return most_rows >= MANY_ROWS
 
 
-def suit_untied_lists(run_sql: RunSql, most_rows: int, keys: str, k: int) -> bool:
+def suit_untied_lists(run_sql: SqlRunner, most_rows: int, keys: str, k: int) -> bool:
     """Is the run large, without ties among the best k + 1 of each ranking in its first rows?"""
     if most_rows < UNTIED_ROWS:
         return False

@@ -17,13 +17,13 @@ from rankql.evaluation.metric_columns import (
     rows_needed,
 )
 from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.evaluation.source_ctes import RunSql
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
 # Do lists suit the data? It takes a function that runs SQL and the number of rows.
-Suit: TypeAlias = Callable[[RunSql, int], bool]
+Suit: TypeAlias = Callable[[SqlRunner, int], bool]
 
 
 class ListChoice(NamedTuple):

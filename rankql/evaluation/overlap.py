@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.source_ctes import RunSql
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import FOUND, JUDGED_ROWS, MISSING, RANKINGS, literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
@@ -19,6 +19,8 @@ from rankql.text import format_queries, is_or_are
 _FIRST, _SAMPLE = 5, 1000
 # A smaller share of items in common is worth a note. In the first queries, the second is enough.
 FEW, _ENOUGH = 0.05, 0.5
+# Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
+RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
@@ -37,7 +39,7 @@ class QueryOverlap(NamedTuple):
     shares_items: bool = False
 
 
-def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
+def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
     """Count the queries and judged queries of each system."""
     system = "system" if inputs.many else "NULL"
     rows = run_sql(f"""
@@ -74,7 +76,7 @@ def _has_enough(rows: pl.DataFrame) -> bool:
     return int(rows[FOUND].sum()) > FEW * int(rows[JUDGED_ROWS].sum())
 
 
-def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> list[str]:
+def note_unjudged_queries(run_sql: SqlRunner, overlap: Sequence[QueryOverlap]) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
     for system, queries, judged, unjudged, *_ in overlap:
@@ -86,7 +88,7 @@ def note_unjudged_queries(run_sql: RunSql, overlap: Sequence[QueryOverlap]) -> l
     return notes
 
 
-def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:
+def find_judged_queries(run_sql: SqlRunner) -> Sequence[object] | None:
     """Some queries that are judged."""
     ((queries,),) = run_sql("SELECT min(DISTINCT query, 3) FROM qrels")
     return None if queries is None else list(queries)
@@ -115,7 +117,7 @@ def no_judged_query_message(
     )
 
 
-def require_ranked_rows(run_sql: RunSql, inputs: Inputs, conventions: Conventions) -> list[str]:
+def require_ranked_rows(run_sql: SqlRunner, inputs: Inputs, conventions: Conventions) -> list[str]:
     """Refuse a run without any position or score; note rows without one, and equal scores."""
     is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
     counts = count_ranked_rows(run_sql, inputs, conventions.float32)
@@ -131,7 +133,7 @@ def require_ranked_rows(run_sql: RunSql, inputs: Inputs, conventions: Convention
     return notes
 
 
-def _has_ties(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
+def _has_ties(run_sql: SqlRunner, inputs: Inputs, system: str | None) -> bool:
     """Has a query of the system, whose scores are all the same, several items?"""
     where = f"WHERE system = {literal(system)}" if inputs.many else ""
     sql = f"SELECT 1 FROM run {where} GROUP BY query HAVING count(score) > 1 LIMIT 1"
@@ -139,7 +141,7 @@ def _has_ties(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
 
 
 def count_ranked_rows(
-    run_sql: RunSql, inputs: Inputs, float32: bool = False
+    run_sql: SqlRunner, inputs: Inputs, float32: bool = False
 ) -> list[tuple[str | None, int, int, bool]]:
     """The rows of each system, how many have a position or score, and whether all are the same.
 
@@ -174,7 +176,7 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
 
 
 def require_common_items(
-    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
+    run_sql: SqlRunner, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
     counts = []
@@ -187,7 +189,7 @@ def require_common_items(
 
 
 def _count_enough_items(
-    run_sql: RunSql, inputs: Inputs, overlap: Sequence[QueryOverlap]
+    run_sql: SqlRunner, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[ItemOverlap]:
     """Count the items in common: in a few of many queries if these have enough, else in all."""
     parts = max((each.judged for each in overlap), default=0) // _SAMPLE
@@ -229,7 +231,7 @@ def is_small_overlap(
     return common < enough * min(items, judged)
 
 
-def item_overlap_note(run_sql: RunSql, inputs: Inputs, counts: ItemOverlap) -> str | None:
+def item_overlap_note(run_sql: SqlRunner, inputs: Inputs, counts: ItemOverlap) -> str | None:
     """The note on few items in common; an error if there are none and ids may be the reason."""
     system, *_, common = counts
     if not common and _writes_ids_alike(run_sql, inputs):
@@ -247,7 +249,7 @@ _FORM = r"""regexp_replace(regexp_replace(regexp_replace(CAST(item AS VARCHAR),
     '\b0\d+', '°', 'g'), '\d+', '9', 'g'), '[a-z]+', 'a', 'g')"""
 
 
-def _writes_ids_alike(run_sql: RunSql, inputs: Inputs) -> bool:
+def _writes_ids_alike(run_sql: SqlRunner, inputs: Inputs) -> bool:
     """Have most ids in lists the type and form of judged ids, so that no hit may be true?"""
     lists = all(table.unit == "ids" for table in inputs.runs.values())
     if not lists or inputs.as_text("item") or describe_chunk(run_sql, inputs):
@@ -283,7 +285,7 @@ def find_example_items(
     return query, item, other_item
 
 
-def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) -> str:
+def no_common_item_message(run_sql: SqlRunner, inputs: Inputs, system: str | None) -> str:
     """The error about a run and judgments, or a reference, without an item in common."""
     table = inputs.qrels or inputs.reference
     assert table
@@ -310,7 +312,7 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
     )
 
 
-def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
+def describe_chunk(run_sql: SqlRunner, inputs: Inputs) -> list[str]:
     """A remedy if ids of the run look like chunks of judged items, as 'doc12#3' of 'doc12'."""
     kinds = (table.columns[table.roles["item"]] for table in inputs.runs.values())
     if any(kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")) for kind in kinds):

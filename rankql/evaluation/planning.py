@@ -10,7 +10,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation import packed
 from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import sql_runner
+from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions, choose
@@ -155,7 +155,7 @@ def _select_grades(
     """The values of columns over the positive grades."""
     with evaluation_errors(session, inputs, conventions):
         sql = f"SELECT {columns} FROM {inputs.graded} WHERE rel > 0"
-        return [value for (value,) in sql_runner(session, inputs, conventions)(sql)]
+        return [value for (value,) in SqlRunner(session, inputs, conventions)(sql)]
 
 
 def find_grade_scale(session: Session, inputs: Inputs) -> int:

@@ -46,7 +46,7 @@ from rankql.evaluation.metric_columns import (
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.evaluation.source_ctes import RunSql, source_ctes
+from rankql.evaluation.source_ctes import SqlRunner, source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -104,7 +104,7 @@ class Query:
     plain: Callable[[], Query] | None = None
     # What finds, for the data and its number of rows, what builds the same query with lists of
     # scores, if these suit. It takes counts_overlap=. This one is its plain form.
-    by_lists: Callable[[RunSql, int], Callable[..., Query] | None] | None = None
+    by_lists: Callable[[SqlRunner, int], Callable[..., Query] | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
 
@@ -209,7 +209,7 @@ def _with_lists(
     metrics: Sequence[Metric],
     conventions: Conventions,
     end: int,
-    run_sql: RunSql,
+    run_sql: SqlRunner,
     number: int,
 ) -> Callable[..., Query] | None:
     """What builds the query with lists of scores, or None if these do not suit the data."""

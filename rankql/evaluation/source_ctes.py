@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
 
 from rankql.evaluation.clauses import select_from, with_ctes
+from rankql.evaluation.column_checks import count_values
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch
+from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
-
-# Runs SQL on the CTEs of the sources and returns its rows. That of `sql_runner` also
-# takes `part`, a condition on {query}.
-RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 
 
 def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:
@@ -97,11 +96,30 @@ def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
     return with_ctes(source_ctes(inputs, conventions))
 
 
-def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
-    """A function that runs SQL on the sources in DuckDB, or on some of their queries."""
+@dataclass(frozen=True)
+class SqlRunner:
+    """Runs SQL on the CTEs of the sources in DuckDB."""
 
-    def run_sql(sql: str, part: str = "") -> Sequence[Sequence[Any]]:
-        some = replace(inputs, part=part) if part else inputs
-        return fetch(session, with_source_ctes(some, conventions) + sql)
+    session: Session
+    inputs: Inputs
+    conventions: Conventions
 
-    return run_sql
+    def __call__(self, sql: str, part: str = "") -> Sequence[tuple[Any, ...]]:
+        """The rows. part: a condition on {query}, for some queries only."""
+        inputs = replace(self.inputs, part=part) if part else self.inputs
+        return fetch(self.session, with_source_ctes(inputs, self.conventions) + sql)
+
+    def frame(self, sql: str) -> pl.DataFrame:
+        """The same as a frame: faster for many rows."""
+        ctes = with_source_ctes(self.inputs, self.conventions)
+        return fetch_frame(self.session, ctes + sql, few=False)
+
+    def count_rows(self, source: str) -> int:
+        """The number of rows of the tables of a source, such as "run"."""
+        tables = (table for table in self.inputs.tables if self.inputs.home(table) == source)
+        return sum(count_values(self.session, table, [])[0] for table in tables)
+
+    @property
+    def unrounded(self) -> SqlRunner:
+        """The same with scores as they are: DuckDB knows count, min and max from statistics."""
+        return replace(self, conventions=replace(self.conventions, float32=False))

@@ -128,6 +128,36 @@ def test_repeated_judgments_are_refused_before_the_join(monkeypatch):
         assert message.startswith("qrels has duplicates: query 'q', item 'x'.")
 
 
+@pytest.mark.parametrize("rows", [range(0), range(10**9)])
+@pytest.mark.parametrize("twice", ["run", "qrels", None])
+def test_repeated_items_in_either_engine(monkeypatch, rows, twice):
+    """DuckDB or polars compares the hashes of rows."""
+    monkeypatch.setattr(validation, "IN_POLARS", rows)
+    _refuse_repeats(twice, many=1000)
+
+
+def test_repeated_judgments_among_many():
+    """Half a million rows are compared by polars."""
+    for twice in ("qrels", None):
+        _refuse_repeats(twice, many=validation.IN_POLARS.start)
+
+
+def _refuse_repeats(twice, many):
+    items = pl.DataFrame({"item": range(many)}).with_columns(query=pl.col("item") // 100)
+    tables = {
+        "run": items.with_columns(score=pl.col("item") % 100 / 64),
+        "qrels": items.with_columns(rel=pl.col("item") % 3 + 1),
+    }
+    item = many // 2 + 97
+    if twice:
+        tables[twice] = pl.concat([tables[twice], tables[twice].slice(item, 1)])
+    message = outcome(*tables.values(), "nDCG@10")
+    if twice:
+        assert message.startswith(f"{twice} has duplicates: query {item // 100}, item {item}.")
+    else:
+        assert not isinstance(message, str)
+
+
 @pytest.mark.parametrize("name", [*sorted(HIDDEN), MISSING])
 def test_names_of_hidden_columns(name):
     """They are ours."""

@@ -33,6 +33,16 @@ def rankings(seed, scores):
     )
 
 
+class Runner:
+    """Runs SQL on tables that are there."""
+
+    def __init__(self, con):
+        self.con, self.unrounded = con, self
+
+    def __call__(self, sql):
+        return self.con.execute(sql).fetchall()
+
+
 def evaluated(monkeypatch, by_lists, *args, **options):
     for suit in ("suit_lists", "suit_top_lists"):
         monkeypatch.setattr(list_choice, suit, lambda *_, **options: by_lists)
@@ -268,9 +278,7 @@ def test_large_runs_with_few_ties_suit(rows, score, suits):
     con.execute("CREATE TABLE qrels AS SELECT DISTINCT query, 1 AS rel FROM run")
 
     def found(most_rows=10**9):
-        return judged_ranks.suit_lists(
-            lambda sql: con.execute(sql).fetchall(), most_rows, "query", "WHERE rel > 0"
-        )
+        return judged_ranks.suit_lists(Runner(con), most_rows, "query", "WHERE rel > 0")
 
     assert found() == suits
     assert not found(most_rows=judged_ranks.MANY_ROWS - 1)
@@ -299,7 +307,7 @@ def test_room_for_the_longest_ranking(lengths, aggregate):
     for query, length in enumerate(lengths):
         con.execute(f"INSERT INTO run SELECT {query}, i FROM range({length}) t(i)")
         con.execute(f"INSERT INTO run VALUES ({query}, NULL)")
-    scores = judged_ranks.sorted_scores(lambda sql: con.execute(sql).fetchall(), "query")
+    scores = judged_ranks.sorted_scores(Runner(con), "query")
     assert scores.startswith(aggregate)
     assert con.execute(f"SELECT {scores} FROM run WHERE query = 0").fetchall() == [
         ([*map(float, reversed(range(lengths[0])))] or None,)
