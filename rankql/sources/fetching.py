@@ -16,6 +16,8 @@ ONE_CHUNK = 2048
 # Up to so many rows are read and registered without pyarrow, whose import takes half as long as
 # those of duckdb and polars together.
 FEW = 10_000
+# With pyarrow, up to so many values are read faster without it.
+FEW_VALUES = 3000
 # The types of columns that need no pyarrow.
 TYPES = {
     "BIGINT": pl.Int64,
@@ -52,17 +54,18 @@ def _to_frame(con: duckdb.DuckDBPyConnection, rows: Any) -> pl.DataFrame:
     if hasattr(rows, "pl"):  # DuckDB 1
         frame: pl.DataFrame = rows.pl()
         return frame
-    return _read_rows(rows) if spares_pyarrow(con) else _read_arrow(rows)
+    few = FEW if spares_pyarrow(con) else FEW_VALUES // len(rows.description)
+    return _read_rows(rows, few)
 
 
-def _read_rows(rows: Any) -> pl.DataFrame:
+def _read_rows(rows: Any, few: int) -> pl.DataFrame:
     """The rows without pyarrow, if they are few and of simple types."""
     known = TYPES | {'"NULL"': pl.Null}
     schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
-    if None in schema.values():
+    if None in schema.values() or not few:
         return _read_arrow(rows)
-    first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
-    if first.height == FEW:
+    first = pl.DataFrame(rows.fetchmany(few), schema, orient="row")
+    if first.height == few:
         return first.vstack(_read_arrow(rows))
     rows.fetchall()  # to complete the result
     return first
