@@ -2,8 +2,6 @@
 
 Rankings by score are cut at the k-th score before they are joined with the judgments. For nDCG@10
 this takes as long as 1.25 plain joins, or less in large runs: see `judged_ranks`.
-Duplicates are found by hashes of all rows, which spill to disk: 2.8 sums; `count(DISTINCT item)`
-took 10.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     databases = con.execute(_DATABASES).fetchall() if rows else []
     kinds = {database: (kind, *current) for database, kind, *current in databases}
     tables = [
-        CatalogTable(database, schema, found, permanent, *kinds[database])
-        for database, schema, found, permanent in rows
+        CatalogTable(database, schema, table, permanent, *kinds[database])
+        for database, schema, table, permanent in rows
         if database in kinds
     ]
     tables = [table for table in tables if table.is_called(name)]
