@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rankql.macros import quote
+from rankql.macros import INTERNAL_PREFIX, quote
 
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
@@ -14,6 +14,8 @@ CUTS = "cuts"
 BEST = "best"
 # The CTEs of `judged_ranks` with the best items, and with the positions of judged items.
 CANDIDATES, RANKS = "candidates", "ranks"
+# Columns of a ranking: the number of its judged rows, and the sorted positions of relevant items.
+GRADED, HITS = f"{INTERNAL_PREFIX}graded", f"{INTERNAL_PREFIX}hits"
 READ_TWICE = (CUTS, BEST, CANDIDATES, RANKS)
 
 

@@ -81,3 +81,14 @@ def _refuse_parts(inputs: Inputs, metrics: Sequence[Metric]) -> None:
                 f"{describe_together([metric.name])}, so it is not a mean and has no "
                 f"{argument}= ({name!r}). Leave out {argument}=, or pass the rows of one slice"
             )
+
+
+def require_different_names(names: Sequence[str]) -> None:
+    """Refuse two columns of the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise RankqlError(
+                f"Two columns of the result would be called {name!r}. Rename one of them"
+            )
+        seen.add(name.lower())

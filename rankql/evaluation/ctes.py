@@ -46,12 +46,13 @@ def ranking_ctes(
     best: str = "",
     tie_error: str = "",
     zeroes: bool = False,
+    hits: bool = False,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
     best: the aggregate for the lists of scores that give positions, if there are lists. tie_error:
     what to say of tied scores, which are then refused. zeroes: judged items that are not retrieved
-    have grade 0.
+    have grade 0. hits: all judged rows are relevant, and the last CTE is `hits`.
     """
     if best and can_pack_lists(inputs, conventions):
         return {"ranked": select_from("run", ["*"])}
@@ -77,7 +78,7 @@ def ranking_ctes(
         )
         return _query_ctes(inputs, rows, cuts) | {"ranked": ranked}
     if best and k is None:
-        judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
+        judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order, hits)
         return _query_ctes(inputs, rows, cuts) | judged
     if best and k is not None:
         reads = ["line"] if conventions.ties == "order" else []

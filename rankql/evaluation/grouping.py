@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rankql.evaluation.clauses import CUTS, select_from
+from rankql.evaluation.clauses import CUTS, GRADED, HITS, select_from
 from rankql.evaluation.ctes import attributes_by_query
 from rankql.macros import FOUND, INTERNAL_PREFIX, JUDGED_ROWS, MISSING, RANKINGS, quote
 from rankql.registry.metric_record import Rows
@@ -19,8 +19,8 @@ from rankql.sources.inputs import Inputs
 DUPLICATES = "duplicates among the judged items"
 # Do items with a gain share a position?
 _SHARES_POSITION = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
-# Columns of `sums`: the number of judged rows, and whether some share a position.
-_GRADED, _SHARED = f"{INTERNAL_PREFIX}graded", f"{INTERNAL_PREFIX}shared"
+# The column of `sums` that says whether judged rows share a position.
+_SHARED = f"{INTERNAL_PREFIX}shared"
 
 
 def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
@@ -30,8 +30,12 @@ def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
         source = "ranked"
         if inputs.attributes is not None:
             source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+    return _select(columns, source) + f"\nGROUP BY {inputs.keys}"
+
+
+def _select(columns: Mapping[str, str], source: str) -> str:
     fields = (f"{value} AS {quote(name)}" for name, value in columns.items())
-    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
+    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}"
 
 
 def sums_by_query(
@@ -42,18 +46,30 @@ def sums_by_query(
     names: the columns of `rankings` for the keys, attributes and `counts`.
     """
     found = {FOUND: counts[FOUND]} if FOUND in counts else {}
-    checks = {_GRADED: "count(rel)"} | ({} if inputs.scored else {_SHARED: _SHARES_POSITION})
+    checks = {GRADED: "count(rel)"} | ({} if inputs.scored else {_SHARED: _SHARES_POSITION})
     fields = [f"{value} AS {quote(name)}" for name, value in {**checks, **found, **sums}.items()]
-    missing = _refuse_duplicates(inputs, f"{_GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
-    attributes = {name: inputs.attribute(name) for name in inputs.by}
-    keys = _keys(inputs) | attributes | {MISSING: missing, **counts}
-    keys |= {JUDGED_ROWS: JUDGED_ROWS, FOUND: f"coalesce({FOUND}, 0)"}
+    keys = _keys_by_query(inputs, counts, FOUND)
     columns = [f"{keys[name]} AS {quote(column)}" for name, column in names.items()]
     columns += [f"coalesce({quote(name)}, 0) AS {quote(name)}" for name in sums]
     return {
         "sums": select_from("ranked", [inputs.keys, *fields], f"GROUP BY {inputs.keys}"),
         "rankings": select_from(f"queries LEFT JOIN sums USING ({inputs.keys})", columns),
     }
+
+
+def hits_by_query(inputs: Inputs, values: Mapping[str, str], counts: Mapping[str, str]) -> str:
+    """The SELECT of values that follow from the CTE `hits`."""
+    keys = _keys_by_query(inputs, counts, f"len({HITS})")
+    return _select({**keys, **values}, f"queries LEFT JOIN hits USING ({inputs.keys})")
+
+
+def _keys_by_query(inputs: Inputs, counts: Mapping[str, str], found: str) -> dict[str, str]:
+    """The columns of `key_columns` and `counts` beside GRADED, without aggregates."""
+    missing = _refuse_duplicates(inputs, f"{GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
+    attributes = {name: inputs.attribute(name) for name in inputs.by}
+    overlap = {JUDGED_ROWS: JUDGED_ROWS, FOUND: f"coalesce({found}, 0)"}
+    overlap = {name: overlap.get(name, count) for name, count in counts.items()}
+    return {**_keys(inputs), **attributes, MISSING: missing, **overlap}
 
 
 def key_columns(inputs: Inputs) -> dict[str, str]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankql.evaluation.clauses import CANDIDATES, CUTS, HIGHEST_K, RANKS, select_from
+from rankql.evaluation.clauses import CANDIDATES, CUTS, GRADED, HIGHEST_K, HITS, RANKS, select_from
 from rankql.evaluation.source_ctes import SqlRunner
 
 # In smaller runs, a window is as fast.
@@ -31,6 +31,8 @@ FIRST_ROWS = 20_000
 MANY_JUDGED = 200
 # A larger share of tied scores is too many.
 TIED = 0.05
+# The list of all scores of a ranking.
+SORTED_LIST = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
 # Lists have room for the longest ranking if it has at most so many times the average of items.
 LONGEST = 3
 
@@ -63,23 +65,29 @@ def sorted_scores(run_sql: SqlRunner, keys: str) -> str:
     )
     if 0 < longest <= HIGHEST_K and longest * rankings <= LONGEST * scores:
         return f"max(score, {longest})"
-    return "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
+    return SORTED_LIST
 
 
-def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[str, str]:
+def judged_rank_ctes(
+    keys: str, judgments: str, where: str, order: str, hits: bool = False
+) -> dict[str, str]:
     """The CTEs up to `ranked`: the grades of the judged items and their positions.
 
     They read the CTE `cuts`, with the lists of scores. judgments: repeated for every system.
-    where: selects the judgments. order: of tied items.
+    where: selects the judgments. order: of tied items. hits: all of them are relevant; the last CTE
+    is `hits` instead, with a list of their positions for each ranking.
     """
+    grades, scores = "rels", "list(rel) AS rels, list(score) AS scores"
+    if hits:
+        grades, scores = GRADED, f"count(*) AS {GRADED}, {SORTED_LIST} AS scores"
     scored = f"(SELECT {keys}, item, score FROM run WHERE score IS NOT NULL)"
-    judged = f"""    SELECT {keys}, list(rel) AS rels, list(score) AS scores
+    judged = f"""    SELECT {keys}, {scores}
     FROM {scored} RIGHT JOIN (SELECT {keys}, item, rel FROM {judgments} {where})
         USING ({keys}, item) GROUP BY {keys}"""
-    places = f"""    SELECT {keys}, rels, scores, best,
+    places = f"""    SELECT {keys}, {grades}, scores, best,
         list_transform(scores, lambda x: list_position(best, x)) AS places
     FROM judged LEFT JOIN {CUTS} USING ({keys})"""
-    ranks = f"""    SELECT {keys}, rels, scores, places,
+    ranks = f"""    SELECT {keys}, {grades}, scores, places,
         list_transform(scores, lambda x, i: coalesce(best[places[i] + 1] = x, false)) AS are_tied
     FROM places"""
     rows = "unnest(places) AS rank, unnest(are_tied) AS tied"
@@ -89,15 +97,24 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
     numbered = f"""    SELECT {keys}, item,
         rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
     FROM run JOIN tied_scores USING ({keys}, score)"""
+    tied_rows = f"numbered JOIN few USING (query, item) {where}"
     ranked = f"""    SELECT {keys}, rel, rank AS pos
     FROM (SELECT {keys}, unnest(rels) AS rel, {rows} FROM ranks) WHERE NOT tied
     UNION ALL
-    SELECT {keys}, rel, pos FROM numbered JOIN few USING (query, item) {where}"""
+    SELECT {keys}, rel, pos FROM {tied_rows}"""
+    last = {"ranked": ranked}
+    if hits:
+        tied_hits = f"    SELECT {keys}, list(pos) AS others FROM {tied_rows} GROUP BY {keys}"
+        untied = "list_filter(places, lambda x, i: NOT are_tied[i])"
+        both = f"list_sort(list_concat({untied}, others), 'ASC', 'NULLS LAST')"
+        place = f"CASE WHEN others IS NULL THEN places ELSE {both} END AS {HITS}"
+        of_all = select_from(f"ranks LEFT JOIN tied_hits USING ({keys})", [keys, GRADED, place])
+        last = {"tied_hits": tied_hits, "hits": of_all}
     steps = {"judged": judged, "places": places, RANKS: ranks}
     # Without it, DuckDB hashes all judgments although no score is tied.
     few = select_from("qrels SEMI JOIN tied_scores USING (query)", ["*"])
     tied = {"tied_scores": tied_scores, "numbered": numbered, "few": few}
-    return steps | tied | {"ranked": ranked}
+    return steps | tied | last
 
 
 def suit_top_lists(run_sql: SqlRunner, most_rows: int) -> bool:

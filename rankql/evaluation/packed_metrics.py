@@ -28,23 +28,37 @@ def pack_metrics(
 ) -> tuple[Top, dict[str, str]]:
     """The packed top, and the metrics that it is enough for, as SQL by name."""
     limit = BITS // digit_bits(end) if end else 0
-    packed = [m for m in metrics if (m.k or limit + 1) <= limit and _is_packable(m, conventions)]
-    top = Top(end, (metric.k for metric in packed if metric.k))
-    return top, {metric.name: _value(top, metric, conventions) for metric in packed}
+    short = [metric for metric in metrics if (metric.k or limit + 1) <= limit]
+    packed = [(m, options) for m in short if (options := packed_options(m, conventions))]
+    top = Top(end, (metric.k for metric, _ in packed if metric.k))
+    return top, {
+        metric.name: packed_formula(metric).format_map(_Quantities(top, options))
+        for metric, options in packed
+    }
 
 
-def _value(top: Top, metric: Metric, conventions: Mapping[str, Any]) -> str:
+def packed_formula(metric: Metric) -> str:
+    """The formula of a metric over named quantities, empty if there is none."""
+    return FUNCTIONS[metric.record.macro].packed if metric.record else ""
+
+
+def packed_options(metric: Metric, conventions: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the quantities in the formula of a metric, empty if the formula is not valid.
+
+    All grades must be whole numbers.
+    """
+    if not _is_packable(metric, conventions):
+        return {}
     assert metric.record
     options = {name: option.default for name, option in metric.record.options.items()}
     options |= {"gain": metric.gain(conventions), **metric.arguments(conventions)}
     # Whole grades reach a threshold if they reach the next whole number.
-    options["threshold"] = math.ceil(metric.threshold(conventions))
-    return FUNCTIONS[metric.record.macro].packed.format_map(_Quantities(top, options))
+    return options | {"threshold": math.ceil(metric.threshold(conventions))}
 
 
 def _is_packable(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     """Can the value be computed from the top and the number of items of each grade?"""
-    if metric.record is None or not FUNCTIONS[metric.record.macro].packed:
+    if not packed_formula(metric):
         return False
     options = metric.arguments(conventions)
     return (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from rankql.errors import RankqlError
 from rankql.evaluation import packed_sums
 from rankql.evaluation.best_lists import best_list_ctes
 from rankql.evaluation.bounds import add_bounds, bound_calls
@@ -18,7 +17,7 @@ from rankql.evaluation.catalogue import (
     pseudo_values,
 )
 from rankql.evaluation.clauses import CUTS, select_from, select_more, with_ctes
-from rankql.evaluation.compatibility import require_compatible
+from rankql.evaluation.compatibility import require_compatible, require_different_names
 from rankql.evaluation.ctes import (
     JUDGED,
     can_pack_lists,
@@ -29,10 +28,12 @@ from rankql.evaluation.ctes import (
 from rankql.evaluation.grouping import (
     DUPLICATES,
     grouped,
+    hits_by_query,
     key_columns,
     overlap_counts,
     sums_by_query,
 )
+from rankql.evaluation.hit_metrics import hit_values
 from rankql.evaluation.judged_ranks import sorted_scores
 from rankql.evaluation.list_choice import can_zero_others, choose_lists
 from rankql.evaluation.metric_columns import (
@@ -47,7 +48,7 @@ from rankql.evaluation.metric_columns import (
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
 from rankql.evaluation.source_ctes import SqlRunner, source_ctes
-from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.macros import INTERNAL_PREFIX, JUDGED_ROWS, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
@@ -139,8 +140,10 @@ def build_query(
     if untied and rows == "gain":
         rows = "judged"  # to refuse the same duplicates as without lists
 
+    of_all = best and inputs.qrels is not None and last_position(metrics, conventions) is None
+    hits = hit_values(metrics, conventions, end) if of_all and rows == "gain" else {}
     steps = source_ctes(inputs, conventions) | ranking_ctes(
-        inputs, metrics, conventions, rows, best, tie_error, zeroes
+        inputs, metrics, conventions, rows, best, tie_error, zeroes, bool(hits)
     )
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
@@ -149,18 +152,18 @@ def build_query(
     counts_overlap &= CUTS in steps or not every_row
     counts = overlap_counts(inputs, CUTS in steps, rows) if counts_overlap else {}
     keys = key_columns(inputs) | counts
-    _require_different_names([inputs.query, *inputs.by, MISSING, *counts, *calls])
+    require_different_names([inputs.query, *inputs.by, MISSING, *counts, *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
         lists, bounds = bound_calls(metrics, conventions)
-        _require_different_names([*keys, *calls, *lists])
+        require_different_names([*keys, *calls, *lists])
         columns = keys | mask_undefined(calls, conventions) | lists
         values = with_ctes(steps) + grouped(inputs, columns)
         sql = add_bounds(values, names, list(lists), bounds) + in_order
         names = [f"{name}{side}" for name in names for side in ("", " low", " high")]
         return Query(sql, names, {}, rows, _unique_columns(inputs, conventions, rows, None))
     scale = end if conventions.ties != "expected" else 0
-    top, packed = pack_metrics(scale, metrics, vars(conventions))
+    top, packed = pack_metrics(0 if hits else scale, metrics, vars(conventions))
     plain = [metric for metric in metrics if metric.name not in packed]
     unique = _unique_columns(
         inputs, conventions, rows, last_position(plain, conventions) if plain else 0
@@ -173,9 +176,12 @@ def build_query(
             inputs, conventions, steps, top, packed, keys, calls, counts, best, tie_error
         )
         sql = _PACKED + sums.query()
+    elif hits:
+        hits = mask_undefined(hits, conventions, JUDGED_ROWS)
+        sql = with_ctes(steps) + hits_by_query(inputs, hits, counts) + in_order
     else:
-        values = grouped(inputs, keys | mask_undefined(calls, conventions))
-        sql = with_ctes(steps) + values + in_order
+        sql = with_ctes(steps) + grouped(inputs, keys | mask_undefined(calls, conventions))
+        sql += in_order
     return Query(
         (_UNTIED if untied else "") + sql,
         names,
@@ -325,17 +331,6 @@ def _unique_columns(
         within = "" if removed or k is None else f" AND pos <= {k}"
         columns.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
     return columns
-
-
-def _require_different_names(names: Sequence[str]) -> None:
-    """Refuse two columns of the same name."""
-    seen: set[str] = set()
-    for name in names:
-        if name.lower() in seen:
-            raise RankqlError(
-                f"Two columns of the result would be called {name!r}. Rename one of them"
-            )
-        seen.add(name.lower())
 
 
 def _keys(inputs: Inputs) -> str:

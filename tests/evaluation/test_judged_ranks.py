@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import judged_ranks, list_choice
+from rankql.evaluation import clauses, judged_ranks, list_choice
 
 SCORES = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
 
@@ -71,6 +71,72 @@ def test_equal_to_the_window(monkeypatch, seed, ties, metrics, longest):
         evaluated(monkeypatch, by_lists, run, qrels, metrics, **options)
         for by_lists in (False, True)
     )
+    assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
+
+
+# All follow from the positions of relevant items.
+HIT_METRICS = [
+    ["AP"],
+    ["AP(denominator=R)", "AP(denominator=found)", "RR", "R", "ARHR", "Success"],
+    ["AP", "AP(denominator=k)@5", "AP(denominator=found)@5", "AP@5", "RR@3", "R@10", "ARHR@4"],
+    ["AP", "P@5", "P(denominator=min)@5", "F1@7", "Success@2", "R@1"],
+]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ties": "order"},
+        {"conventions": "trec_eval", "system": None},
+        {"undefined": "drop", "missing": "skip"},
+        {"by": "part", "threshold": 0.5},
+        {"unjudged": "zero", "ap_denominator": "found", "precision_denominator": "min"},
+    ],
+)
+@pytest.mark.parametrize("metrics", HIT_METRICS)
+def test_positions_of_relevant_items(monkeypatch, seed, options, metrics):
+    """Of whole grades, the window, the lists of rows and those of hits give the same."""
+    monkeypatch.setattr(judged_ranks, "LONGEST", seed % 2 * 3)
+    scores = [SCORES, [1.0], [*range(1000)], [None, 1.0, 2.0], [2.0, 0.5, 7.0], [0.0, -0.0]][seed]
+    run, qrels = rankings(seed, scores)
+    qrels = qrels.with_columns(part=pl.col("query") % 3)
+    options = {"system": "system"} | options
+    if options["system"] is None:
+        run = run.filter(system="A").drop("system")
+    found = [evaluated(monkeypatch, lists, run, qrels, metrics, **options) for lists in (0, 1)]
+    sql = rankql.evaluate(run, qrels, metrics, interval=None, **options).sql
+    assert clauses.HITS in sql
+    monkeypatch.setattr("rankql.evaluation.query.hit_values", lambda *_: {})
+    found.append(evaluated(monkeypatch, True, run, qrels, metrics, **options))
+    for values in found[1:]:
+        assert_frame_equal(values, found[0], abs_tol=1e-12, rel_tol=1e-12)
+    assert found[0].height >= 20
+
+
+@pytest.mark.parametrize(
+    ("metrics", "factor", "negative", "options"),
+    [
+        (["AP", "nDCG"], 1, 0, {}),
+        (["AP", "Rprec"], 1, 0, {}),
+        (["AP", "P(rel=2)@5"], 1, 0, {}),
+        (["AP"], 1, 0, {"threshold": 2}),
+        (["AP"], 0.5, 0, {}),
+        (["AP"], 2, 0, {}),
+        (["AP"], 1, 1, {}),
+    ],
+)
+def test_more_than_positions(monkeypatch, metrics, factor, negative, options):
+    """Of other metrics, thresholds above 1, fractions, grades above 5, and negative ones."""
+    run, qrels = rankings(3, SCORES)
+    qrels = qrels.with_columns(pl.col("rel") * factor - negative)
+    options = {"system": "system"} | options
+    window, lists = (
+        evaluated(monkeypatch, by_lists, run, qrels, metrics, **options)
+        for by_lists in (False, True)
+    )
+    assert clauses.HITS not in rankql.evaluate(run, qrels, metrics, interval=None, **options).sql
     assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
 
 
