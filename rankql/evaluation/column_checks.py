@@ -27,14 +27,10 @@ def validate_columns(
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
-                ids, grades = (
-                    inputs.ids(table),
-                    [table.roles["rel"]] if table is inputs.qrels else [],
-                )
-                total, counts = count_values(session, table, [*ids, *grades])
-                require_ids(table.label, total, {name: counts[name] for name in ids}, table.unit)
+                counts = count_values(session, table, inputs.ids(table))
+                require_ids(table.label, *counts, table.unit)
                 _refuse_pandas_nan(table)
-                rows += total
+                rows += counts[0]
             validate_numbers(session, table, roles)
     return rows
 

@@ -1,4 +1,4 @@
-"""The CTEs of the sources: runs, judgments and attributes, with standard names of columns."""
+"""The CTEs of the sources: runs, judgments and attributes, with standard names; SQL on them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class SqlRunner:
         return fetch(self.session, with_source_ctes(inputs, self.conventions) + sql)
 
     def frame(self, sql: str) -> pl.DataFrame:
-        """The same as a frame: faster for many rows."""
+        """Many rows as a frame."""
         ctes = with_source_ctes(self.inputs, self.conventions)
         return fetch_frame(self.session, ctes + sql, few=False)
 

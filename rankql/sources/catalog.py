@@ -35,9 +35,8 @@ class CatalogTable:
     # It is neither a view nor temporary.
     permanent: bool
     kind: str
-    # Those in use.
-    current_database: str
-    current_schema: str
+    # The database and the schema in use on the connection.
+    current: tuple[str, str]
 
     @property
     def path(self) -> tuple[str, str, str]:
@@ -54,9 +53,9 @@ class CatalogTable:
         """Temporary tables come first, then those of the current schema and database."""
         if self.database == "temp":
             return 0
-        if self.database != self.current_database:
+        if self.database != self.current[0]:
             return 3
-        return 1 if self.schema == self.current_schema else 2
+        return 1 if self.schema == self.current[1] else 2
 
     def is_called(self, name: str) -> bool:
         """Is this its name, perhaps with its schema and database?"""
@@ -70,7 +69,7 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     """Find a table or view by name, optionally with its schema and database."""
     rows = con.execute(_CANDIDATES, {"name": name}).fetchall()
     databases = con.execute(_DATABASES).fetchall() if rows else []
-    kinds = {database: (kind, *current) for database, kind, *current in databases}
+    kinds = {database: (kind, (*current,)) for database, kind, *current in databases}
     tables = [
         CatalogTable(database, schema, table, permanent, *kinds[database])
         for database, schema, table, permanent in rows

@@ -66,7 +66,7 @@ def _read_rows(rows: Any, few: int) -> pl.DataFrame:
         return _read_arrow(rows)
     first = pl.DataFrame(rows.fetchmany(few), schema, orient="row")
     if first.height == few:
-        return first.vstack(_read_arrow(rows))
+        return first.vstack(_read_arrow(rows)).rechunk()  # see `fits_one_thread`
     rows.fetchall()  # to complete the result
     return first
 

@@ -137,7 +137,7 @@ def test_repeated_items_in_either_engine(monkeypatch, rows, twice):
 
 
 def test_repeated_judgments_among_many():
-    """Half a million rows are compared by polars."""
+    """Two million rows are compared by polars."""
     for twice in ("qrels", None):
         _refuse_repeats(twice, many=validation.IN_POLARS.start)
 

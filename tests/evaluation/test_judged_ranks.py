@@ -34,7 +34,7 @@ def rankings(seed, scores):
 
 
 class Runner:
-    """Runs SQL on tables that are there."""
+    """Runs SQL on the tables of a connection, as a SqlRunner does on sources."""
 
     def __init__(self, con):
         self.con, self.unrounded = con, self

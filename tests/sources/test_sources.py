@@ -285,7 +285,9 @@ def test_lakes_in_spark(tmp_path):
             assert_frame_equal(found, wanted, abs_tol=1e-12, rel_tol=0)
 
 
-@pytest.mark.parametrize("rows", [0, 3, fetching.FEW - 1, fetching.FEW, fetching.FEW + 2])
+@pytest.mark.parametrize(
+    "rows", [0, 3, 500, 1500, fetching.FEW - 1, fetching.FEW, fetching.FEW + 2]
+)
 def test_frames_without_pyarrow(monkeypatch, rows):
     """The values are the same as with it: read from a query, and registered."""
     sql = f"""SELECT i AS big, CAST(i AS INTEGER) AS small, i % 2 = 0 AS even, NULL AS nothing,
@@ -293,10 +295,12 @@ def test_frames_without_pyarrow(monkeypatch, rows):
         CASE i WHEN 0 THEN 'nan' WHEN 1 THEN '-inf' WHEN 2 THEN NULL ELSE i / 3 END::DOUBLE AS real
         FROM range({rows}) AS r (i) ORDER BY i"""
     con = private.private_connection()
-    expected = fetching.read_frame(con, sql)
+    expected, first = con.sql(sql).pl(), fetching.read_frame(con, sql)
     for module in (fetching, registered):
         monkeypatch.setattr(module, "spares_pyarrow", lambda con: not hasattr(con, "pl"))
-    assert_frame_equal(fetching.read_frame(con, sql), expected)
+    for found in (first, fetching.read_frame(con, sql)):
+        assert_frame_equal(found, expected)
+        assert fetching.fits_one_thread(found) == (rows <= fetching.ONE_CHUNK)
     for frame in (expected, expected.drop("nothing")):
         registered.register_frame(con, "made", frame)
         for _ in range(2):  # a stream is read anew each time
