@@ -120,6 +120,7 @@ def test_positions_of_relevant_items(monkeypatch, seed, options, metrics):
     [
         (["AP", "nDCG"], 1, 0, {}),
         (["AP", "Rprec"], 1, 0, {}),
+        (["AP", "microF1@2"], 1, 0, {}),
         (["AP", "P(rel=2)@5"], 1, 0, {}),
         (["AP"], 1, 0, {"threshold": 2}),
         (["AP"], 0.5, 0, {}),
@@ -128,7 +129,7 @@ def test_positions_of_relevant_items(monkeypatch, seed, options, metrics):
     ],
 )
 def test_more_than_positions(monkeypatch, metrics, factor, negative, options):
-    """Of other metrics, thresholds above 1, fractions, grades above 5, and negative ones."""
+    """Of other metrics, micro-averages, thresholds above 1, fractions, grades beyond 0 to 5."""
     run, qrels = rankings(3, SCORES)
     qrels = qrels.with_columns(pl.col("rel") * factor - negative)
     options = {"system": "system"} | options
