@@ -3,7 +3,7 @@
 A window sorts all rows, with their ids. Here, each ranking has a list of its scores, and lists of
 the grades and scores of its judged items. Only scores are sorted, and an item is looked up by its
 score. Tied items, which must be few, are put in order by themselves. For AP of 10M rows with 2.5M
-judgments this takes as long as 3 to 4 plain joins, where the window takes 5. If most scores are
+judgments this takes as long as 3 to 3.5 plain joins, where the window takes 5. If most scores are
 tied, the window is faster.
 
 Metrics at a cutoff k need a list of the best k + 1 scores only: nDCG@10 of such a run takes 85% of
