@@ -81,23 +81,22 @@ HIT_METRICS = [
     ["AP", "AP(denominator=k)@5", "AP(denominator=found)@5", "AP@5", "RR@3", "R@10", "ARHR@4"],
     ["AP", "P@5", "P(denominator=min)@5", "F1@7", "Success@2", "R@1"],
 ]
+HIT_OPTIONS = [
+    {},
+    {"ties": "order"},
+    {"conventions": "trec_eval", "system": None},
+    {"undefined": "drop", "missing": "skip"},
+    {"by": "part", "threshold": 0.5},
+    {"unjudged": "zero", "ap_denominator": "found", "precision_denominator": "min"},
+]
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"ties": "order"},
-        {"conventions": "trec_eval", "system": None},
-        {"undefined": "drop", "missing": "skip"},
-        {"by": "part", "threshold": 0.5},
-        {"unjudged": "zero", "ap_denominator": "found", "precision_denominator": "min"},
-    ],
-)
-@pytest.mark.parametrize("metrics", HIT_METRICS)
-def test_positions_of_relevant_items(monkeypatch, seed, options, metrics):
+@pytest.mark.parametrize("shift", [0, 3])
+@pytest.mark.parametrize("number", range(len(HIT_METRICS)))
+def test_positions_of_relevant_items(monkeypatch, seed, shift, number):
     """Of whole grades, the window, the lists of rows and those of hits give the same."""
+    metrics, options = HIT_METRICS[number], HIT_OPTIONS[(seed + shift + number) % 6]
     monkeypatch.setattr(judged_ranks, "LONGEST", seed % 2 * 3)
     scores = [SCORES, [1.0], [*range(1000)], [None, 1.0, 2.0], [2.0, 0.5, 7.0], [0.0, -0.0]][seed]
     run, qrels = rankings(seed, scores)
