@@ -67,9 +67,9 @@ def _keys_by_query(inputs: Inputs, counts: Mapping[str, str], found: str) -> dic
     """The columns of `key_columns` and `counts` beside GRADED, without aggregates."""
     missing = _refuse_duplicates(inputs, f"{GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
     attributes = {name: inputs.attribute(name) for name in inputs.by}
-    overlap = {JUDGED_ROWS: JUDGED_ROWS, FOUND: f"coalesce({found}, 0)"}
-    overlap = {name: overlap.get(name, count) for name, count in counts.items()}
-    return {**_keys(inputs), **attributes, MISSING: missing, **overlap}
+    plain = {JUDGED_ROWS: JUDGED_ROWS, FOUND: f"coalesce({found}, 0)"}
+    plain_counts = {name: plain.get(name, count) for name, count in counts.items()}
+    return {**_keys(inputs), **attributes, MISSING: missing, **plain_counts}
 
 
 def key_columns(inputs: Inputs) -> dict[str, str]:

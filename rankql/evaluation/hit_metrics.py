@@ -28,8 +28,7 @@ def hit_values(metrics: Sequence[Metric], conventions: Conventions, end: int) ->
         formula, options = packed_formula(metric), packed_options(metric, vars(conventions))
         names = {name for _, name, *_ in Formatter().parse(formula) if name}
         every_row = end and options and max(options["threshold"], conventions.threshold) <= 1
-        is_weighted = metric.record is not None and metric.record.weight
-        if not every_row or is_weighted or not names <= QUANTITIES.keys():
+        if not every_row or not names <= QUANTITIES.keys():
             return {}
         quantities = {name: QUANTITIES[name](options) for name in names}
         values[metric.name] = formula.format_map(quantities)

@@ -33,6 +33,8 @@ MANY_JUDGED = 200
 TIED = 0.05
 # The list of all scores of a ranking.
 SORTED_LIST = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
+# The positions in the lists of `ranks`, as rows.
+_PLACES = "unnest(places) AS rank, unnest(are_tied) AS tied"
 # Lists have room for the longest ranking if it has at most so many times the average of items.
 LONGEST = 3
 
@@ -90,31 +92,39 @@ def judged_rank_ctes(
     ranks = f"""    SELECT {keys}, {grades}, scores, places,
         list_transform(scores, lambda x, i: coalesce(best[places[i] + 1] = x, false)) AS are_tied
     FROM places"""
-    rows = "unnest(places) AS rank, unnest(are_tied) AS tied"
     tied_scores = f"""    SELECT DISTINCT {keys}, score, rank
-    FROM (SELECT {keys}, unnest(scores) AS score, {rows} FROM ranks
+    FROM (SELECT {keys}, unnest(scores) AS score, {_PLACES} FROM ranks
           WHERE list_contains(are_tied, true)) WHERE tied"""
     numbered = f"""    SELECT {keys}, item,
         rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
     FROM run JOIN tied_scores USING ({keys}, score)"""
-    tied_rows = f"numbered JOIN few USING (query, item) {where}"
-    ranked = f"""    SELECT {keys}, rel, rank AS pos
-    FROM (SELECT {keys}, unnest(rels) AS rel, {rows} FROM ranks) WHERE NOT tied
-    UNION ALL
-    SELECT {keys}, rel, pos FROM {tied_rows}"""
-    last = {"ranked": ranked}
-    if hits:
-        tied_hits = f"    SELECT {keys}, list(pos) AS others FROM {tied_rows} GROUP BY {keys}"
-        untied = "list_filter(places, lambda x, i: NOT are_tied[i])"
-        both = f"list_sort(list_concat({untied}, others), 'ASC', 'NULLS LAST')"
-        place = f"CASE WHEN others IS NULL THEN places ELSE {both} END AS {HITS}"
-        of_all = select_from(f"ranks LEFT JOIN tied_hits USING ({keys})", [keys, GRADED, place])
-        last = {"tied_hits": tied_hits, "hits": of_all}
-    steps = {"judged": judged, "places": places, RANKS: ranks}
     # Without it, DuckDB hashes all judgments although no score is tied.
     few = select_from("qrels SEMI JOIN tied_scores USING (query)", ["*"])
-    tied = {"tied_scores": tied_scores, "numbered": numbered, "few": few}
-    return steps | tied | last
+    steps = {"judged": judged, "places": places, RANKS: ranks}
+    steps |= {"tied_scores": tied_scores, "numbered": numbered, "few": few}
+    tied_rows = f"numbered JOIN few USING (query, item) {where}"
+    return steps | (_hit_lists if hits else _ranked_rows)(keys, tied_rows)
+
+
+def _ranked_rows(keys: str, tied_rows: str) -> dict[str, str]:
+    """The CTE with a row for each judged item."""
+    ranked = f"""    SELECT {keys}, rel, rank AS pos
+    FROM (SELECT {keys}, unnest(rels) AS rel, {_PLACES} FROM ranks) WHERE NOT tied
+    UNION ALL
+    SELECT {keys}, rel, pos FROM {tied_rows}"""
+    return {"ranked": ranked}
+
+
+def _hit_lists(keys: str, tied_rows: str) -> dict[str, str]:
+    """The CTEs with a sorted list of the positions of each ranking."""
+    untied = "list_filter(places, lambda x, i: NOT are_tied[i])"
+    both = f"list_sort(list_concat({untied}, others), 'ASC', 'NULLS LAST')"
+    positions = f"CASE WHEN others IS NULL THEN places ELSE {both} END AS {HITS}"
+    rankings = f"ranks LEFT JOIN tied_hits USING ({keys})"
+    return {
+        "tied_hits": select_from(tied_rows, [keys, "list(pos) AS others"], f"GROUP BY {keys}"),
+        "hits": select_from(rankings, [keys, GRADED, positions]),
+    }
 
 
 def suit_top_lists(run_sql: SqlRunner, most_rows: int) -> bool:
@@ -132,7 +142,7 @@ def suit_untied_lists(run_sql: SqlRunner, most_rows: int, keys: str, k: int) -> 
 
 
 def are_tied(scores: str) -> str:
-    """Are two scores of a sorted list the same? It is NULL if it has none.
+    """Are two scores of a sorted list the same? The list is NULL if it would be empty.
 
     list_distinct() takes seven times as long for 10 to 100 scores.
     """

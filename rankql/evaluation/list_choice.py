@@ -22,7 +22,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-# Do lists suit the data? It takes a function that runs SQL and the number of rows.
+# Do lists suit the data? It takes what runs SQL on the sources, and the number of rows.
 Suit: TypeAlias = Callable[[SqlRunner, int], bool]
 
 

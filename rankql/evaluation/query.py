@@ -141,12 +141,13 @@ def build_query(
         rows = "judged"  # to refuse the same duplicates as without lists
 
     of_all = best and inputs.qrels is not None and last_position(metrics, conventions) is None
-    hits = hit_values(metrics, conventions, end) if of_all and rows == "gain" else {}
+    calls, weights = metric_calls(metrics, conventions)
+    by_hits = of_all and rows == "gain" and not weights
+    hits = hit_values(metrics, conventions, end) if by_hits else {}
     steps = source_ctes(inputs, conventions) | ranking_ctes(
         inputs, metrics, conventions, rows, best, tie_error, zeroes, bool(hits)
     )
     names = [metric.name for metric in metrics]
-    calls, weights = metric_calls(metrics, conventions)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
     counts_overlap &= inputs.qrels is not None and conventions.unjudged != "bounds"
     counts_overlap &= CUTS in steps or not every_row
@@ -162,8 +163,8 @@ def build_query(
         sql = add_bounds(values, names, list(lists), bounds) + in_order
         names = [f"{name}{side}" for name in names for side in ("", " low", " high")]
         return Query(sql, names, {}, rows, _unique_columns(inputs, conventions, rows, None))
-    scale = end if conventions.ties != "expected" else 0
-    top, packed = pack_metrics(0 if hits else scale, metrics, vars(conventions))
+    scale = 0 if hits or conventions.ties == "expected" else end
+    top, packed = pack_metrics(scale, metrics, vars(conventions))
     plain = [metric for metric in metrics if metric.name not in packed]
     unique = _unique_columns(
         inputs, conventions, rows, last_position(plain, conventions) if plain else 0
