@@ -33,6 +33,7 @@ from rankql.evaluation.validation import (
 )
 from rankql.macros import FOUND, JUDGED_ROWS, RANKINGS
 from rankql.registry.conventions import Conventions, choose
+from rankql.sources.fetching import is_forked
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.private import create_macros, in_transaction
@@ -236,8 +237,10 @@ def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.D
     """The values per query, and the query that ran: a plainer form if the data needs one."""
 
     def fetch(query: Query) -> pl.DataFrame:
-        if few and query.parts:
-            return query.parts.compute(fetch_frame(session, query.parts.integers, query.checked))
+        if few and query.parts and not is_forked():
+            digits = fetch_frame(session, query.parts.digits, query.checked)
+            if (values := query.parts.compute(digits)) is not None:
+                return values  # else the query says what is wrong
         return fetch_frame(session, query.sql, query.checked, few)
 
     return run_or_unpack(query, fetch)

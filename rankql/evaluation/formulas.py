@@ -52,7 +52,7 @@ def _interpolate(values: Sequence[int]) -> list[Fraction]:
 class Lookup:
     """A value in a list, by an index from 0, for which each engine has its own form."""
 
-    values: Sequence[float]
+    values: tuple[float, ...]
     index: str
 
     def __str__(self) -> str:

@@ -42,7 +42,7 @@ class Top:
     """The grades 1 to `end` in the first positions, as digits of an integer.
 
     Metrics refer to columns, which are added to the `sums` per ranking, one step after another:
-    those of `integer_steps`, then those of `steps`.
+    `digits`, then those of `steps`.
     """
 
     def __init__(self, end: int, cutoffs: Iterable[int]) -> None:
@@ -107,8 +107,8 @@ class Top:
             cases += f" WHEN {pos} = 1 THEN {1 << size}"
         return f"CASE {cases} ELSE 0 END"
 
-    def integer_steps(self) -> dict[str, Mapping[str, Formula]]:
-        """The columns of integers that are computed from the sums, by step."""
+    def digits(self) -> dict[str, Formula]:
+        """The columns of integers that are computed from the sums."""
         size = self.bits * self.k
         words = {
             f"word {word}": f"CAST((top >> {word * self.word}) & {_ones(part)} AS BIGINT)"
@@ -117,29 +117,17 @@ class Top:
         totals = {f"all {name}": counts.total(quote(name)) for name, counts in self.counts.items()}
         top = {"firsts": f"CAST((top >> {size}) & 3 AS BIGINT)",
                "packed": f"CAST(top >> {size + 2} AS BIGINT)"}  # fmt: skip
+        return words | top | totals | self._divisors
+
+    def steps(self) -> dict[str, Mapping[str, Formula]]:
+        """The columns that are computed from the digits, by step."""
         steps: dict[str, Mapping[str, Formula]] = {
-            "packed_digits": words | top | totals,
             "packed_counts": {
                 f"from {grade}": counts.at_least(quote(f"all {name}"), grade)
                 for name, counts in self.counts.items()
                 for grade in counts.grades
             },
-            "packed_hits": self._hits | self._divisors,
-        }
-        return {name: columns for name, columns in steps.items() if columns}
-
-    def integers(self, metrics: Iterable[str]) -> list[str]:
-        """The columns that `steps` and the metrics read."""
-        words = [f"word {word}" for word, _ in self._sizes(self.k)]
-        counts = [f"from {grade}" for grade in range(1, self.end + 1)]
-        formulas = [*metrics, *(str(f) for step in self.steps().values() for f in step.values())]
-        text = " ".join(formulas)
-        names = [*words, *counts, *self._hits, *self._divisors]
-        return [name for name in names if quote(name) in text]
-
-    def steps(self) -> dict[str, dict[str, Formula]]:
-        """The columns that are computed from the integers, by step."""
-        steps = {
+            "packed_hits": self._hits,
             "packed_grades": self._grades,
             "packed_places": self._places,
             "packed_parts": self._parts,
@@ -149,7 +137,7 @@ class Top:
 
     def repeats_position(self) -> str:
         """Do two items share a position?"""
-        return f"packed <> {self.filled} OR firsts + {self.count(1, 1)} > 1"
+        return f'"packed" <> {self.filled} OR "firsts" + {self.count(1, 1)} > 1'
 
     def overflows(self) -> str:
         """Has a ranking as many items with a gain as the counts cannot hold?"""
@@ -184,7 +172,7 @@ class Top:
 
     def lookup(self, name: str, values: Sequence[float], index: str) -> str:
         """The value at an index from 0, as a column."""
-        return self._column(self._parts, name, Lookup(values, index))
+        return self._column(self._parts, name, Lookup(tuple(values), index))
 
     def divisor(self, k: int) -> str:
         """The cutoff as a column. polars multiplies by 1 / k instead, which rounds twice."""
@@ -268,9 +256,10 @@ class Top:
         if threshold > self.end:
             reached = "CAST(0 AS BIGINT)"
         elif threshold == 1:  # any bit: two digits may have been added
-            reached = " | ".join(f"({digits} >> {i})" for i in range(self.bits))
+            reached = " | ".join(_shifted(digits, i) for i in range(self.bits))
         else:  # the addition sets the highest bit of a digit that reaches it
-            reached = f"({digits} + {ones * ((1 << highest) - threshold)}) >> {highest}"
+            added = f"({digits} + {ones * ((1 << highest) - threshold)})"
+            reached = _shifted(added, highest)
         return self._column(self._hits, name, f"({reached}) & {ones}")
 
 
@@ -292,8 +281,8 @@ class Counts:
     def at_least(self, total: str, grade: int) -> str:
         """The number of items with at least this grade."""
         if grade == self.grades[0]:  # not cut, to see that it is too large
-            return f"{total} >> {self._shift(grade)}"
-        return f"({total} >> {self._shift(grade)}) & {_ones(self.bits)}"
+            return _shifted(total, self._shift(grade))
+        return f"{_shifted(total, self._shift(grade))} & {_ones(self.bits)}"
 
     def _choose_polynomial(self, end: int) -> tuple[int, Polynomial]:
         """The most bits per count with exact sums, and what a row adds."""
@@ -339,6 +328,11 @@ def digit_bits(end: int) -> int:
 def _integer(value: str) -> str:
     """A DOUBLE as an integer, if it is exact, else one that is too large."""
     return f"CAST(least({value}, {1 << EXACT}) AS BIGINT)"
+
+
+def _shifted(value: str, bits: int) -> str:
+    """A positive integer without its lowest bits. polars knows no shifts."""
+    return f"({value} // {1 << bits})" if bits else value
 
 
 def _ones(bits: int) -> int:

@@ -16,7 +16,7 @@ from rankql.evaluation.catalogue import (
     is_catalogue,
     pseudo_values,
 )
-from rankql.evaluation.clauses import CUTS, select_from, select_more, with_ctes
+from rankql.evaluation.clauses import CUTS, select_from, with_ctes
 from rankql.evaluation.compatibility import require_compatible, require_different_names
 from rankql.evaluation.ctes import (
     JUDGED,
@@ -48,7 +48,7 @@ from rankql.evaluation.metric_columns import (
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
 from rankql.evaluation.source_ctes import SqlRunner, source_ctes
-from rankql.macros import INTERNAL_PREFIX, JUDGED_ROWS, MISSING, literal, quote
+from rankql.macros import INTERNAL_PREFIX, JUDGED_ROWS, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
@@ -99,7 +99,7 @@ class Query:
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
     meta: Mapping[str, Any] = field(default_factory=dict)
-    # The same in two parts, if these are faster unless rows are very many.
+    # The same in two parts, which are faster unless rows are very many.
     parts: packed_sums.PackedSums | None = None
     # What builds the same query without the packed form.
     plain: Callable[[], Query] | None = None
@@ -198,7 +198,7 @@ def build_query(
         ),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
-        parts=sums if len(packed) >= packed_sums.MANY_METRICS else None,
+        parts=sums,
         plain=partial(build_query, inputs, metrics, original) if packed else None,
         by_lists=partial(_with_lists, inputs, metrics, original, end),
         alone={
@@ -289,23 +289,16 @@ def _from_top(
         steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.
     steps[before] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    for step, more in top.integer_steps().items():
-        steps[step] = select_more(before, more)
-        before = step
-    refused = {
-        top.repeats_position(): literal(DUPLICATES),
-        top.overflows(): literal(f"{top.limit:,} {_TOO_MANY}"),
-    }
-    cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
+    digits = [f"{value} AS {quote(name)}" for name, value in top.digits().items()]
+    steps["packed_digits"] = select_from(before, [*map(quote, hidden.values()), *digits])
     values = mask_undefined(packed, conventions, top.relevant(conventions.threshold))
-    missing = quote(hidden[MISSING])
-    checked = f"CASE {cases}\n        ELSE {missing} END AS {missing}"
-    unchecked = [column for name, column in hidden.items() if name != MISSING]
-    names = [*unchecked, *top.integers(values.values())]
-    steps["integers"] = select_from(before, [checked, *map(quote, names)])
     values |= {name: quote(column) for name, column in hidden.items()}
+    refused = {
+        top.repeats_position(): DUPLICATES,
+        top.overflows(): f"{top.limit:,} {_TOO_MANY}",
+    }
     fields = {name: values[name] for name in {**keys, **calls}}
-    return packed_sums.PackedSums(steps, top.steps(), fields)
+    return packed_sums.PackedSums(steps, top.steps(), fields, refused)
 
 
 def _sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
