@@ -795,6 +795,7 @@ def test_many_rankings(query, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not forked there")
+@pytest.mark.skipif(pl.__version__ < "2", reason="polars 1 reads Arrow with its threads")
 def test_forked_processes_evaluate():
     """polars has no threads in them, and would wait for ever."""
     code = """
