@@ -63,7 +63,7 @@ class PackedSums:
                 plan = plan.with_columns(columns)
             parts.append(plan.select(values).collect(optimizations=pl.QueryOptFlags.none()))
         rows = pl.concat(parts)
-        return None if rows[REFUSED].any() else rows.drop(REFUSED)
+        return None if rows.drop_in_place(REFUSED).any() else rows
 
 
 def _expressions(columns: Mapping[str, Formula]) -> list[pl.Expr]:

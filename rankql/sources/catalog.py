@@ -17,9 +17,11 @@ _CANDIDATES = """
         UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
     ) WHERE ends_with(lower($name), lower(name))
 """
-# The kinds of databases. A query of their own: a join takes longer to plan.
+# The kinds of databases, and what holds for the connection. A join takes longer to plan.
 _DATABASES = """
-    SELECT database_name, type, current_database(), current_schema() FROM duckdb_databases()
+    SELECT database_name, type, current_setting('preserve_insertion_order'),
+        current_database(), current_schema()
+    FROM duckdb_databases()
 """
 # The schemas that a name may leave out, here and in Postgres.
 _DEFAULT_SCHEMAS = ("main", "public")
@@ -35,6 +37,8 @@ class CatalogTable:
     # It is neither a view nor temporary.
     permanent: bool
     kind: str
+    # Do copied rows keep their order? A setting of the connection.
+    in_order: bool
     # The database and the schema in use on the connection.
     current: tuple[str, str]
 
@@ -69,7 +73,9 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     """Find a table or view by name, optionally with its schema and database."""
     rows = con.execute(_CANDIDATES, {"name": name}).fetchall()
     databases = con.execute(_DATABASES).fetchall() if rows else []
-    kinds = {database: (kind, (*current,)) for database, kind, *current in databases}
+    kinds = {
+        database: (kind, in_order, (*current,)) for database, kind, in_order, *current in databases
+    }
     tables = [
         CatalogTable(database, schema, table, permanent, *kinds[database])
         for database, schema, table, permanent in rows
