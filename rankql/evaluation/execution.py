@@ -238,8 +238,8 @@ def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.D
 
     def fetch(query: Query) -> pl.DataFrame:
         if few and query.parts and not is_forked():
-            digits = fetch_frame(session, query.parts.digits, query.checked)
-            if (values := query.parts.compute(digits)) is not None:
+            integers = fetch_frame(session, query.parts.integers, query.checked)
+            if (values := query.parts.compute(integers)) is not None:
                 return values  # else the query says what is wrong
         return fetch_frame(session, query.sql, query.checked, few)
 

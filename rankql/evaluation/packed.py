@@ -42,7 +42,7 @@ class Top:
     """The grades 1 to `end` in the first positions, as digits of an integer.
 
     Metrics refer to columns, which are added to the `sums` per ranking, one step after another:
-    `digits`, then those of `steps`.
+    `integers`, then those of `steps`.
     """
 
     def __init__(self, end: int, cutoffs: Iterable[int]) -> None:
@@ -65,6 +65,11 @@ class Top:
         """Are the sums of digits and items exact as DOUBLE?"""
         return self.bits * self.k <= SHORT
 
+    @property
+    def kind(self) -> str:
+        """The type of the packed top."""
+        return "BIGINT" if self.is_short else "HUGEINT"
+
     def sums(self, grade: str, pos: str, first: bool) -> dict[str, str]:
         """The sums per ranking over `rel`, and over the grade and the position as integers.
 
@@ -72,8 +77,8 @@ class Top:
         """
         top = self.packed_rows(grade, pos, first)
         # Shifts of 64 bits are faster. Only if positions repeat is the sum larger.
-        top = _integer(top) if self.is_short else f"CAST({top} AS HUGEINT)"
-        return {"top": top, **self.counted_rows()}
+        top = f"least({top}, {1 << EXACT})" if self.is_short else top
+        return {"top": f"CAST({top} AS {self.kind})", **self.counted_rows()}
 
     def packed_rows(self, grade: str, pos: str, first: bool = False) -> str:
         """The sum that packs the rows of a ranking."""
@@ -107,21 +112,30 @@ class Top:
             cases += f" WHEN {pos} = 1 THEN {1 << size}"
         return f"CASE {cases} ELSE 0 END"
 
-    def digits(self) -> dict[str, Formula]:
-        """The columns of integers that are computed from the sums."""
+    def integers(self) -> dict[str, Formula]:
+        """The columns that DuckDB computes, of at most 64 bits, which polars reads."""
+        sums = {name: quote(name) for name in ("top", *self.counts)}
+        return (sums if self.is_short else self._digits()) | self._divisors
+
+    def _digits(self) -> dict[str, Formula]:
+        """The parts of the packed top, and the sums that count as integers."""
         size = self.bits * self.k
-        words = {
-            f"word {word}": f"CAST((top >> {word * self.word}) & {_ones(part)} AS BIGINT)"
+        parts = {
+            f"word {word}": f"{self._top_from(word * self.word)} & {_ones(part)}"
             for word, part in self._sizes(self.k)
         }
+        parts |= {"firsts": f"{self._top_from(size)} & 3", "packed": self._top_from(size + 2)}
         totals = {f"all {name}": counts.total(quote(name)) for name, counts in self.counts.items()}
-        top = {"firsts": f"CAST((top >> {size}) & 3 AS BIGINT)",
-               "packed": f"CAST(top >> {size + 2} AS BIGINT)"}  # fmt: skip
-        return words | top | totals | self._divisors
+        return {name: f"CAST({part} AS BIGINT)" for name, part in (parts | totals).items()}
+
+    def _top_from(self, bit: int) -> str:
+        """The packed top without its lowest bits."""
+        return _shifted(quote("top"), bit) if self.is_short else f"(top >> {bit})"
 
     def steps(self) -> dict[str, Mapping[str, Formula]]:
-        """The columns that are computed from the digits, by step."""
+        """The columns that are computed from the integers, by step."""
         steps: dict[str, Mapping[str, Formula]] = {
+            "packed_digits": self._digits() if self.is_short else {},
             "packed_counts": {
                 f"from {grade}": counts.at_least(quote(f"all {name}"), grade)
                 for name, counts in self.counts.items()
@@ -276,7 +290,7 @@ class Counts:
 
     def total(self, name: str) -> str:
         """All counts, from their sum."""
-        return _integer(f"{name} / {self.polynomial.denominator}")
+        return f"least({name} / {self.polynomial.denominator}, {1 << EXACT})"
 
     def at_least(self, total: str, grade: int) -> str:
         """The number of items with at least this grade."""
@@ -323,11 +337,6 @@ def digit_bits(end: int) -> int:
     fewer digits other than 0 than items. (With single bits this is always so.)
     """
     return 1 if end <= 1 else (2 * end).bit_length()
-
-
-def _integer(value: str) -> str:
-    """A DOUBLE as an integer, if it is exact, else one that is too large."""
-    return f"CAST(least({value}, {1 << EXACT}) AS BIGINT)"
 
 
 def _shifted(value: str, bits: int) -> str:

@@ -25,7 +25,7 @@ REFUSED = f"{INTERNAL_PREFIX}refused"
 
 @dataclass(frozen=True)
 class PackedSums:
-    """The CTEs up to `packed_digits`, the columns of the steps after it, and the values, as SQL.
+    """The CTEs up to `integers`, the columns of the steps after it, and the values, as SQL.
 
     refused: why rankings are refused, by condition.
     """
@@ -36,13 +36,13 @@ class PackedSums:
     refused: Mapping[str, str]
 
     @property
-    def digits(self) -> str:
+    def integers(self) -> str:
         """The query for the first part."""
-        return with_ctes(self.ctes) + "FROM packed_digits"
+        return with_ctes(self.ctes) + "FROM integers"
 
     def query(self) -> str:
         """The query for both parts."""
-        ctes, before = dict(self.ctes), "packed_digits"
+        ctes, before = dict(self.ctes), "integers"
         for step, columns in self.steps.items():
             ctes[step], before = select_more(before, columns), step
         cases = (f"WHEN {x} THEN rankql_fail({literal(why)})" for x, why in self.refused.items())
@@ -51,13 +51,13 @@ class PackedSums:
         fields = (f"{value} AS {quote(name)}" for name, value in values.items())
         return with_ctes(ctes) + "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
-    def compute(self, digits: pl.DataFrame) -> pl.DataFrame | None:
+    def compute(self, integers: pl.DataFrame) -> pl.DataFrame | None:
         """The values, by polars; None if a ranking is refused."""
         steps = [_expressions(columns) for columns in self.steps.values()]
         values = _expressions({**self.values, REFUSED: " OR ".join(self.refused)})
         size = VALUES // sum(map(len, [*steps, values]))
         parts = []
-        for batch in digits.iter_slices(size) if digits.height else [digits]:
+        for batch in integers.iter_slices(size) if integers.height else [integers]:
             plan = batch.lazy()
             for columns in steps:
                 plan = plan.with_columns(columns)

@@ -636,7 +636,7 @@ def test_any_two_at_one_position_show(end):
     for first in (False, True):
         sums = listed(top.sums("rel", "pos", first))
         source = f"(SELECT query, {sums} FROM rankings GROUP BY query)"
-        for columns in (top.digits(), *top.steps().values()):
+        for columns in (top.integers(), *top.steps().values()):
             source = f"(SELECT *, {listed(columns)} FROM {source})"
         found = dict(con.sql(f"SELECT query, {top.repeats_position()} FROM {source}").fetchall())
         for query, group in enumerate(groups):
