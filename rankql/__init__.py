@@ -2,6 +2,8 @@
 
 import lazy_loader
 
+import rankql.processes  # noqa: F401 - it remembers this process
+
 # The names are in __init__.pyi and imported on first use: `rankql --help` need not wait for polars
 # and duckdb.
 _lazy_getattr, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

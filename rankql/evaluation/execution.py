@@ -32,8 +32,8 @@ from rankql.evaluation.validation import (
     validate_inputs,
 )
 from rankql.macros import FOUND, JUDGED_ROWS, RANKINGS
+from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions, choose
-from rankql.sources.fetching import is_forked
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.private import create_macros, in_transaction
@@ -237,7 +237,7 @@ def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.D
     """The values per query, and the query that ran: a plainer form if the data needs one."""
 
     def fetch(query: Query) -> pl.DataFrame:
-        if few and query.parts and not is_forked():
+        if few and query.parts and not may_lack_threads():
             integers = fetch_frame(session, query.parts.integers, query.checked)
             if (values := query.parts.compute(integers)) is not None:
                 return values  # else the query says what is wrong

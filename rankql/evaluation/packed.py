@@ -76,7 +76,7 @@ class Top:
         first: count items without a gain at position 1.
         """
         top = self.packed_rows(grade, pos, first)
-        # Shifts of 64 bits are faster. Only if positions repeat is the sum larger.
+        # Integers of 64 bits are faster. Only if positions repeat is the sum larger.
         top = f"least({top}, {1 << EXACT})" if self.is_short else top
         return {"top": f"CAST({top} AS {self.kind})", **self.counted_rows()}
 
@@ -340,7 +340,7 @@ def digit_bits(end: int) -> int:
 
 
 def _shifted(value: str, bits: int) -> str:
-    """A positive integer without its lowest bits. polars knows no shifts."""
+    """An integer from 0 without its lowest bits, in SQL that polars reads too."""
     return f"({value} // {1 << bits})" if bits else value
 
 

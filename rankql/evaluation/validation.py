@@ -23,8 +23,8 @@ from rankql.evaluation.overlap import (
 from rankql.evaluation.query import SHARED, Query
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import quote
+from rankql.processes import may_lack_threads
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
-from rankql.sources.fetching import is_forked
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch
 from rankql.sources.messages import reword_error
@@ -222,7 +222,7 @@ PARTS = 32
 def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
     sql = f"SELECT hash({columns}) AS h FROM {source} {where}"
-    if run_sql.count_rows(source) in IN_POLARS and not is_forked():
+    if run_sql.count_rows(source) in IN_POLARS and not may_lack_threads():
         hashes = run_sql.frame(sql)["h"]
         return hashes.n_unique() < len(hashes)
     count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h

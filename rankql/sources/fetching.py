@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from typing import Any
@@ -27,7 +26,6 @@ TYPES = {
     "INTEGER": pl.Int32,
     "VARCHAR": pl.String,
 }
-_PROCESS = os.getpid()
 
 
 def spares_pyarrow(con: duckdb.DuckDBPyConnection) -> bool:
@@ -77,11 +75,6 @@ def _read_arrow(rows: Any) -> pl.DataFrame:
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
         return pl.DataFrame(rows.to_arrow_table())
-
-
-def is_forked() -> bool:
-    """Was this process forked? It lacks the threads of polars, and would wait for them for ever."""
-    return os.getpid() != _PROCESS
 
 
 def fits_one_thread(frame: pl.DataFrame) -> bool:

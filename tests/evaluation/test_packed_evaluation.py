@@ -4,6 +4,7 @@ The macros alone are used where the grades are said to have no scale.
 """
 
 import itertools
+import os
 import random
 import re
 import subprocess
@@ -795,25 +796,42 @@ def test_many_rankings(query, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not forked there")
-@pytest.mark.skipif(pl.__version__ < "2", reason="polars 1 reads Arrow with its threads")
-def test_forked_processes_evaluate():
-    """polars has no threads in them, and would wait for ever."""
-    code = """
+@pytest.mark.parametrize(
+    "metrics", [["nDCG@3"], ["nDCG@3", "P@1", "P@2", "AP@3", "ERR(max_rel=2)@2"]]
+)
+def test_forked_processes_evaluate(metrics):
+    """They lack the threads of polars, and would wait for ever."""
+    code = f"""
 import os, signal, warnings
 import polars as pl, rankql
 warnings.simplefilter("ignore")
-rows = pl.DataFrame({"query": [1, 1, 2], "pos": [1, 2, 1], "rel": [0, 1, 2]})
-def values():
-    found = rankql.evaluate(rows, None, ["nDCG@3", "P@1", "P@2", "AP@3", "RR"])
-    return str(found), found.per_query.rows()
-before = values()
+rows = pl.DataFrame({{"query": [1, 1, 2], "pos": [1, 2, 1], "rel": [0, 1, 2]}})
 rows.lazy().select(pl.all().sum()).collect()
 if child := os.fork():
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status))
 else:
     signal.alarm(30)
-    os._exit(0 if values() == before else 1)
+    rankql.evaluate(rows, None, {metrics}, interval=None)
+    os._exit(0)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ran.stdout, ran.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "8"])
+def test_values_are_one_chunk(threads):
+    """More chunks would open a second database for the means."""
+    code = """
+import polars as pl, rankql
+rows = pl.DataFrame({"query": range(1000), "pos": [1] * 1000, "rel": [1] * 1000})
+for metrics in (["nDCG@3"], ["nDCG@3", "P@1", "P@2", "AP@3"]):
+    print(rankql.evaluate(rows, None, metrics).frame().n_chunks())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "POLARS_MAX_THREADS": threads},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.stdout, ran.stderr) == ("1\n1\n", "")
