@@ -56,11 +56,11 @@ def best_list_ctes(
     packed, tied = top.packed_list("grades"), are_tied("scores")
     if tie_error:
         refused = f"CASE WHEN {tied} OR unscored > 0 THEN rankql_fail({literal(tie_error)})"
-        fields.append(f"{refused} ELSE CAST(coalesce({packed}, 0) AS {top.kind}) END AS top")
+        fields.append(f"{refused} ELSE {top.integer(f'coalesce({packed}, 0)')} END AS top")
         return {BEST: best, "sums": select_from(BEST, fields)}
     least = f"scores[least({top.k}, len(scores))] AS least"
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
-    fields.append(f"CAST(coalesce(tops.packed, {packed}, 0) AS {top.kind}) AS top")
+    fields.append(f"{top.integer(f'coalesce(tops.packed, {packed}, 0)')} AS top")
     rows, at_least = f"run JOIN tied_cuts USING ({keys})", "WHERE score >= least"
     sums = [keys, f"{top.packed_rows(grade, 'pos')} AS packed"]
     return {

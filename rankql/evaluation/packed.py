@@ -65,20 +65,16 @@ class Top:
         """Are the sums of digits and items exact as DOUBLE?"""
         return self.bits * self.k <= SHORT
 
-    @property
-    def kind(self) -> str:
-        """The type of the packed top."""
-        return "BIGINT" if self.is_short else "HUGEINT"
+    def integer(self, top: str) -> str:
+        """A packed top as an integer. Those of 64 bits are faster."""
+        return _integer(top) if self.is_short else f"CAST({top} AS HUGEINT)"
 
     def sums(self, grade: str, pos: str, first: bool) -> dict[str, str]:
         """The sums per ranking over `rel`, and over the grade and the position as integers.
 
         first: count items without a gain at position 1.
         """
-        top = self.packed_rows(grade, pos, first)
-        # Integers of 64 bits are faster. Only if positions repeat is the sum larger.
-        top = f"least({top}, {1 << EXACT})" if self.is_short else top
-        return {"top": f"CAST({top} AS {self.kind})", **self.counted_rows()}
+        return {"top": self.integer(self.packed_rows(grade, pos, first)), **self.counted_rows()}
 
     def packed_rows(self, grade: str, pos: str, first: bool = False) -> str:
         """The sum that packs the rows of a ranking."""
@@ -125,8 +121,9 @@ class Top:
             for word, part in self._sizes(self.k)
         }
         parts |= {"firsts": f"{self._top_from(size)} & 3", "packed": self._top_from(size + 2)}
+        digits = {name: f"CAST({part} AS BIGINT)" for name, part in parts.items()}
         totals = {f"all {name}": counts.total(quote(name)) for name, counts in self.counts.items()}
-        return {name: f"CAST({part} AS BIGINT)" for name, part in (parts | totals).items()}
+        return {**digits, **totals}
 
     def _top_from(self, bit: int) -> str:
         """The packed top without its lowest bits."""
@@ -290,7 +287,7 @@ class Counts:
 
     def total(self, name: str) -> str:
         """All counts, from their sum."""
-        return f"least({name} / {self.polynomial.denominator}, {1 << EXACT})"
+        return _integer(f"{name} / {self.polynomial.denominator}")
 
     def at_least(self, total: str, grade: int) -> str:
         """The number of items with at least this grade."""
@@ -337,6 +334,11 @@ def digit_bits(end: int) -> int:
     fewer digits other than 0 than items. (With single bits this is always so.)
     """
     return 1 if end <= 1 else (2 * end).bit_length()
+
+
+def _integer(value: str) -> str:
+    """A DOUBLE as an integer, if it is exact, else one that is too large."""
+    return f"CAST(least({value}, {1 << EXACT}) AS BIGINT)"
 
 
 def _shifted(value: str, bits: int) -> str:

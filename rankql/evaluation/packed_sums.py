@@ -57,7 +57,7 @@ class PackedSums:
         size, parts = CELLS // sum(map(len, [*steps, values])), []
         for batch in integers.iter_slices(size) if integers.height else [integers]:
             plan = batch.lazy()
-            for columns in steps:
+            for columns in steps:  # at once, each thread of polars would give a chunk of rows
                 plan = plan.with_columns_seq(columns)
             parts.append(plan.select_seq(values).collect(engine="in-memory", optimizations=NONE))
         rows = pl.concat(parts)

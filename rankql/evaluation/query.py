@@ -270,12 +270,12 @@ def _from_top(
     """The CTEs after `steps` up to the integers of the packed tops, and what follows from them."""
     plain = {name: value for name, value in calls.items() if name not in packed}
     steps, grade, place, before = {**steps}, "CAST(rel AS INTEGER)", "pos", "sums"
-    whole = _sums_integers(inputs, conventions)
+    sums_integers = _sums_integers(inputs, conventions)
     # Names of the user are replaced by ours until the final SELECT.
     others = {**keys, **mask_undefined(plain, conventions)}
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()}
-    if whole:
+    if sums_integers:
         # Integers are faster to compare and to shift than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
@@ -284,9 +284,9 @@ def _from_top(
         steps |= best_list_ctes(top, columns, inputs.keys, order, group, tie_error)
     elif inputs.qrels is not None and not plain:
         before = "rankings"
-        steps |= sums_by_query(inputs, top.sums(grade, place, first=whole), hidden, counts)
+        steps |= sums_by_query(inputs, top.sums(grade, place, first=sums_integers), hidden, counts)
     else:
-        steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=whole))
+        steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=sums_integers))
     # Sort while rows are small. The following steps keep their order.
     steps[before] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     integers = [f"{value} AS {quote(name)}" for name, value in top.integers().items()]
