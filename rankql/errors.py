@@ -17,7 +17,8 @@ class RankqlError(ValueError):
 
 
 # What DuckDB makes of an error that the macro rankql_fail raises.
-_MACRO_ERROR = re.compile(r"Could not convert string 'rankql: (.*)' to INT64", re.DOTALL)
+MACRO_ERROR = "Could not convert string 'rankql: {}' to INT64"
+_MACRO_ERROR = re.compile(MACRO_ERROR.format("(.*)"), re.DOTALL)
 
 # The lines in which DuckDB suggests names.
 _SUGGESTION = re.compile(r"\s*(Candidate (bindings|tables|functions|macros)\b.*:.|Did you mean )")

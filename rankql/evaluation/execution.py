@@ -239,8 +239,7 @@ def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.D
     def fetch(query: Query) -> pl.DataFrame:
         if few and query.parts and not may_lack_threads():
             integers = fetch_frame(session, query.parts.integers, query.checked)
-            if (values := query.parts.compute(integers)) is not None:
-                return values  # else the query says what is wrong
+            return query.parts.compute(integers)
         return fetch_frame(session, query.sql, query.checked, few)
 
     return run_or_unpack(query, fetch)

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+import duckdb
 import polars as pl
 
+from rankql.errors import MACRO_ERROR
 from rankql.evaluation.clauses import select_more, with_ctes
 from rankql.evaluation.formulas import Formula, Lookup
 from rankql.macros import MISSING, literal, quote
@@ -50,18 +52,29 @@ class PackedSums:
         fields = (f"{value} AS {quote(name)}" for name, value in self._checked(fails).items())
         return with_ctes(ctes) + "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
-    def compute(self, integers: pl.DataFrame) -> pl.DataFrame | None:
-        """The values, by polars; None if a ranking is refused."""
+    def compute(self, integers: pl.DataFrame) -> pl.DataFrame:
+        """The values, by polars. A ranking that the query refuses raises the same error.
+
+        No query has failed then, which would end a transaction.
+        """
+        rows = self._select(integers, self._checked(dict.fromkeys(self.refused, "NULL")))
+        if rows[MISSING].has_nulls():
+            found = self._select(integers, {why: x for x, why in self.refused.items()})
+            why = next(reason for reason in self.refused.values() if found[reason].any())
+            raise duckdb.ConversionException(MACRO_ERROR.format(why))
+        return rows
+
+    def _select(self, integers: pl.DataFrame, values: Mapping[str, Formula]) -> pl.DataFrame:
+        """Values after all steps."""
         steps = [_expressions(columns) for columns in self.steps.values()]
-        values = _expressions(self._checked(dict.fromkeys(self.refused, "NULL")))
-        size, parts = CELLS // sum(map(len, [*steps, values])), []
+        columns = _expressions(values)
+        size, parts = CELLS // sum(map(len, [*steps, columns])), []
         for batch in integers.iter_slices(size) if integers.height else [integers]:
             plan = batch.lazy()
-            for columns in steps:  # at once, each thread of polars would give a chunk of rows
-                plan = plan.with_columns_seq(columns)
-            parts.append(plan.select_seq(values).collect(engine="in-memory", optimizations=NONE))
-        rows = pl.concat(parts)
-        return None if rows[MISSING].has_nulls() else rows
+            for step in steps:  # at once, each thread of polars would give a chunk of rows
+                plan = plan.with_columns_seq(step)
+            parts.append(plan.select_seq(columns).collect(engine="in-memory", optimizations=NONE))
+        return pl.concat(parts)
 
     def _checked(self, refused: Mapping[str, str]) -> dict[str, Formula]:
         """The values; that of MISSING is another one for rankings that are refused."""

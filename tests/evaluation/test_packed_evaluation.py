@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import packed, packed_metrics, packed_sums, planning
+from rankql.evaluation import execution, packed, packed_metrics, planning
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES, Conventions
@@ -68,7 +68,7 @@ def plain(*args, **options):
 def as_query(*args, **options):
     """The outcome by the printed query alone: polars computes nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_sums.PackedSums, "compute", lambda *_: None)
+        patch.setattr(execution, "may_lack_threads", lambda: True)
         return outcome(*args, **options)
 
 
@@ -707,8 +707,9 @@ def test_more_items_than_the_counts_hold(end, tmp_path):
         con.execute(query.replace('"rankql_run"', "more")).fetchall()
     con.execute("BEGIN")
     con.execute("CREATE TABLE here AS FROM more").fetchall()
+    assert rankql.evaluate("here", None, "P@5", con=con)["P@5"] == 0.6
     with pytest.raises(rankql.RankqlError, match="evaluate outside of a transaction"):
-        rankql.evaluate("here", None, "nDCG@5", con=con)
+        rankql.evaluate("here", None, "P@5", con=con, output=tmp_path / "more.parquet")
 
 
 @pytest.mark.parametrize("k", [1, WORD[1], LAST[1]])
