@@ -63,6 +63,8 @@ CREATE OR REPLACE MACRO list_resize(list, n, value) AS arrayResize(list, n, valu
 
 CREATE OR REPLACE MACRO list_inner_product(one, other) AS arraySum((x, y) -> x * y, one, other);
 
+CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
+
 -- Always false: a loop over the few gains is faster than a product with the weights.
 CREATE OR REPLACE MACRO rankql_few(k) AS false;
 

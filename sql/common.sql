@@ -224,10 +224,14 @@ CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
 CREATE OR REPLACE MACRO rankql_shared() AS
     'several items share a position: GROUP BY the query, or number positions with row_number()';
 
+-- The number of retrieved items within the cutoff. Unchecked: another part of the metric must check the position.
+CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
+    count_if(CASE WHEN k IS NULL THEN pos IS NOT NULL ELSE rankql_unchecked(pos) <= rankql_limit(k) END);
+
 -- A metric of one ranking. An error if several items share a position: more items than the highest position.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - 1
+    CASE WHEN rankql_retrieved(pos, k) > max(rankql_pos(pos, k) + 1) - 1
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;

@@ -11,7 +11,7 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_one_ranking(rankql_precision(
-        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), count(rankql_pos(pos, k)),
+        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
         k, denominator), pos, k);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
@@ -25,7 +25,7 @@ COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END, pos, k);
+        / (rankql_size(k, rankql_retrieved(pos, k)) + rankql_relevant(rel, threshold)) END, pos, k);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
@@ -48,10 +48,9 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
          THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
          WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
          THEN coalesce(precisions / greatest(CASE rankql_text(denominator)
-        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
-        ELSE rankql_size(k, retrieved)
+        WHEN 'k' THEN rankql_size(k, retrieved)
+        ELSE least(CASE rankql_text(denominator) WHEN 'min' THEN rankql_cutoff(k) ELSE 9007199254740992::DOUBLE END, relevant)
     END, 1), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit is at positions[i].
@@ -63,7 +62,7 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
         rankql_ap(rankql_precisions(list(rankql_pos(pos, k))
                       FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                  count(rankql_pos(pos, k)), k, denominator)), pos, k);
+                  rankql_retrieved(pos, k), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
@@ -90,7 +89,7 @@ COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items 
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
-        count(rankql_checked(rankql_pos(pos, k), rankql_grade(rel))), NULL, count(rankql_pos(pos, k)), k, 'k'), pos, k);
+        count(rankql_checked(rankql_pos(pos, k), rankql_grade(rel))), NULL, rankql_retrieved(pos, k), k, 'k'), pos, k);
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);

@@ -224,10 +224,14 @@ CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
 CREATE OR REPLACE MACRO rankql_shared() AS
     'several items share a position: GROUP BY the query, or number positions with row_number()';
 
+-- The number of retrieved items within the cutoff. Unchecked: another part of the metric must check the position.
+CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
+    count_if(CASE WHEN k IS NULL THEN pos IS NOT NULL ELSE rankql_unchecked(pos) <= rankql_limit(k) END);
+
 -- A metric of one ranking. An error if several items share a position: more items than the highest position.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - 1
+    CASE WHEN rankql_retrieved(pos, k) > max(rankql_pos(pos, k) + 1) - 1
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
@@ -743,7 +747,7 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_one_ranking(rankql_precision(
-        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), count(rankql_pos(pos, k)),
+        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
         k, denominator), pos, k);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
@@ -757,7 +761,7 @@ COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END, pos, k);
+        / (rankql_size(k, rankql_retrieved(pos, k)) + rankql_relevant(rel, threshold)) END, pos, k);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
@@ -780,10 +784,9 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
          THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
          WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
          THEN coalesce(precisions / greatest(CASE rankql_text(denominator)
-        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
-        ELSE rankql_size(k, retrieved)
+        WHEN 'k' THEN rankql_size(k, retrieved)
+        ELSE least(CASE rankql_text(denominator) WHEN 'min' THEN rankql_cutoff(k) ELSE 9007199254740992::DOUBLE END, relevant)
     END, 1), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit is at positions[i].
@@ -795,7 +798,7 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
         rankql_ap(rankql_precisions(list(rankql_pos(pos, k))
                       FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                  count(rankql_pos(pos, k)), k, denominator)), pos, k);
+                  rankql_retrieved(pos, k), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
@@ -822,7 +825,7 @@ COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items 
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
-        count(rankql_checked(rankql_pos(pos, k), rankql_grade(rel))), NULL, count(rankql_pos(pos, k)), k, 'k'), pos, k);
+        count(rankql_checked(rankql_pos(pos, k), rankql_grade(rel))), NULL, rankql_retrieved(pos, k), k, 'k'), pos, k);
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);

@@ -36,6 +36,8 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
          THEN CASE WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE) END
          WHEN pos IS NOT NULL THEN raise_error('pos must be a whole number from 1, not ' || pos) END;
 
+CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
+
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k))
          THEN raise_error(rankql_shared()) ELSE value END;

@@ -7,9 +7,11 @@ CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
 
 CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);
 
+CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
+
 -- The messages are not constant, because Postgres computes constant casts while it plans.
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k)) > max(rankql_pos(pos, k))
+    CASE WHEN rankql_retrieved(pos, k) > max(rankql_pos(pos, k))
          THEN rankql_fail(rankql_shared() || CASE WHEN count(*) > 0 THEN '' END) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
@@ -97,7 +99,7 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
     rankql_one_ranking(rankql_at_most_one(
         rankql_ap(sum(rankql_nth(rankql_hit_pos(rel, pos, k, threshold)) / rankql_hit_pos(rel, pos, k, threshold)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                  count(rankql_pos(pos, k)), k, denominator)), pos, k);
+                  rankql_retrieved(pos, k), k, denominator)), pos, k);
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
