@@ -48,7 +48,7 @@ def did_you_mean(name: object, choices: Sequence[str], likely: str | None = None
     """Return the end of an error about an unknown name: the most similar one, then all."""
     likely = likely or find_closest(str(name), choices)
     hint = f" Did you mean {likely!r}?" if likely else ""
-    return f".{hint} Available: {', '.join(choices)}"
+    return f".{hint} Available: {', '.join(choices)}" if choices else ". There are none"
 
 
 def describe_unknown(

@@ -301,6 +301,29 @@ CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
 
 CREATE OR REPLACE MACRO rankql_holds_grades(relevant) AS typeof(relevant) SIMILAR TO '(MAP|STRUCT)\(.*';
 
+-- The ids and grades of a list of structs. JSON binds all of their types.
+CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
+    CASE WHEN NOT regexp_matches(typeof(listed), '\b(id|item|key)\b')
+         THEN rankql_fail(name || ' has no id or item: ' || typeof(listed))
+         ELSE list_transform(
+            json_transform(to_json(listed), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "DOUBLE",
+                                               "rel": "DOUBLE", "value": "DOUBLE"}]'),
+            lambda x_: {'id': coalesce(x_['id'], x_['item'], x_['key']),
+                        'grade': coalesce(x_['grade'], x_['rel'], x_['value'],
+                            CASE WHEN NOT regexp_matches(typeof(listed), '\b(grade|rel|value)\b') THEN 1 END)})
+    END;
+
+CREATE OR REPLACE MACRO rankql_repeated(ids) AS
+    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
+
+-- These ids and grades as a map. An id with one grade may be there several times.
+CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
+    list_transform([list_distinct(list_filter(listed, lambda x_: x_['id'] IS NOT NULL))], lambda pairs_:
+        CASE WHEN list_unique(list_transform(pairs_, lambda x_: x_['id'])) < len(pairs_)
+             THEN rankql_fail(name || ' has different grades for '
+                              || rankql_repeated(list_transform(pairs_, lambda x_: x_['id'])) || '. Keep one')
+             ELSE map_from_entries(pairs_) END)[1];
+
 -- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct or JSON object {id: grade}, or of a
 -- list of structs with an id and a grade. JSON binds all of these types.
 CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
@@ -309,28 +332,18 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
          WHEN NOT rankql_holds_grades(relevant)
          THEN map_from_entries(list_transform(list_distinct(CAST(to_json(relevant) AS VARCHAR[])),
                                               lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
-         WHEN rankql_is_list(relevant)
-         THEN map_from_entries(list_transform(
-            json_transform(to_json(relevant), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "DOUBLE",
-                                                 "rel": "DOUBLE", "value": "DOUBLE"}]'),
-            lambda x_: {'id': coalesce(x_['id'], x_['item'], x_['key'], rankql_fail(name || ' has no id or item: '
-                                                                                   || typeof(relevant))),
-                        'grade': coalesce(x_['grade'], x_['rel'], x_['value'],
-                            CASE WHEN NOT regexp_matches(typeof(relevant), '\b(grade|rel|value)\b') THEN 1 END)}))
+         WHEN rankql_is_list(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
          ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
     END;
 
 -- Ids as text: those of a MAP, struct or object by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
     CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
-         WHEN rankql_is_list(ids) THEN map_keys(rankql_grade_map(ids, name))
+         WHEN rankql_is_list(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
          ELSE list_transform(list_sort(list_transform(list_filter(
                   map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
                   lambda x_: {'last': -x_['value'], 'id': x_['key']})), lambda x_: x_['id'])
     END;
-
-CREATE OR REPLACE MACRO rankql_repeated(ids) AS
-    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
 
 CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
     list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant'),

@@ -100,8 +100,8 @@ CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
          THEN rankql_fail('query must be given with k: the column that distinguishes the rankings')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN rankql_fail('query must identify one ranking: the first positions of '
-                    || rankql_rankings(query) || ' rankings cannot hold so many items')
+         THEN rankql_fail('query must identify one ranking, but has too few values for so many items: '
+                    || rankql_rankings(query))
          ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
 

@@ -88,7 +88,7 @@ class Result(MeansResult):
             return self
         if weight not in self.meta["by"]:
             known = describe_unknown("attribute", weight, self.meta["by"])
-            raise RankqlError(f"weight: {known} Or evaluate with weight=")
+            raise RankqlError(f"weight: {known} For another column, evaluate with weight=")
         weighted = replace(self, meta=self.meta | {"weight": weight}).with_numeric_weights()
         weighted.check()
         return weighted

@@ -20,8 +20,8 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
     list of structs with an id (`id`, `item`) and a grade (`grade`, `rel`). The metrics of lists
     take the result: `list_ndcg(grades_of("retrieved", "relevant"), ideal=grades_of("relevant",
     "relevant"))`. NULL if one of both is NULL. An id that is retrieved twice is an error; if both
-    arguments are equal, as for the ideal, it counts once. A struct or MAP of retrieved ids is
-    ordered by its values, the highest first.
+    arguments are equal, as for the ideal, it counts once. A relevant id may be there twice with one
+    grade. A struct or MAP of retrieved ids is ordered by its values, the highest first.
 
     >>> rows = {"retrieved": [["a", "b", "c"]], "relevant": [["b", "z"]]}
     >>> pl.DataFrame(rows).select(grades_of())["grades_of"].to_list()
@@ -43,7 +43,7 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
             raise RankqlError(
                 f"retrieved must not repeat an id, but {twice} is there twice. Keep the first"
             )
-        known = _read_grades("relevant", relevant).unique()
+        known = _read_grades("relevant", relevant).drop_nulls("id").unique()
         for twice in known.filter(pl.struct("row", "id").is_duplicated())["id"].head(1):
             raise RankqlError(f"relevant has different grades for {twice}. Keep one")
         graded = ids.join(known, on=["row", "id"], how="left", maintain_order="left")

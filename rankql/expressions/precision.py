@@ -272,8 +272,7 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
         counted, rankings = counts
         for n in rankings.filter(counted > rankings * r.k).head(1):
             raise RankqlError(
-                "query must identify one ranking: the first positions of "
-                f"{n} rankings cannot hold so many items"
+                f"query must identify one ranking, but has too few values for so many items: {n}"
             )
         return rankings.cast(pl.Int64)
 

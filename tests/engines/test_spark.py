@@ -189,6 +189,7 @@ def test_what_needs_all_values(spark):
         ({"metrics": gini}, "gini@10: metrics of all rankings together are not supported in Spark"),
         ({"undefined": "error"}, "1 query with an undefined metric, such as 'b'"),
         ({"weight": "hour"}, "hour is NULL for query 'd'"),
+        ({"rel": "rel > 1"}, r"rel = rel > 1 is not supported in Spark. Add a column with withCol"),
     ):
         with pytest.raises(rankql.RankqlError, match=message):
             metrics.evaluate(*frames, **{"metrics": "AP", **options})

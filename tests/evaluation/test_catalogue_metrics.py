@@ -4,6 +4,7 @@ import ast
 import random
 import re
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -160,6 +161,15 @@ def test_lists_that_repeat_an_item_and_too_few_lists_are_refused():
     assert equal.select("mean", "lo", "hi").row(0) == (pytest.approx(5 / 25), None, None)
     one = rankql.evaluate(RUN[:5], metrics={"m": "gini(item, 25)"}, rel="1")
     assert one["m"] == pytest.approx(0.8) and one.summary["lo"].to_list() == [None]
+
+
+def test_they_need_all_queries_at_once(monkeypatch):
+    def short_of_memory(*_, **__):
+        raise duckdb.OutOfMemoryException("Out of Memory Error: no room")
+
+    monkeypatch.setattr("rankql.evaluation.execution.fetch_frame", short_of_memory)
+    with pytest.raises(RankqlError, match=r"^gini@3 needs all queries at once. Raise memory_limit"):
+        rankql.evaluate(RUN, metrics={"gini@3": METRICS["gini@3"]}, rel="1")
 
 
 def test_systems_with_different_queries_are_refused():

@@ -243,5 +243,7 @@ def test_a_separator_may_have_letters():
     assert result["RR"] == 0.5
     with pytest.raises(RankqlError, match=r"^collapse='_part_': no id of the run"):
         rankql.evaluate(run, {"a": ["y"]}, "RR", collapse="_part_")
+    with pytest.raises(RankqlError, match=r"^collapse='_chunk_' needs ids in run. Pass item="):
+        rankql.evaluate(run.drop("item"), None, "RR", rel="1", collapse="_chunk_")
     with pytest.raises(RankqlError, match=r"^No column 'pos'"):
         rankql.collapsed(run.drop("pos"), document="item")

@@ -407,6 +407,12 @@ def test_bad_weights_elsewhere(tmp_path):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight="query")
     with pytest.raises(rankql.RankqlError, match="The results have no attribute 'traffic'"):
         rankql.compare({n: rankql.evaluate(r, QRELS) for n, r in RUNS.items()}, weight="traffic")
+    plain = rankql.evaluate(RUNS["old"], QRELS)
+    message = (
+        "weight: Unknown attribute 'traffic'. There are none. For another column, evaluate with"
+    )
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.gate(plain, baseline=plain, weight="traffic")
 
 
 def test_command_line(tmp_path):

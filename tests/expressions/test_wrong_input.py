@@ -1,6 +1,7 @@
 """What is no number, no position, no option: one clear line, the same on every engine and form."""
 
 import dataclasses
+import gzip
 import math
 import re
 import runpy
@@ -290,6 +291,8 @@ def arguments() -> list[tuple]:
                 rules = [(AP if metric == "ap" else PRECISION, "n")]
             if name == "p" and metric != "err":
                 rules = [*rules, (P, 1), (P_NEEDED, None)]
+            if name == "p" and metric == "err":
+                rules = [*rules, (P, None)]
             if name == "max_rel" and metric == "err":
                 rules = [*rules, (MAX_REL_NEEDED, None)]
             for text, bad in rules:
@@ -610,6 +613,7 @@ def test_in_python(said):
 FILES = {
     "run: 'x.run' is empty": lambda: rr("x.run"),
     "'x.run.gz' cannot be read: Not a gzipped file": lambda: rr("x.run.gz"),
+    "'half.run.gz' cannot be read: Compressed file ended": lambda: rr("half.run.gz"),
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
@@ -621,12 +625,22 @@ def test_files(said, tmp_path, monkeypatch):
     (tmp_path / "folder.parquet").mkdir()
     for name, text in {"x.run": "", "x.run.gz": "no", "x.parquet": "no"}.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "half.run.gz").write_bytes(gzip.compress(b"1 Q0 a 1 0.5 x\n" * 999)[:50])
     with pytest.raises(rankql.RankqlError, match=re.escape(said)):
         FILES[said]()
 
 
 NEEDS = {
     "compare needs scipy: pip install 'rankql[stats]'": compared,
+    "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(
+        {"a": RUN, "b": RUN}, QRELS, baseline="a"
+    ),
+    "experiment needs scipy: pip install 'rankql[stats]'": lambda: rankql.experiment(
+        pl.DataFrame({"user": [1, 2], "arm": ["A", "B"], "clicks": [0, 1]}), metrics="clicks"
+    ),
+    "plan_experiment needs scipy: pip install 'rankql[stats]'": lambda: rankql.plan_experiment(
+        pl.DataFrame({"user": [1, 2], "clicks": [0, 1]}), metrics="clicks"
+    ),
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
     "interval='bootstrap' needs scipy: pip install 'rankql[stats]'": lambda: rankql.evaluate(
         RUN, QRELS, "RR", interval="bootstrap"

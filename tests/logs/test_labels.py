@@ -224,6 +224,13 @@ def test_graded_refuses_values():
         bad = frame.with_columns(t=pl.Series(times, dtype=pl.Float64))
         said = "moment must be a timestamp or a finite number, not (NULL|None|nan)"
         assert_refused("graded", bad, ["event", GRADES], {"moment": "t", "until": 1}, said)
+    text = frame.with_columns(t=pl.lit("2026-01-01"))
+    said = "moment must be a timestamp or a number, not text. Cast it first"
+    assert_refused("graded", text, ["event", GRADES], {"moment": "t", "until": 1}, said)
+    for end, said in ((2**63 - 1, "infinity"), (1 - 2**63, "-infinity")):
+        endless = frame.with_columns(t=pl.lit(end).cast(pl.Datetime))
+        said = f"moment must be a timestamp or a finite number, not {said}"
+        assert_refused("graded", endless, ["event", GRADES], {"moment": "t", "until": at(1)}, said)
     timed = log([("view", NOON)])
     options = {"moment": "t", "until": at(1), "half_life": 7}
     said = "half_life must be an interval above 0, as moment is a timestamp, not 7"

@@ -1,5 +1,6 @@
 """Arms of an experiment: scipy, published values, definitions, and data that cannot be right."""
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -180,6 +181,25 @@ def test_states_merge():
     assert merged == pytest.approx(whole, rel=1e-9) and merged["n"] == 600
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            "experiment_moments(v, before := nullif(v, 1))",
+            "before is NULL for a unit. Use coalesce",
+        ),
+        (
+            "experiment_difference(experiment_moments(v), experiment_moments(v), burn_in := 1)",
+            "burn_in must be a number of units from 2, not 1",
+        ),
+    ],
+)
+def test_errors_in_sql(call, message):
+    con = metric_engines.connect()
+    with pytest.raises(duckdb.ConversionException, match=f"rankql: {message}"):
+        con.sql(f"SELECT {call} FROM (VALUES (1), (2)) AS t (v)").fetchall()
+
+
 @pytest.mark.parametrize("df", [0.7, 1, 2.5, 17, 400, 1e7])
 def test_p_of_student(df):
     con = metric_engines.connect()
@@ -265,6 +285,9 @@ def test_plans_that_cannot_be():
         planned(frame=USERS.head(9))
     with pytest.raises(RankqlError, match=r"has a value for 1 user\. A plan"):
         planned(frame=USERS.head(1))
+    alike = USERS.with_columns(clicks=2 * pl.col("impressions"))
+    with pytest.raises(RankqlError, match=r"^clicks/impressions does not vary over users\. Remove"):
+        rankql.plan_experiment(alike, metrics="clicks/impressions")
     assert planned(10).table["units_needed"].item() >= 2
     negative = planned(revenue=-pl.col("revenue"))
     assert negative.table["units_needed"].item() is None
@@ -302,6 +325,9 @@ REFUSED = {
                      "bounds= of revenue must be its lowest and highest value"),
     "no metrics": (lambda: USERS, {"metrics": None}, "metrics= must name columns"),
     "by the arm": (lambda: USERS, {"by": "arm"}, "by= cannot contain arm"),
+    "a column before two metrics": (
+        lambda: USERS, {"metrics": ["revenue", "clicks"], "before": "before"},
+        "before= must be a dict of metric: column for several metrics"),
     "the metric before": (lambda: USERS, {"before": "revenue"}, "is the metric itself"),
     "huge": (change(revenue=pl.col("revenue") * 1e200), {}, "too large for some user"),
     "constant": (change(revenue=pl.lit(2)), {}, "revenue is 2 for every user"),

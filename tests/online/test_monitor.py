@@ -258,6 +258,10 @@ def test_judgments_in_another_table(tmp_path):
         (LOG, {"baseline": "2026-09"}, r"baseline= .* or a period such as .*not '2026-09'"),
         (LOG, {"baseline": "2026-08-01:2026-09-20"}, r"lacks 31 days, such as 2026-08-01"),
         (LOG, {"alpha": 2}, r"alpha must"),
+        (LOG, {"day": 3}, r"^day= must be the name of a column, not 3"),
+        (LOG, {"gaps": "no"}, r"^gaps must be true or false, not no"),
+        (LOG.head(0), {}, r"^days is empty: it has no rows"),
+        (LOG.rename({"query": "search"}), {}, r"^days has no column of queries. Name it: query="),
         (LOG, {"system": "part"}, r"monitor does not take system="),
         (pl.concat([LOG, LOG[:6]]), {}, r"2026-09-01 0.*Keep one row of each, .*or one system$"),
         (LOG, {"baseline": "2026-09-01:2026-09-03"}, r"at least 14 days .*to 2026-09-03"),
@@ -286,6 +290,14 @@ def test_errors(frame, options, message):
 def test_metrics_of_the_catalogue_are_refused():
     with pytest.raises(RankqlError, match=r"cannot watch g@10, which describes all rankings"):
         rankql.monitor(LOG, metrics={"g@10": "gini(item, catalogue := 50)"})
+
+
+def test_plots_of_what_there_is():
+    result = rankql.monitor(LOG, metrics="nDCG@3")
+    with pytest.raises(RankqlError, match=r"^Unknown slice 'NL'. Available: all."):
+        result.plot(slice="NL")
+    with pytest.raises(RankqlError, match=r"^Unknown metric 'AP'. Available: nDCG@3, Judged@3"):
+        result.plot(metric="AP")
 
 
 def test_the_judged_share_alone():
@@ -357,9 +369,10 @@ def test_gaps_and_small_slices():
 
 def test_errors_in_sql():
     con = metric_engines.connect()
-    twice = pl.DataFrame({"day": [FIRST, FIRST], "value": [0.1, 0.2]})
+    twice = pl.DataFrame({"day": [FIRST, FIRST], "value": [0.1, 0.2], "s": ["a", "a"]})
     for options, message in (
         ("", "day 2026-09-01 occurs twice. Name the column of the series"),
+        (", series := 's'", "day 2026-09-01 occurs twice in the series a"),
         (", alpha := 2", "alpha must lie between 0 and 1, not 2"),
         (", family := 0", "family must be a number of series from 1, not 0"),
         (", family := 'x'", "family must be a number of series from 1, not x"),
@@ -368,7 +381,7 @@ def test_errors_in_sql():
     ):
         means = LOG.group_by("day").agg(value=pl.mean("rel"), error=pl.lit(-1))
         means = means.with_columns(huge=pl.col("value") * 1e200)
-        con.register("frame", means if options else twice)
+        con.register("frame", twice if "day" in message else means)
         with pytest.raises(duckdb.Error, match=message):
             con.sql(f"FROM monitor_days('frame', DATE '2026-09-28'{options})").fetchall()
     for baseline, message in (

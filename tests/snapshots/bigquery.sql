@@ -579,9 +579,9 @@ SELECT
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS INT64) ELSE CAST(0 AS INT64) END
         )
         THEN error(
-          'query must identify one ranking: the first positions of ' || CAST((
+          'query must identify one ranking, but has too few values for so many items: ' || CAST((
             count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS INT64) ELSE CAST(0 AS INT64) END
-          ) AS STRING) || ' rankings cannot hold so many items'
+          ) AS STRING)
         )
         ELSE 5.0 * (
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS INT64) ELSE CAST(0 AS INT64) END

@@ -609,9 +609,9 @@ SELECT
         WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > 5.0 * (
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
-        THEN CAST('query must identify one ranking: the first positions of ' || CAST((
+        THEN CAST('query must identify one ranking, but has too few values for so many items: ' || CAST((
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
-        ) AS VARCHAR) || ' rankings cannot hold so many items' AS DOUBLE PRECISION)
+        ) AS VARCHAR) AS DOUBLE PRECISION)
         ELSE 5.0 * (
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )

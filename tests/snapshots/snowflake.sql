@@ -542,9 +542,9 @@ SELECT
         WHEN count(CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" ELSE NULL END) > 5.0 * (
           count(DISTINCT "DAY") + CASE WHEN count(*) > count("DAY") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
-        THEN CAST('query must identify one ranking: the first positions of ' || CAST((
+        THEN CAST('query must identify one ranking, but has too few values for so many items: ' || CAST((
           count(DISTINCT "DAY") + CASE WHEN count(*) > count("DAY") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
-        ) AS VARCHAR) || ' rankings cannot hold so many items' AS DOUBLE)
+        ) AS VARCHAR) AS DOUBLE)
         ELSE 5.0 * (
           count(DISTINCT "DAY") + CASE WHEN count(*) > count("DAY") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )

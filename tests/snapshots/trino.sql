@@ -658,11 +658,10 @@ SELECT
         )
         THEN fail(
           CONCAT(
-            CAST('query must identify one ranking: the first positions of ' AS VARCHAR),
+            CAST('query must identify one ranking, but has too few values for so many items: ' AS VARCHAR),
             CAST(CAST((
               count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
-            ) AS VARCHAR) AS VARCHAR),
-            CAST(' rankings cannot hold so many items' AS VARCHAR)
+            ) AS VARCHAR) AS VARCHAR)
           )
         )
         ELSE 5.0 * (

@@ -356,7 +356,10 @@ def both_ways(frame, call="grades_of(retrieved, relevant)"):
         (["a", "b"], {"a": 2, "z": 1}, [2, None]),
         (["a", "b"], [{"id": "b", "grade": 2.5, "text": "t"}], [None, 2.5]),
         (["a", "b"], [{"item": "b"}], [None, 1]),
+        (["a", "b"], [{"id": "b", "grade": 2}, {"id": "b", "grade": 2}], [None, 2]),
+        (["a", "b"], [{"id": None, "grade": 1}, {"id": "b", "grade": 2}], [None, 2]),
         ([{"id": "a", "score": 0.5}, {"id": "b", "score": 0.4}], ["b"], [None, 1]),
+        ([{"id": None}, {"id": "b"}], ["b"], [None, 1]),
     ],
 )
 def test_grades_of_ids(retrieved, relevant, grades):
@@ -400,6 +403,11 @@ def test_metrics_of_the_grades_are_those_of_evaluate():
         ("a", ["a"], "retrieved must be a list of ids or a "),
         (["a"], "a", "relevant must be a list of ids or a "),
         (["a"], [{"name": "a"}], "relevant has no id or item: "),
+        (
+            ["b"],
+            [{"id": "a", "grade": 1}, {"id": "a", "grade": 2}],
+            "relevant has different grades for a. Keep one",
+        ),
     ],
 )
 def test_ids_without_grades(retrieved, relevant, message):

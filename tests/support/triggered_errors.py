@@ -326,4 +326,4 @@ def main():
     """Fail if no run recorded in the file has triggered some error."""
     recorded = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     left = unseen({text if isinstance(text, str) else tuple(text) for text in recorded})
-    sys.exit("\n".join(f"no test triggers {error}" for error in left))
+    sys.exit("\n".join(dict.fromkeys(f"no test triggers {error}" for error in left)))
