@@ -28,16 +28,16 @@ TYPES = {
 }
 
 
-def spares_pyarrow(con: duckdb.DuckDBPyConnection) -> bool:
-    """Is pyarrow not imported yet, and not needed by this version of DuckDB?"""
-    return "pyarrow" not in sys.modules and not hasattr(con, "pl")
+def has_pyarrow() -> bool:
+    """Is pyarrow imported already?"""
+    return "pyarrow" in sys.modules
 
 
 def fetch_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query as tuples. DuckDB needs pytz for times with a zone, polars does not."""
     rows = con.execute(query)
     if any("WITH TIME ZONE" in str(kind) for _, kind, *_ in rows.description or ()):
-        return _to_frame(con, rows).rows()
+        return _to_frame(rows).rows()
     return rows.fetchall()
 
 
@@ -47,14 +47,14 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     For few rows this takes most of the time. The rows are copied once more, and keep their order
     unless preserve_insertion_order is off.
     """
-    return _to_frame(con, con.execute(query))
+    return _to_frame(con.execute(query))
 
 
-def _to_frame(con: duckdb.DuckDBPyConnection, rows: Any) -> pl.DataFrame:
+def _to_frame(rows: Any) -> pl.DataFrame:
     if hasattr(rows, "pl"):  # DuckDB 1
         frame: pl.DataFrame = rows.pl()
         return frame
-    few = FEW if spares_pyarrow(con) else FEW_VALUES // len(rows.description)
+    few = FEW_VALUES // len(rows.description) if has_pyarrow() else FEW
     return _read_rows(rows, few)
 
 

@@ -9,7 +9,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.sources.fetching import FEW, TYPES, spares_pyarrow
+from rankql.sources.fetching import FEW, TYPES, has_pyarrow
 from rankql.sources.private import lock_of_process
 
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
@@ -20,8 +20,8 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
     """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
     try:
         with _CONVERTING:
-            if isinstance(data, pl.DataFrame) and _is_simple(data) and spares_pyarrow(con):
-                data = _Stream(data)
+            if isinstance(data, pl.DataFrame) and not hasattr(con, "pl"):  # DuckDB 2
+                data = _as_arrow(data)
             con.register(name, data)
     except duckdb.NotImplementedException:
         if library(data) != "pandas":
@@ -63,13 +63,21 @@ def refuse_unread_lists(frame: Any, label: str) -> None:
                 )
 
 
-def _is_simple(frame: pl.DataFrame) -> bool:
-    """Is it small, and of types that DuckDB reads from a stream, unlike Null?"""
-    return frame.height <= FEW and set(frame.dtypes) <= set(TYPES.values())
+def _as_arrow(frame: pl.DataFrame) -> Any:
+    """A frame of simple types as DuckDB 2 reads it without a copy of its text."""
+    kinds = set(frame.dtypes)
+    if frame.height <= FEW and kinds <= set(TYPES.values()) and not has_pyarrow():
+        return _Stream(frame)
+    plain = (pl.String, pl.Boolean)
+    if all(kind in plain or kind.is_numeric() or kind.is_temporal() for kind in kinds):
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(frame).read_all()
+    return frame
 
 
 class _Stream:
-    """A polars frame as DuckDB 2 reads it without pyarrow."""
+    """A polars frame as DuckDB reads it without pyarrow."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

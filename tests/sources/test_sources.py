@@ -1,6 +1,7 @@
 """Beyond one file: Hive folders, paths of other file systems, attached databases."""
 
 import os
+from datetime import date, datetime
 
 import duckdb
 import polars as pl
@@ -297,7 +298,7 @@ def test_frames_without_pyarrow(monkeypatch, rows):
     con = private.private_connection()
     expected, first = con.sql(sql).pl(), fetching.read_frame(con, sql)
     for module in (fetching, registered):
-        monkeypatch.setattr(module, "spares_pyarrow", lambda con: not hasattr(con, "pl"))
+        monkeypatch.setattr(module, "has_pyarrow", lambda: False)
     for found in (first, fetching.read_frame(con, sql)):
         assert_frame_equal(found, expected)
         assert fetching.fits_one_thread(found) == (rows <= fetching.ONE_CHUNK)
@@ -307,3 +308,43 @@ def test_frames_without_pyarrow(monkeypatch, rows):
             assert_frame_equal(con.sql("FROM made").pl().select(frame.columns[:3]), frame[:, :3])
             texts = con.execute("SELECT text, real FROM made").fetchall()
             assert repr(texts) == repr(frame.select("text", "real").rows())
+
+
+KINDS = {
+    "text": pl.Series(["a", None, "too long for a view", ""]),
+    "code": pl.Series(["a", None, "b", "a"], dtype=pl.Categorical),
+    "bytes": pl.Series([b"a", None, b"b", b""]),
+    "texts": pl.Series([["a"], None, [None, "too long for a view"], []]),
+    "nothing": pl.Series([None] * 4),
+    "yes": pl.Series([True, None, False, True]),
+    "number": pl.Series([1, None, 3, 4], dtype=pl.UInt64),
+    "decimal": pl.Series(["1.5", None, "2.5", "3"]).cast(pl.Decimal(10, 2)),
+    "day": pl.Series([date(2026, 11, 23)] * 4),
+    "moment": pl.Series([datetime(2026, 11, 23, 7)] * 4),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_are_read_as_their_copies(kind):
+    """Also those whose text is not copied: in chunks, sliced, empty, filtered by DuckDB."""
+    con, frame = duckdb.connect(), pl.DataFrame({kind: KINDS[kind], "n": range(4)})
+    chunks = pl.concat([frame, frame[1:3], frame[:0], frame[3:]], rechunk=False)
+    for read in (frame, chunks, frame[1:], frame[:0]):
+        registered.register_frame(con, "read", read)
+        con.register("copied", read.to_arrow())
+        for sql in (
+            "DESCRIBE FROM {}",
+            "FROM {} ORDER BY n",
+            f"SELECT n FROM {{}} WHERE CAST({kind} AS VARCHAR) >= 'a' ORDER BY n",
+            f"SELECT n FROM {{}} WHERE {kind} IN (SELECT {kind} FROM {{}} LIMIT 2) ORDER BY n",
+            f"SELECT count(*) FROM {{}} GROUP BY {kind} ORDER BY 1",
+        ):
+            rows = [con.execute(sql.format(name, name)).fetchall() for name in ("read", "copied")]
+            assert repr(rows[0]) == repr(rows[1]), sql
+
+
+def test_python_objects_are_refused():
+    frame = pl.DataFrame({"query": [1], "pos": [1]})
+    frame = frame.with_columns(rel=pl.Series([object()], dtype=pl.Object))
+    with pytest.raises(rankql.RankqlError, match=r"(?i)object|rel must be a number"):
+        rankql.evaluate(frame, None, "RR")
