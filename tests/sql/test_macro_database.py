@@ -116,3 +116,5 @@ def test_paths_that_cannot_be_written():
     assert done.exit_code == 2 and "database is an empty path. Name a new file" in done.stderr
     done = CliRunner().invoke(main, ["sql", "--database", "/dev/null/x.duckdb"])
     assert done.exit_code == 2 and "Cannot write 'x.duckdb': folder" in done.stderr
+    done = CliRunner().invoke(main, ["sql", "--database", "/proc/x.duckdb"])  # read-only on Linux
+    assert done.exit_code == 2 and "Cannot write '/proc/x.duckdb'. Choose another" in done.stderr
