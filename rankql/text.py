@@ -55,7 +55,9 @@ def format_p(p: float, alpha: float = 0.0) -> str:
         return "p < 0.001"
     candidates = (f"{p:#.{digits}g}" for digits in range(2, 12))
     text = next((x for x in candidates if (float(x) <= alpha) == (p <= alpha)), str(p))
-    return "p = 1" if text == "1.0" else f"p = {text}"
+    if text == "1.0":
+        return "p = 1" if p > 1 - 1e-6 else "p > 0.99"
+    return f"p = {text}"
 
 
 def format_percent(share: float) -> str:

@@ -128,6 +128,10 @@ def compare(
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
 
 
+# More queries follow from the normal distribution.
+LARGE = 10_000
+
+
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
     """The number of queries that a paired t test needs to detect an effect size d_z.
 
@@ -138,11 +142,12 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     [199, 90, 34, 15]
     """
     require_package("scipy", "stats", "queries_needed")
-    from scipy import special, stats
+    from scipy import optimize, special, stats
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
         require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
-    require(effect != 0 and math.isfinite(effect), f"effect must be finite and not 0, not {effect}")
+    valid = 1e-100 < abs(effect) < math.inf
+    require(valid, f"effect must be finite and not 0, not {effect}")
     require_probability("alpha", alpha)
     require(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
 
@@ -152,9 +157,16 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
         tails = stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre)
         return bool(tails >= power)
 
-    # Start at the number for a normal distribution, which is close.
-    normal = float(special.ndtri(1 - alpha / 2) + special.ndtri(power)) / effect
-    n = max(2, math.ceil(normal**2))
+    z = -float(special.ndtri(alpha / 2))
+
+    def excess(centre: float) -> float:
+        return float(special.ndtr(centre - z) + special.ndtr(-centre - z)) - power
+
+    # For a normal distribution, and a little more for Student's t (Guenther 1981).
+    centre = float(optimize.brentq(excess, 0, z + float(special.ndtri(power))))
+    n = max(2, math.ceil((centre / effect) ** 2 + z**2 / 2))
+    if n > LARGE:  # where scipy's noncentral t is less exact
+        return n
     while n > 2 and reached(n - 1):
         n -= 1
     while not reached(n):

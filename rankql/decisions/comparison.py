@@ -101,8 +101,11 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Which of three or more systems may be the best, if all pairs were compared."""
-        untested = self.table.filter(pl.col("slice") == "all")["p"].is_null().all()
-        if len(self.systems) < 3 or self.settings.baseline is not None or untested:
+        from rankql.decisions.sample import NO_DIFFERENCE  # which needs scipy
+
+        overall = self.table.filter(pl.col("slice") == "all")
+        untested = overall["p"].is_null() & (overall["verdict"] != NO_DIFFERENCE)
+        if len(self.systems) < 3 or self.settings.baseline is not None or untested.all():
             return ""
         return describe_best(self.leaderboard())
 

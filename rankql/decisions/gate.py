@@ -136,8 +136,13 @@ def gate(
     if (drops and beyond_noise) or minimum_bound:
         from rankql.decisions.gate_tests import describe_rule, judge_means
 
-        no_limit = any(not limit.bound for limit in drops)
-        notes += describe_rule(alpha, bool(groups), no_limit)
+        which = "A limit"
+        if minima and not minimum_bound:
+            which = "A limit on a drop"
+        elif drops and not beyond_noise:
+            which = "A limit on a mean"
+        no_limit = beyond_noise and any(not limit.bound for limit in drops)
+        notes += describe_rule(which, alpha, bool(groups), no_limit)
         if minimum_bound:
             judgements = judge_means(minima, run_result, cluster, alpha, min_queries)
     rows = [

@@ -60,10 +60,9 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
         rows = rows.filter(~pl.col(MISSING))
     if weight := run.meta.get("weight"):
         rows = rows.filter(pl.col(weight) > 0)
-    zero = set(run.metrics) - set(run.meta["weights"]) if rules["undefined"] == "zero" else set()
     summary = replace(run, values=rows, _summary=None).summary
     return {
-        (part, name): queries - (0 if name in zero else undefined)
+        (part, name): queries - (0 if name in run.zeroed else undefined)
         for part, name, queries, undefined in summary.select(
             "slice", "metric", "queries", "undefined"
         ).iter_rows()

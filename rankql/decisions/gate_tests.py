@@ -83,10 +83,10 @@ def recommend_limit(limit: GateLimit, pairs: PairedRuns, alpha: float) -> list[s
     ]
 
 
-def describe_rule(alpha: float, sliced: bool, no_limit: bool) -> list[str]:
-    """Notes on how limits are tested."""
+def describe_rule(limits: str, alpha: float, sliced: bool, no_limit: bool) -> list[str]:
+    """Notes on how these limits are tested."""
     notes = [
-        f"A limit passes if the {format_level(1 - alpha)} confidence interval (CI) is within it, "
+        f"{limits} passes if the {format_level(1 - alpha)} confidence interval (CI) is within it, "
         "fails if the CI is beyond it, and is inconclusive otherwise. CIs are Student's t, widened "
         "for skewed values"
     ]

@@ -43,14 +43,17 @@ def rank_systems(
         ordered = table.select("system", "mean").sort(
             "mean", descending=higher_is_better[str(metric)], nulls_last=True, maintain_order=True
         )
+        known = ordered.drop_nulls("mean")
         ranked = [
-            (1 + beaten_by.get(system, 0), len(ordered) - beaten.get(system, 0), system, mean)
-            for system, mean in ordered.rows()
+            (1 + beaten_by.get(system, 0), len(known) - beaten.get(system, 0), system, mean)
+            for system, mean in known.rows()
         ]
         rows += [
             (metric, part, system, mean, first, last, first == 1)
             for first, last, system, mean in sorted(ranked, key=lambda row: row[:2])
         ]
+        without = ordered.filter(pl.col("mean").is_null())["system"]
+        rows += [(metric, part, system, None, None, None, False) for system in without]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
@@ -67,12 +70,17 @@ def describe_best(ranks: pl.DataFrame) -> str:
     for metric, systems in sets.items():
         metrics.setdefault(tuple(systems), []).append(metric)
     total = ranks["system"].n_unique()
-    parts = [f"{join_words(names)}: {_describe(best, total)}" for best, names in metrics.items()]
+    without = {*ranks.filter(pl.col("slice") == "all", pl.col("mean").is_null())["metric"]}
+    parts = [
+        f"{join_words(names)}: {_describe(best, total, not without.isdisjoint(names))}"
+        for best, names in metrics.items()
+    ]
     return "; ".join(parts)
 
 
-def _describe(best: Sequence[str], total: int) -> str:
+def _describe(best: Sequence[str], total: int, some_without: bool) -> str:
     if len(best) == 1:
-        return f"{best[0]} is significantly better than every other system"
+        others = "every other system" + (" with a value" if some_without else "")
+        return f"{best[0]} is significantly better than {others}"
     named = join_words(best) if len(best) <= NAMES else f"{len(best)} of {total} systems"
     return f"{named} cannot be distinguished from the best"

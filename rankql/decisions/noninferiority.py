@@ -156,7 +156,10 @@ def queries_to_decide(
     lo, hi = interval
     gap = abs(margin - sample.mean)
     width = hi - sample.mean if sample.mean < margin else sample.mean - lo
-    count = len(sample.differences) * (_with_power(sample, width, level) / max(gap, 1e-300)) ** 2
+    needed = _with_power(sample, width, level)
+    if needed > 1e5 * gap:  # its square, for two queries, is beyond a billion
+        return None
+    count = len(sample.differences) * (needed / gap) ** 2
     return None if count > 1e9 else int(_rounded_up(count))
 
 

@@ -14,6 +14,7 @@ from scipy import special
 from rankql import text
 from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.sample import (
+    NOT_TESTABLE,
     POWER,
     Array,
     Sample,
@@ -128,8 +129,10 @@ class PairComparison:
         """
         level = settings.alpha if self.level is None else self.level
         lo, hi, sample = self.result.lo, self.result.hi, self.sample
-        if sample.units < 2 or sample.constant:
+        if sample.units < 2 or sample.constant or self.result.reason == NOT_TESTABLE:
             return None
+        if settings.test == "randomisation" and 2.0 ** (1 - sample.units) > level:
+            return None  # no pattern of signs is as unlikely
         if settings.test == "anytime" and lo is not None and hi is not None:
             # Half the interval, plus room for an estimate below the true difference.
             room = special.stdtrit(sample.freedom, POWER) * sample.error

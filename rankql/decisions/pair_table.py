@@ -19,7 +19,7 @@ from rankql.decisions.pair_comparisons import (
     Settings,
     run_tests,
 )
-from rankql.decisions.sample import DOMINATED, NO_DIFFERENCE, NOT_TESTABLE, POWER
+from rankql.decisions.sample import DOMINATED, NO_DIFFERENCE, NOT_TESTABLE, POWER, UNBOUNDED
 from rankql.decisions.significance import (
     CORRECTIONS,
     TESTS,
@@ -131,7 +131,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         return f"{b} and {a} cannot be tested: {pair.metric} is {MICRO} and has no values per query"
     if not len(pair.values_a):
         return f"{b} and {a} have no query in common for which both are defined"
-    if reason == NO_DIFFERENCE:
+    if reason == NO_DIFFERENCE or not pair.sample.differences.any():
         return f"{b} and {a} have the same value for every query ({queries})"
     label = TESTS[settings.test].label
     if reason == NOT_TESTABLE:
@@ -172,6 +172,9 @@ def describe_tests(
     notes = [_describe_method(tests, settings)]
     if tests:
         notes.append(_describe_intervals(tests, settings))
+        if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
+            rows = text.format_count(unbounded, "row")
+            notes.append(f"{rows} {'has' if unbounded == 1 else 'have'} no interval: {UNBOUNDED}")
     if tests and TESTS[settings.test].resamples:
         notes += _describe_resampling(pairs, tests, settings)
     if settings.test == "anytime":

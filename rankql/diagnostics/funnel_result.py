@@ -69,21 +69,26 @@ class Funnel(EvaluatedTable):
         names = [*self.stages, ORDER]
         lost = dict(self.items["lost_by"].drop_nulls().value_counts().rows())
         least = self.result.frame().select(pl.col(*map(loss_of, names)).min()).row(0, named=True)
+        # With negative grades, nDCG has no lower bound.
+        bounded = self.result.conventions["negative"] == "zero"
+        highest = 1.0 if bounded else math.inf
         rows = []
         for part in dict.fromkeys(part for part, _ in means):
             losses: list[float] = []
             for stage in names:
                 loss = means[part, loss_of(stage)]
                 losses.append(loss["mean"] or 0.0)
-                lowest = 0.0 if (least[loss_of(stage)] or 0) >= -ROUNDING else -1.0
-                after = None if loss["mean"] is None else max(0.0, 1 - math.fsum(losses))
+                lowest = 0.0 if (least[loss_of(stage)] or 0) >= -ROUNDING else -highest
+                after = None if loss["mean"] is None else 1 - math.fsum(losses)
+                if after is not None and bounded:
+                    after = max(0.0, after)
                 rows.append(
                     {
                         "slice": part,
                         "stage": stage,
                         "loss": loss["mean"],
                         "lo": None if loss["lo"] is None else max(lowest, loss["lo"]),
-                        "hi": None if loss["hi"] is None else min(1.0, loss["hi"]),
+                        "hi": None if loss["hi"] is None else min(highest, loss["hi"]),
                         "after": means[part, self.metric]["mean"] if stage == ORDER else after,
                         "recall": (
                             None if stage == ORDER else means[part, recall_of(stage)]["mean"]

@@ -52,6 +52,14 @@ class Result(MeansResult):
         return pl.read_parquet(self.values) if isinstance(self.values, Path) else self.values
 
     @property
+    def zeroed(self) -> set[str]:
+        """The metrics of which an undefined value counts as 0."""
+        zero = self.conventions["undefined"] == "zero"
+        return (
+            {name for name in self.metrics if name not in self.meta["weights"]} if zero else set()
+        )
+
+    @property
     def summary(self) -> pl.DataFrame:
         """The means by system and slice, with their intervals and the number of queries."""
         if self._summary is None:

@@ -176,7 +176,8 @@ def _write_sentence(row: Mapping[str, Any]) -> str:
     name = text.add_slice(row["metric"], row["slice"])
     digits = max(3, text.count_decimals(0, row["loss"]))
     loss, mean, expected = (
-        text.format_decimal(abs(row[name]), digits) for name in ("loss", "mean", "expected")
+        text.format_decimal(value, digits)
+        for value in (abs(row["loss"]), row["mean"], row["expected"])
     )
     worse = "above" if row["mean"] > row["expected"] else "below"
     over = "on one day" if row["days"] == 1 else f"over {row['days']} days"

@@ -16,7 +16,7 @@ from rankql import text
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.arguments import parse_groupings
 from rankql.online.alarms import KEYS, LEAST_QUERIES, find_alarms, score_days
-from rankql.online.day_states import JUDGED, METRIC, SCHEMA, DayStates
+from rankql.online.day_states import JUDGED, SCHEMA, DayStates
 from rankql.online.monitor_result import Monitoring
 from rankql.registry.argument_checks import (
     is_whole_number,
@@ -198,20 +198,21 @@ def _describe(
         row = gone.row(0, named=True)
         yield (
             f"{count:,} series {'has' if count == 1 else 'have'} fewer than {LEAST_QUERIES} "
-            f"queries with a value on {newest}, such as {_name(row)} (last on {row['day']}), so "
-            "they are not compared there"
+            f"queries with a value on {newest}, {_such_as(row, count)} (last on {row['day']}), so "
+            f"{'it is' if count == 1 else 'they are'} not compared there"
         )
-    left_out = left_out.filter(pl.col("kind") == METRIC)
+    left_out = left_out.filter(pl.col("kind") != JUDGED)
     if count := len(left_out):
         row = left_out.row(0, named=True)
         yield (
-            f"{count:,} series {text.is_or_are(count)} not watched, such as {_name(row)}: the "
+            f"{count:,} series {text.is_or_are(count)} not watched, {_such_as(row, count)}: the "
             f"baseline must have each weekday twice, and at least {LEAST_QUERIES} queries per day"
         )
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return text.add_slice(row["metric"], row["slice"])
+def _such_as(row: Mapping[str, Any], count: int) -> str:
+    name = text.add_slice(row["metric"], row["slice"])
+    return name if count == 1 else f"such as {name}"
 
 
 def _lay_out(states: pl.DataFrame, scored: pl.DataFrame, alarms: pl.DataFrame) -> pl.DataFrame:

@@ -412,6 +412,23 @@ def test_sentences():
     ]
 
 
+def test_the_same_value_of_one_query():
+    one = frame(["a"], [0.5])
+    (sentence,) = rankql.compare({"x": one, "y": one}).sentences
+    assert sentence == "AP: y and x have the same value for every query (1 query)"
+
+
+def test_rows_without_an_interval_are_counted():
+    old, new = frame(range(24), [0.5] * 24), frame(range(24), [0.8] + [0.6] * 23)
+    comparison = rankql.compare({"old": old, "new": new}, test="bootstrap")
+    assert comparison.table["lo"].item() is None and comparison.table["p"].item() < 0.01
+    assert "1 row has no interval: too few queries for an interval" in comparison.notes
+
+
+def test_p_values_are_not_rounded_to_one():
+    assert [show.format_p(p) for p in (1.0, 0.998, 0.97)] == ["p = 1", "p > 0.99", "p = 0.97"]
+
+
 def test_no_difference_is_not_minus_zero():
     x = frame(list("abcd"), [0.5, 0.6, 0.7, 0.8])
     y = frame(list("abcd"), [0.6, 0.5, 0.8, 0.7 - 1e-9])

@@ -89,6 +89,39 @@ def test_the_interval_decides():
         assert verdict.exit_code == {"passed": 0, "failed": 1, "inconclusive": 3}[status]
 
 
+def test_a_mean_at_its_limit():
+    """No number of queries decides, because the interval is around the limit."""
+    old = pl.DataFrame({"query": range(12), "P@1": [1.0] * 12})
+    new = pl.DataFrame({"query": range(12), "P@1": [0.0, 1.0] * 6})
+    for limit in ({"minimum": "P@1>=0.5", "minimum_bound": True},
+                  {"baseline": old, "max_drop": "P@1:0.5"}):  # fmt: skip
+        verdict = rankql.gate(new, **limit)
+        assert verdict.exit_code == 3 and verdict.table["queries_needed"].item() is None
+        assert said(verdict)[0].endswith("More than a billion queries would decide")
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ({"minimum": "nDCG@10>=0.1"}, "A limit on a drop passes if"),
+        ({"minimum": "nDCG@10>=0.1", "minimum_bound": True}, "A limit passes if"),
+        (
+            {"minimum": "nDCG@10>=0.1", "minimum_bound": True, "beyond_noise": False},
+            "A limit on a mean passes if",
+        ),
+        ({}, "A limit passes if"),
+        ({"beyond_noise": False}, None),
+    ],
+)
+def test_the_rule_is_that_of_these_limits(options, limits):
+    notes = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0", **options).notes
+    assert [note.partition(" if")[0] + " if" for note in notes if " passes if " in note] == (
+        [limits] if limits else []
+    )
+    noise = options.get("beyond_noise", True)
+    assert any("A limit of 0 on a drop fails only" in note for note in notes) == noise
+
+
 def test_the_number_of_queries_that_decides():
     """Of so many queries with the same mean and spread, four in five samples decide."""
     rng = np.random.default_rng(1)

@@ -60,6 +60,23 @@ def test_of_a_comparison():
         against.leaderboard()
 
 
+def test_a_system_without_any_value():
+    rng = np.random.default_rng(1)
+    three = values(rng, 1, 9, 1)
+    three["s2"] = three["s2"].with_columns(revenue=pl.lit(None, pl.Float64))
+    comparison = rankql.compare(three, metrics="revenue", higher_is_better=True)
+    best = "revenue: s1 is significantly better than every other system with a value"
+    assert comparison.title == best
+    ranks = comparison.leaderboard().select("system", "rank_lo", "rank_hi", "maybe_best").rows()
+    assert ranks == [("s1", 1, 1, True), ("s0", 2, 2, False), ("s2", None, None, False)]
+
+
+def test_identical_systems():
+    (frame,) = values(np.random.default_rng(1), 1).values()
+    comparison = rankql.compare(dict.fromkeys("abc", frame), higher_is_better=True)
+    assert comparison.title == "revenue: a, b and c cannot be distinguished from the best"
+
+
 @pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("means", [(1, 1, 1, 1), (0.5, 1, 2, 2.2)], ids=str)

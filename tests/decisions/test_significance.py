@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 import rankql
 from rankql import RankqlError
@@ -169,7 +169,33 @@ def test_queries_needed_of_the_books():
     assert [rankql.queries_needed(d) for d in (0.2, 0.3, 0.5, 0.8)] == [199, 90, 34, 15]
 
 
-@pytest.mark.parametrize("effect", [0, math.nan, math.inf])
+@pytest.mark.parametrize("effect", [0.03, 0.02, 0.01])
+@pytest.mark.parametrize("alpha, power", [(0.05, 0.8), (0.01, 0.9), (0.2, 0.5), (0.05, 0.06)])
+def test_many_queries_needed(effect, alpha, power, monkeypatch):
+    """The number for a normal distribution, where that of the noncentral t is not exact enough."""
+    close = rankql.queries_needed(effect, alpha, power)
+    monkeypatch.setattr("rankql.decisions.compare.LARGE", math.inf)
+    assert close == pytest.approx(rankql.queries_needed(effect, alpha, power), abs=2)
+
+
+def test_the_effect_may_be_tiny():
+    """In units of 1 / effect^2 it is the same number, from both tails of the normal."""
+    z, centre = special.ndtri(0.975), np.sqrt(rankql.queries_needed(1e-7)) * 1e-7
+    assert special.ndtr(centre - z) + special.ndtr(-centre - z) == pytest.approx(0.8, abs=1e-9)
+    assert rankql.queries_needed(1e-3) == 7_848_863
+
+
+@pytest.mark.parametrize("units", [3, 5, 6, 12])
+def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
+    """With 5 queries the smallest p of the randomisation test is 2 / 2^5."""
+    rng = np.random.default_rng(units)
+    old, new = (pl.DataFrame({"query": range(units), "AP": rng.random(units)}) for _ in "ab")
+    comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
+    assert (comparison.table["detectable"].item() is None) == (units < 6)
+    assert ("too few queries to detect any" in comparison.sentences[0]) == (units < 6)
+
+
+@pytest.mark.parametrize("effect", [0, math.nan, math.inf, 1e-200])
 def test_queries_needed_refuses_effects(effect):
     with pytest.raises(RankqlError, match="effect must be"):
         rankql.queries_needed(effect)

@@ -292,6 +292,27 @@ def test_metrics_of_the_catalogue_are_refused():
         rankql.monitor(LOG, metrics={"g@10": "gini(item, catalogue := 50)"})
 
 
+def test_undefined_values_that_count_as_zero():
+    """Without any relevant item on the last days AP is 0, of as many queries as before."""
+    frame = LOG.with_columns(
+        rel=pl.when(pl.col("day") < date(2026, 10, 14)).then("rel").otherwise(0)
+    )
+    result = rankql.monitor(frame, metrics="AP", undefined="zero")
+    assert result.title == "1 alarm on 2026-10-15: AP (sudden drop)"
+    last = result.table.filter(metric="AP").row(-1, named=True)
+    assert last["mean"] == 0 and last["queries"] == 30
+
+
+@pytest.mark.parametrize(("before", "after", "loss"), [(-20, -90, 70), (20, -30, 50)])
+def test_sentences_of_negative_means(before, after, loss):
+    profit = pl.when(pl.col("day") < date(2026, 10, 14)).then(before).otherwise(after)
+    result = rankql.monitor(
+        LOG.with_columns(profit=profit), metrics={"profit": "avg(profit)"}, higher_is_better=True
+    )
+    said = f"{after}.000 on one day, {loss}.000 below the {before}.000 of the same"
+    assert said in result.sentences[0]
+
+
 def test_plots_of_what_there_is():
     result = rankql.monitor(LOG, metrics="nDCG@3")
     with pytest.raises(RankqlError, match=r"^Unknown slice 'NL'. Available: all."):
@@ -364,7 +385,7 @@ def test_gaps_and_small_slices():
     result = rankql.monitor(frame, metrics="nDCG@3", by="part", gaps=True, baseline=21)
     assert result.passed and result.conventions["baseline"] == ["2026-09-01", "2026-09-21"]
     (note,) = [note for note in result.notes if "not watched" in note]
-    assert note.startswith("1 series is not watched, such as nDCG@3, part=few")
+    assert note.startswith("2 series are not watched, such as nDCG@3, part=few")
 
 
 def test_errors_in_sql():
