@@ -22,7 +22,7 @@ CREATE OR REPLACE MACRO rankql_number_text(value) AS
     CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
 
 -- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
-CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
+CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(VARCHAR|ENUM|JSON).*';
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
@@ -299,19 +299,35 @@ CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
 
 -- Lists of ids.
 
-CREATE OR REPLACE MACRO rankql_holds_grades(relevant) AS typeof(relevant) SIMILAR TO '(MAP|STRUCT)\(.*';
+CREATE OR REPLACE MACRO rankql_holds_grades(relevant) AS typeof(relevant) SIMILAR TO '(?s)(MAP|STRUCT)\(.*';
 
--- The ids and grades of a list of structs. JSON binds all of their types.
+-- Is there a field of this name, in text of the fields of a struct and their types? Those of structs in it do not count.
+CREATE OR REPLACE MACRO rankql_names_field(fields, name) AS regexp_matches(
+    list_reduce([fields, '', '', ''], lambda kinds, step: regexp_replace(kinds, '\([^()]*\)', '', 'g')),
+    '(^|, )("' || name || '"|' || name || ') ');
+
+CREATE OR REPLACE MACRO rankql_has_field(listed, name) AS rankql_names_field(typeof(listed)[8:-4], name);
+
+-- A grade that was written as text.
+CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
+    CASE WHEN grade IS NOT NULL THEN coalesce(
+        TRY_CAST(grade AS DOUBLE), CASE grade WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
+        rankql_fail(name || ' must have numbers as grades, not ' || grade)) END;
+
+-- The ids and grades of a list of structs, by the first of the fields that it has. JSON binds all of their types.
 CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
-    CASE WHEN NOT regexp_matches(typeof(listed), '\b(id|item|key)\b')
-         THEN rankql_fail(name || ' has no id or item: ' || typeof(listed))
-         ELSE list_transform(
-            json_transform(to_json(listed), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "DOUBLE",
-                                               "rel": "DOUBLE", "value": "DOUBLE"}]'),
-            lambda x_: {'id': coalesce(x_['id'], x_['item'], x_['key']),
-                        'grade': coalesce(x_['grade'], x_['rel'], x_['value'],
-                            CASE WHEN NOT regexp_matches(typeof(listed), '\b(grade|rel|value)\b') THEN 1 END)})
-    END;
+    list_transform(
+        json_transform(to_json(listed), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "VARCHAR",
+                                           "rel": "VARCHAR", "value": "VARCHAR"}]'),
+        lambda x_: {
+            'id': CASE WHEN rankql_has_field(listed, 'id') THEN x_['id']
+                       WHEN rankql_has_field(listed, 'item') THEN x_['item']
+                       WHEN rankql_has_field(listed, 'key') THEN x_['key']
+                       ELSE rankql_fail(name || ' has no id or item: ' || typeof(listed)) END,
+            'grade': CASE WHEN rankql_has_field(listed, 'grade') THEN rankql_read_grade(x_['grade'], name)
+                          WHEN rankql_has_field(listed, 'rel') THEN rankql_read_grade(x_['rel'], name)
+                          WHEN rankql_has_field(listed, 'value') THEN rankql_read_grade(x_['value'], name)
+                          ELSE 1 END});
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
     list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
@@ -324,8 +340,8 @@ CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
                               || rankql_repeated(list_transform(pairs_, lambda x_: x_['id'])) || '. Keep one')
              ELSE map_from_entries(pairs_) END)[1];
 
--- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct or JSON object {id: grade}, or of a
--- list of structs with an id and a grade. JSON binds all of these types.
+-- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct {id: grade}, or of a list of structs
+-- with an id and a grade. JSON binds all of these types.
 CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
     CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
          THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
@@ -336,7 +352,7 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
          ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
     END;
 
--- Ids as text: those of a MAP, struct or object by its values, the highest first.
+-- Ids as text: those of a MAP or struct by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
     CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
          WHEN rankql_is_list(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
@@ -431,9 +447,8 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 -- Tables.
 
 -- Does a row have a column of this name? typeof() is constant, so this costs nothing. What is in brackets are fields of a column.
-CREATE OR REPLACE MACRO rankql_has_column(value, name) AS regexp_matches(
-    list_reduce([typeof(value)[8:-2], '', '', ''], lambda kinds, step: regexp_replace(kinds, '\([^()]*\)', '', 'g')),
-    '(?i)(^|, )"?' || name || '"? ');
+CREATE OR REPLACE MACRO rankql_has_column(value, name) AS
+    rankql_names_field(lower(typeof(value)[8:-2]), name);
 
 -- Columns are named by text.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE

@@ -268,7 +268,7 @@ def _total(total: object, count: pl.Expr, name: str, of: str) -> pl.Expr:
     _check_total(total, name, of)
 
     def enough(counts: pl.Series) -> pl.Series:
-        for more in counts.filter(counts > total).head(1):
+        for more in counts.filter(counts.cast(pl.Float64) > as_number(total)).head(1):
             raise RankqlError(
                 f"{name} must be the number of {of}: "
                 f"{total} is less than the {more} that were shown"

@@ -21,7 +21,10 @@ def column(name: Column) -> pl.Expr:
         return pl.col(name)
     kind = type(name).__name__
     require(isinstance(name, pl.Expr), f"a column must be a name or an expression, not a {kind}")
-    return name
+    if name.meta.root_names():
+        return name
+    # A literal has one row, however many there are.
+    return pl.struct(pl.int_range(pl.len()).alias("row"), name.alias("value")).struct.field("value")
 
 
 def is_pandas(data: object) -> bool:
@@ -95,6 +98,8 @@ def as_grade_lists(
 
     def check_lists(values: pl.Series) -> pl.Series:
         kind = values.dtype
+        if kind == pl.Null:
+            return values.cast(dtype)
         require(
             isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}"
         )

@@ -8,7 +8,9 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, column
+from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.argument_checks import require
+from rankql.text import TEXT_TYPES
 
 _GRADES = pl.List(pl.Float64)
 
@@ -30,6 +32,8 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
 
     def grades(columns: Sequence[pl.Series]) -> pl.Series:
         retrieved, relevant = columns
+        if pl.Null in (retrieved.dtype, relevant.dtype):
+            return pl.Series([None], dtype=_GRADES).new_from_index(0, len(retrieved))
         ids = _read_grades("retrieved", retrieved)
         if isinstance(retrieved.dtype, pl.Struct):
             ids = ids.sort("row", -pl.col("grade"), "id")
@@ -60,25 +64,36 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
 
 def _read_grades(name: str, values: pl.Series) -> pl.DataFrame:
     """The ids of each row as text, and their grades."""
-    rows = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "id": values})
     if isinstance(values.dtype, pl.Struct):
-        pairs = rows.unnest("id").unpivot(index="row", variable_name="id", value_name="grade")
-        return _cast(pairs.drop_nulls("grade"))
+        names = [f"{INTERNAL_PREFIX}{name}" for name in ("row", "id", "grade")]
+        pairs = values.struct.unnest().with_row_index(names[0])
+        pairs = pairs.unpivot(index=names[0], variable_name=names[1], value_name=names[2])
+        pairs = pairs.rename(dict(zip(names, ("row", "id", "grade"), strict=True)))
+        return _cast(name, pairs.drop_nulls("grade").cast({"row": pl.Int64}))
+    rows = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "id": values})
     kind = values.dtype
     listed = isinstance(kind, pl.List | pl.Array)
     require(listed, f"{name} must be a list of ids or a struct of id: grade, not {kind}")
     rows = rows.with_columns(pl.col("id").cast(pl.List(kind.inner)))  # type: ignore[attr-defined]
     rows = rows.filter(pl.col("id").list.len() > 0).explode("id")
     if not isinstance(kind.inner, pl.Struct):  # type: ignore[attr-defined]
-        return _cast(rows.with_columns(grade=1.0))
+        return _cast(name, rows.with_columns(grade=1.0))
     fields = {field.name for field in kind.inner.fields}  # type: ignore[attr-defined]
     ids = [field for field in ("id", "item", "key") if field in fields]
     grades = [field for field in ("grade", "rel", "value") if field in fields]
     require(bool(ids), f"{name} has no id or item: {kind}")
     item = pl.col("id").struct
     grade: pl.Expr = item.field(grades[0]) if grades else pl.lit(1.0)
-    return _cast(rows.select("row", item.field(ids[0]).alias("id"), grade.alias("grade")))
+    return _cast(name, rows.select("row", item.field(ids[0]).alias("id"), grade.alias("grade")))
 
 
-def _cast(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select("row", pl.col("id").cast(pl.String), pl.col("grade").cast(pl.Float64))
+def _cast(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Ids as text, grades as numbers."""
+    grades = rows["grade"]
+    kind = grades.dtype
+    read = kind.is_numeric() or kind in (pl.Boolean, pl.Null) or kind in TEXT_TYPES
+    require(read, f"{name} must have numbers as grades, not {kind}")
+    numbers = grades.cast(pl.Float64, strict=False)
+    for wrong in grades.filter(numbers.is_null() & grades.is_not_null()).head(1):
+        raise RankqlError(f"{name} must have numbers as grades, not {wrong}")
+    return rows.select("row", pl.col("id").cast(pl.String), grade=numbers)

@@ -218,7 +218,7 @@ def micro_precision_at(
         size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
     else:
         hits = _ranking_key(query).filter(r.hits(threshold) == 1)
-        counts = pl.element().unique_counts().clip(upper_bound=r.k)
+        counts = pl.element().unique_counts().cast(pl.Int64).clip(upper_bound=r.k)
         size = hits.implode().list.agg(counts.sum()) + 0 * _depths(r, query)
     return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
 
@@ -270,7 +270,7 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
 
     def refuse(counts: Sequence[pl.Series]) -> pl.Series:
         counted, rankings = counts
-        for n in rankings.filter(counted > rankings * r.k).head(1):
+        for n in rankings.filter(counted > rankings.cast(pl.Float64) * r.k).head(1):
             raise RankqlError(
                 f"query must identify one ranking, but has too few values for so many items: {n}"
             )

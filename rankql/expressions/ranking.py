@@ -105,9 +105,6 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
     if isinstance(rel, Ranking):
         return replace(rel, k=k)
     judged = column(rel)
-    if not judged.meta.root_names():  # a literal has one row, however many positions there are
-        rows = pl.struct(judged.alias("rel"), column(pos).alias("pos"))
-        judged = rows.struct.field("rel")
     return Ranking(as_float(judged), as_float(pos), judged=judged, k=k)
 
 

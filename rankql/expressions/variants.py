@@ -212,7 +212,7 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
     def by_score(rel: Column, score: Column, item: Column, ties: str, **options: Any) -> pl.Expr:
         require_choice("ties", ties, "item", "expected")
         rel, score = as_float(rel), column(score)
-        order = [score, _text(item) if ties == "item" else rel]
+        order = [score, _text(item), rel] if ties == "item" else [score, rel]
         rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
         pos = pl.when(_field("score").is_not_null()).then(_RANK)
         rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos, score=_field("score")))

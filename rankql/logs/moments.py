@@ -41,7 +41,9 @@ def weigh_by_moment(
             faded = 2 ** (-ages / _duration_as_number("half_life", half_life, clock))
         return pl.select(pl.when(counts).then(faded)).to_series()
 
-    return column(moment or "").map_batches(weigh, pl.Float64, is_elementwise=True)
+    return column("" if moment is None else moment).map_batches(
+        weigh, pl.Float64, is_elementwise=True
+    )
 
 
 def _require_moments(times: pl.Series) -> pl.Series:

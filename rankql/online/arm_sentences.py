@@ -22,7 +22,7 @@ _REASONS = {
     NO_DIVISOR: "the divisor of an arm adds up to 0",
     NO_DIFFERENCE: "all have the same value",
     ZERO_VARIANCE: "in each arm, all have the same value",
-    BURN_IN: "an arm has fewer than burn_in=",
+    BURN_IN: "an arm has fewer than {burn_in:,}, the burn_in= (CLI: --burn-in)",
 }
 
 
@@ -34,7 +34,8 @@ def describe_arm(
     a = "the control" if control is None else quote_arm(control)
     counts = f"{row['n_b']:,} and {row['n_a']:,} {text.pluralise(noun)}"
     if row["reason"]:
-        return row["reason"], f"{b} and {a} are not tested ({counts}): {_REASONS[row['reason']]}"
+        why = _REASONS[row["reason"]].format(burn_in=settings.burn_in)
+        return row["reason"], f"{b} and {a} are not tested ({counts}): {why}"
     significant = row["p_adjusted"] <= settings.alpha
     sign = -1 if significant and row["difference"] < 0 else 1
     ends = sorted((sign * row["lo"], sign * row["hi"]))

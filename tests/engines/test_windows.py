@@ -316,7 +316,7 @@ NAN, INFINITE = float("nan"), float("inf")
             "micro_precision_at(rel, pos, 1, query := 7 * pos)",
             1.0,
             1,
-            "query must identify one ranking: the first positions of",
+            "query must identify one ranking, but has too few values",
         ),
     ],
 )

@@ -137,3 +137,60 @@ def test_fields_of_variables_are_read_in_brackets():
         if re.search(rf"(?<![\w.]){name}\.\w", statement)
     }
     assert not wrong
+
+
+FRAME = pl.DataFrame(
+    {
+        "group": [1, 1, 1, 2],
+        "one": [1] * 4,
+        "view": ["view"] * 4,
+        "sets": [["a"]] * 4,
+        "rel": [1, 0, 1, 0],
+        "pos": [1, 2, 3, 1],
+    }
+)
+# A call with a column, and what the literal is that holds the same values.
+LITERALS = {
+    "exposure_disparity": (lambda x: rankql.exposure_disparity("pos", x), "one", pl.lit(1)),
+    "expected_exposure_loss": (lambda x: rankql.expected_exposure_loss(x, "pos"), "one", pl.lit(1)),
+    "alpha_ndcg": (lambda x: rankql.alpha_ndcg(x), "sets", pl.lit(pl.Series([["a"]]))),
+    "sign_test": (rankql.sign_test, "one", pl.lit(1)),
+    "effective_sample_size": (lambda x: rankql.effective_sample_size(x, x), "one", pl.lit(1)),
+    "graded": (lambda x: rankql.graded(x, {"view": 1}, how="sum"), "view", pl.lit("view")),
+    "weighted_mean": (lambda x: rankql.weighted_mean("rel", x), "one", pl.lit(1)),
+    "ndcg": (lambda x: rankql.ndcg(x, "pos"), "one", pl.lit(1)),
+    "micro_precision_at": (
+        lambda x: rankql.micro_precision_at("rel", "pos", 3, query=x), "one", pl.lit(1)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LITERALS)
+def test_literals_have_a_value_in_every_row(name):
+    of, column, literal = LITERALS[name]
+    by_column, by_literal = of(column).alias("value"), of(literal).alias("value")
+    assert FRAME[:3].select(by_column).rows() == FRAME[:3].select(by_literal).rows()
+    for engine in ("in-memory", "streaming"):
+        grouped = FRAME.lazy().group_by("group", maintain_order=True)
+        found = [grouped.agg(x).collect(engine=engine).rows() for x in (by_column, by_literal)]
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("k", [2**31, 2**32, 2**52])
+def test_large_numbers_do_not_overflow(k):
+    assert FRAME.select(
+        rankql.micro_precision_at("rel", "pos", k, query="group").alias("p"),
+        rankql.micro_precision_at("rel", "pos", k, query="group", denominator="min").alias("min"),
+        rankql.micro_f1_at("rel", "pos", k, query="group").alias("f1"),
+        rankql.catalogue_coverage("pos", k).alias("coverage"),
+    ).row(0) == pytest.approx((1 / k, 1, 4 / (2 * k + 2), 3 / k))
+
+
+def test_equal_scores_of_equal_items_are_in_the_best_order():
+    """As in SQL, whatever the order of the rows."""
+    for rel in ([0, 1], [1, 0]):
+        frame = pl.DataFrame({"rel": rel, "score": [1.0, 1.0], "item": ["a", "a"]})
+        con = metric_engines.connect()
+        con.register("frame", frame.to_arrow())
+        assert frame.select(rankql.ndcg_by_score("rel", "score", "item")).item() == 1
+        assert con.sql("SELECT ndcg_by_score(rel, score, item) FROM frame").fetchall() == [(1,)]

@@ -144,6 +144,12 @@ def test_graded_in_time(options, events, value, clock):
     assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
+def test_the_moment_may_be_an_expression():
+    frame = pl.DataFrame({"event": ["view", "view"], "t": [1.0, 9.0]})
+    value = rankql.graded("event", {"view": 1}, how="sum", moment=pl.col("t") + 1, until=5)
+    assert frame.select(value).item() == 1
+
+
 def test_graded_by_days():
     frame = log([("buy", date(2024, 5, 1)), ("view", date(2024, 5, 3))])
     options = {"moment": "t", "until": date(2024, 5, 4), "half_life": DAY, "how": "sum"}

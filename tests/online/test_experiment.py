@@ -222,6 +222,7 @@ def test_asymptotic_sequence():
     assert p == 1 or abs(difference) == pytest.approx(at_p)
     early = rankql.experiment(USERS, metrics="revenue", sequential=True, burn_in=301)
     assert only(early, "p", "verdict") == (None, "before the burn-in")
+    assert early.sentences[0].endswith("fewer than 301, the burn_in= (CLI: --burn-in)")
 
 
 @pytest.mark.slow

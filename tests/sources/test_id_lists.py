@@ -1,6 +1,7 @@
 """One row per query, with lists of ids, as tools for RAG write them; positions by rows."""
 
 import json
+from datetime import date
 
 import duckdb
 import numpy
@@ -360,6 +361,13 @@ def both_ways(frame, call="grades_of(retrieved, relevant)"):
         (["a", "b"], [{"id": None, "grade": 1}, {"id": "b", "grade": 2}], [None, 2]),
         ([{"id": "a", "score": 0.5}, {"id": "b", "score": 0.4}], ["b"], [None, 1]),
         ([{"id": None}, {"id": "b"}], ["b"], [None, 1]),
+        # The first of the fields counts, and other names that hold its name do not.
+        (["b"], [{"id": None, "item": "b"}], [None]),
+        (["b"], [{"id": "b", "rel": 5, "grade": None}], [None]),
+        (["b"], [{"id": "b", "my grade": 2, "value of it": "x"}], [1]),
+        (["b"], [{"id": "b", "grade": "2.5"}], [2.5]),
+        (["a", "b"], {"row": 1, "id": 2, "b": 3, "grade": 4}, [None, 3]),
+        (["a", "b"], {"a\nb": 1, "b": 3}, [None, 3]),
     ],
 )
 def test_grades_of_ids(retrieved, relevant, grades):
@@ -375,6 +383,19 @@ def test_grades_of_maps_and_nulls():
     nulls = pl.DataFrame({"retrieved": [["a"], None], "relevant": [None, ["a"]]})
     for run in both_ways(nulls):
         assert run() == [None, None]
+
+
+def test_literal_lists_and_columns_of_nothing_but_null():
+    frame = pl.DataFrame({"lists": [["a", "b"], ["b"]], "nothing": None})
+    one = pl.lit(pl.Series([["b"]]))
+    for pair, expected in (
+        (("lists", one), [[None, 1], [1]]),
+        ((one, "lists"), [[1], [1]]),
+        (("lists", "nothing"), [None, None]),
+        (("nothing", "lists"), [None, None]),
+    ):
+        assert frame.select(rankql.grades_of(*pair)).to_series().to_list() == expected
+    assert frame.select(rankql.list_ndcg("nothing")).to_series().to_list() == [None, None]
 
 
 def test_metrics_of_the_grades_are_those_of_evaluate():
@@ -403,6 +424,11 @@ def test_metrics_of_the_grades_are_those_of_evaluate():
         ("a", ["a"], "retrieved must be a list of ids or a "),
         (["a"], "a", "relevant must be a list of ids or a "),
         (["a"], [{"name": "a"}], "relevant has no id or item: "),
+        (["a"], [{"product id": "a"}], "relevant has no id or item: "),
+        (["a"], [{"x": {"id": "a"}}], "relevant has no id or item: "),
+        (["a"], [{"id": "a", "grade": "high"}], "relevant must have numbers as grades, not high"),
+        (["a"], [{"id": "a", "grade": [1]}], "relevant must have numbers as grades, not"),
+        (["a"], [{"id": "a", "grade": date(2026, 1, 1)}], "relevant must have numbers as grades"),
         (
             ["b"],
             [{"id": "a", "grade": 1}, {"id": "a", "grade": 2}],
