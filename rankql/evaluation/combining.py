@@ -99,7 +99,8 @@ def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
     meta = read_metadata(path)
     if meta is None:
         raise RankqlError(
-            f"{str(path)!r} was not written by rankql. Write it with output= or save_values"
+            f"{str(path)!r} was not written by rankql with values per query. Write it with "
+            "output= or save_values"
         )
     return Result(meta, values=path)
 

@@ -57,6 +57,11 @@ def parse_unit_metric(name: str, table: Table, before: str | None) -> UnitMetric
             return UnitMetric(name, left, "sum", right, before)
     parts = [part.strip() for part in name.split("/")] if "/" in name else [name]
     unknown = next((part for part in parts if part not in table.columns), name)
+    if not unknown or "(" in name:
+        raise RankqlError(
+            f"metrics=: {name!r} must be a column, sum(column), mean(column), max(column) or "
+            "column/column"
+        )
     raise RankqlError(describe_unknown("column in metrics=:", unknown, [*table.columns]))
 
 

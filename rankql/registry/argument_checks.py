@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from numbers import Real
 from statistics import NormalDist
 
@@ -26,8 +27,10 @@ def as_number(value: object) -> float:
 
 
 def describe(value: object) -> str:
-    """An argument in an error about numbers, which marks text as text."""
-    return f"the text {value!r}" if isinstance(value, str) else str(value)
+    """An argument in an error about numbers, which tells text and decimals from them."""
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    return repr(value) if isinstance(value, Decimal) else str(value)
 
 
 def is_whole_number(value: object, least: float = 1) -> bool:

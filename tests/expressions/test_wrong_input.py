@@ -1,6 +1,7 @@
 """What is no number, no position, no option: one clear line, the same on every engine and form."""
 
 import dataclasses
+import decimal
 import gzip
 import math
 import re
@@ -617,6 +618,11 @@ FILES = {
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
+
+
+def test_decimals_are_told_from_numbers():
+    with pytest.raises(rankql.RankqlError, match=r"between 0 and 1, not Decimal\('0\.5'\)"):
+        rankql.rbp("rel", "pos", p=decimal.Decimal("0.5"))
 
 
 @pytest.mark.parametrize("said", FILES)
