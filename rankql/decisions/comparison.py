@@ -130,9 +130,10 @@ class Comparison(EvaluatedTable):
         """The ranks of every system that the tests support, by metric and slice, best first.
 
         `rank_lo` is 1 + the number of systems that are significantly better, `rank_hi` the number
-        of systems minus those that are significantly worse. `maybe_best` systems (`rank_lo` = 1)
-        cannot be distinguished from the best. With correction='holm' or 'bonferroni' the truly best
-        system is among them with probability `confidence`, for all metrics and slices together.
+        of systems minus those that are significantly worse; both are NULL for a system without any
+        value. `maybe_best` systems (`rank_lo` = 1) cannot be distinguished from the best. With
+        correction='holm' or 'bonferroni' the truly best system is among them with probability
+        `confidence`, for all metrics and slices together.
         """
         if self.settings.baseline is not None:
             raise RankqlError("leaderboard needs all pairs. Call compare without baseline=")
