@@ -718,6 +718,14 @@ def test_very_many_at_one_position(k):
     refused(table, None, f"nDCG@{k}", "^run has duplicates: query 1, pos 1.")
 
 
+def test_duplicates_do_not_end_a_transaction():
+    con = duckdb.connect()
+    con.execute("BEGIN; CREATE TABLE twice AS SELECT 1 AS query, 1 AS rel, 1 AS pos FROM range(2)")
+    with pytest.raises(rankql.RankqlError, match=r"has duplicates: query 1, pos 1\."):
+        rankql.evaluate("twice", None, "nDCG@10", con=con)
+    assert con.execute("SELECT count(*) FROM twice").fetchall() == [(2,)]
+
+
 @pytest.mark.parametrize(
     ("shape", "unjudged", "metrics"),
     cycled(
