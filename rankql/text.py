@@ -44,6 +44,11 @@ def is_or_are(n: int) -> str:
     return "is" if n == 1 else "are"
 
 
+def has_or_have(n: int) -> str:
+    """Return the verb for what a number of things have."""
+    return "has" if n == 1 else "have"
+
+
 def format_queries(n: int) -> str:
     """Format a number of queries."""
     return format_count(n, "query")

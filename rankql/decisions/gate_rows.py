@@ -55,18 +55,13 @@ def mean_rows(
 
 def _count_queries(run: Result) -> dict[tuple[str, str], int]:
     """The number of queries of each mean, by slice and metric."""
-    rules, rows = run.conventions, run.frame()
-    if rules["missing"] == "skip":
+    rows = run.frame()
+    if run.conventions["missing"] == "skip":
         rows = rows.filter(~pl.col(MISSING))
     if weight := run.meta.get("weight"):
         rows = rows.filter(pl.col(weight) > 0)
-    summary = replace(run, values=rows, _summary=None).summary
-    return {
-        (part, name): queries - (0 if name in run.zeroed else undefined)
-        for part, name, queries, undefined in summary.select(
-            "slice", "metric", "queries", "undefined"
-        ).iter_rows()
-    }
+    counts = replace(run, values=rows, _summary=None).summary.select("slice", "metric", run.counted)
+    return {(part, name): queries for part, name, queries in counts.iter_rows()}
 
 
 def _idle_slices(result: Result) -> set[str]:

@@ -174,7 +174,7 @@ def describe_tests(
         notes.append(_describe_intervals(tests, settings))
         if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
             rows = text.format_count(unbounded, "row")
-            notes.append(f"{rows} {'has' if unbounded == 1 else 'have'} no interval: {UNBOUNDED}")
+            notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
     if tests and TESTS[settings.test].resamples:
         notes += _describe_resampling(pairs, tests, settings)
     if settings.test == "anytime":

@@ -70,8 +70,7 @@ class Funnel(EvaluatedTable):
         lost = dict(self.items["lost_by"].drop_nulls().value_counts().rows())
         least = self.result.frame().select(pl.col(*map(loss_of, names)).min()).row(0, named=True)
         # With negative grades, nDCG has no lower bound.
-        bounded = self.result.conventions["negative"] == "zero"
-        highest = 1.0 if bounded else math.inf
+        highest = 1.0 if self.result.conventions["negative"] == "zero" else math.inf
         rows = []
         for part in dict.fromkeys(part for part, _ in means):
             losses: list[float] = []
@@ -79,9 +78,7 @@ class Funnel(EvaluatedTable):
                 loss = means[part, loss_of(stage)]
                 losses.append(loss["mean"] or 0.0)
                 lowest = 0.0 if (least[loss_of(stage)] or 0) >= -ROUNDING else -highest
-                after = None if loss["mean"] is None else 1 - math.fsum(losses)
-                if after is not None and bounded:
-                    after = max(0.0, after)
+                after = None if loss["mean"] is None else 1 - min(highest, math.fsum(losses))
                 rows.append(
                     {
                         "slice": part,

@@ -30,7 +30,7 @@ from rankql.sources.macro_sql import fetch
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, unknown_column
-from rankql.text import format_count, format_queries
+from rankql.text import format_count, format_queries, has_or_have
 
 
 def validate_inputs(
@@ -97,10 +97,9 @@ def _note_short_rankings(
     )
     if not count:
         return []
-    verb = "has" if count == 1 else "have"
     return [
-        f"{format_count(count, 'ranking')} {verb} fewer items than the ideal ranking, which "
-        f"{profile} cuts to as many: its nDCG is higher there"
+        f"{format_count(count, 'ranking')} {has_or_have(count)} fewer items than the ideal "
+        f"ranking, which {profile} cuts to as many: its nDCG is higher there"
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, column
+from rankql.expressions.columns import Column, column, refuse_values
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.argument_checks import require
 from rankql.text import TEXT_TYPES
@@ -65,11 +65,10 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
 def _read_grades(name: str, values: pl.Series) -> pl.DataFrame:
     """The ids of each row as text, and their grades."""
     if isinstance(values.dtype, pl.Struct):
-        names = [f"{INTERNAL_PREFIX}{name}" for name in ("row", "id", "grade")]
-        pairs = values.struct.unnest().with_row_index(names[0])
-        pairs = pairs.unpivot(index=names[0], variable_name=names[1], value_name=names[2])
-        pairs = pairs.rename(dict(zip(names, ("row", "id", "grade"), strict=True)))
-        return _cast(name, pairs.drop_nulls("grade").cast({"row": pl.Int64}))
+        key, value = f"{INTERNAL_PREFIX}id", f"{INTERNAL_PREFIX}grade"  # ids may have any name
+        pairs = values.struct.unnest().unpivot(variable_name=key, value_name=value)
+        row = pl.int_range(pl.len()) % len(values)  # all rows of a field, then of the next
+        return _cast(name, pairs.select(row=row, id=key, grade=value).drop_nulls("grade"))
     rows = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "id": values})
     kind = values.dtype
     listed = isinstance(kind, pl.List | pl.Array)
@@ -94,6 +93,6 @@ def _cast(name: str, rows: pl.DataFrame) -> pl.DataFrame:
     read = kind.is_numeric() or kind in (pl.Boolean, pl.Null) or kind in TEXT_TYPES
     require(read, f"{name} must have numbers as grades, not {kind}")
     numbers = grades.cast(pl.Float64, strict=False)
-    for wrong in grades.filter(numbers.is_null() & grades.is_not_null()).head(1):
-        raise RankqlError(f"{name} must have numbers as grades, not {wrong}")
+    unread = numbers.is_null() & grades.is_not_null()
+    refuse_values(f"{name} must have numbers as grades", grades, unread)
     return rows.select("row", pl.col("id").cast(pl.String), grade=numbers)

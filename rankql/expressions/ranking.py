@@ -104,8 +104,7 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
     k = k and int(k)
     if isinstance(rel, Ranking):
         return replace(rel, k=k)
-    judged = column(rel)
-    return Ranking(as_float(judged), as_float(pos), judged=judged, k=k)
+    return Ranking(as_float(rel), as_float(pos), judged=column(rel), k=k)
 
 
 SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"

@@ -291,6 +291,5 @@ def _summarise(result: Result) -> pl.DataFrame:
         pl.when(rest == "").then(pl.lit("all")).otherwise(rest).alias("slice"),
         "metric", "mean", "lo", "hi",
         error=reach / normal_z(0.95),
-        queries=pl.col("queries")
-        - pl.when(pl.col("metric").is_in(result.zeroed)).then(0).otherwise("undefined"),
+        queries=result.counted,
     )  # fmt: skip

@@ -197,7 +197,7 @@ def _describe(
     if count := len(gone := ends.filter(pl.col("day") < newest)):
         row = gone.row(0, named=True)
         yield (
-            f"{count:,} series {'has' if count == 1 else 'have'} fewer than {LEAST_QUERIES} "
+            f"{count:,} series {text.has_or_have(count)} fewer than {LEAST_QUERIES} "
             f"queries with a value on {newest}, {_such_as(row, count)} (last on {row['day']}), so "
             f"{'it is' if count == 1 else 'they are'} not compared there"
         )
