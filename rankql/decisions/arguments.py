@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -160,6 +161,18 @@ def require_attributes(result: Result, names: Sequence[str], label: str = "") ->
 
 
 _NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster= or weight="
+
+
+@contextmanager
+def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
+    """Name cluster= in the errors of `evaluate`, to which it is one more column in by=."""
+    try:
+        yield
+    except RankqlError as error:
+        message = str(error)
+        if not cluster or cluster in by or not message.startswith("by") or cluster not in message:
+            raise
+        raise RankqlError(message.replace("by", "cluster", 1)) from error
 
 
 def require_no_run_options(keywords: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ import duckdb
 from rankql.decisions.arguments import (
     Results,
     arrange_arguments,
+    cluster_errors,
     combine_results,
     require_attributes,
     require_known_options,
@@ -108,9 +109,10 @@ def compare(
         result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
-        result = evaluate(
-            runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, **keywords
-        )
+        with cluster_errors(cluster, [*itertools.chain(*groups)]):
+            result = evaluate(
+                runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, **keywords
+            )
         source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.get("weight"))

@@ -12,7 +12,7 @@ import duckdb
 import polars as pl
 
 from rankql.decisions.alignment import align_systems
-from rankql.decisions.arguments import Results, require_known_options
+from rankql.decisions.arguments import Results, cluster_errors, require_known_options
 from rankql.decisions.gate_inputs import (
     combine_runs,
     match_conventions,
@@ -123,8 +123,9 @@ def gate(
     if not limits:
         raise RankqlError("Nothing to check. Pass minimum= or baseline=")
     metrics = list(dict.fromkeys(limit.spelling for limit in limits))
-    run_result = inputs.evaluate("run", metrics)
-    baseline_result = inputs.evaluate("baseline", metrics) if drops else None
+    with cluster_errors(cluster, [*itertools.chain(*groups)]):
+        run_result = inputs.evaluate("run", metrics)
+        baseline_result = inputs.evaluate("baseline", metrics) if drops else None
     if baseline_result:
         scaled = any(limit.metric.scaled for limit in drops)
         run_result = match_conventions(run_result, baseline_result, inputs.frames, scaled)

@@ -25,6 +25,7 @@ from rankql.sources.inputs import Inputs, open_runs, read_inputs
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
 from rankql.sources.tables import Data, same_kind
+from rankql.text import join_words
 
 
 def check(
@@ -106,7 +107,7 @@ def _find_id_types(data: CheckData) -> Iterator[Finding]:
             types = {table.label: table.table.columns[table.roles[role]]
                      for table in tables if role in table.roles}  # fmt: skip
             if not same_kind(list(types.values())):
-                where = " and ".join(f"{kind} in {label}" for label, kind in types.items())
+                where = join_words([f"{kind} in {label}" for label, kind in types.items()])
                 yield Finding(
                     "id-types", "warning", run.label, 1, f"{role} ids are {where}",
                     "They are compared as text, where 1.0 and 01 differ from 1. Cast both to one "

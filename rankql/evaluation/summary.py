@@ -196,7 +196,10 @@ def slice_columns(attributes: Mapping[str, str]) -> tuple[str, list[str]]:
 def slice_label(name: str, column: str) -> str:
     """The label of the slices by an attribute, as SQL: every value has one of its own."""
     value, quote = f"CAST({column} AS VARCHAR)", literal("'")
-    unclear = f"{value} = 'NULL' OR starts_with({value}, {quote}) OR contains({value}, ', ')"
+    unclear = (
+        f"{value} IN ('', 'NULL') OR trim({value}) <> {value} OR starts_with({value}, {quote}) "
+        f"OR contains({value}, ', ')"
+    )
     inside = f"{quote} || replace({value}, {quote}, {quote} || {quote}) || {quote}"
     text = f"CASE WHEN {unclear} THEN {inside} ELSE coalesce({value}, 'NULL') END"
     return f"{literal(name + '=')} || {text}"

@@ -16,6 +16,7 @@ from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
+from rankql.text import join_words
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,7 +66,7 @@ def grade_events(
         for role, name in names.items():
             known = table.known(role)
             if name is None and len(known) > 1:
-                listed = " and ".join(known)
+                listed = join_words(known)
                 raise RankqlError(f"log has {listed}. Choose one: {role}={known[0]!r}")
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():

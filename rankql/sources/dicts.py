@@ -12,6 +12,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.sources.tables import COLUMN_NAMES
+from rankql.text import join_words
 
 _LISTS = (list, tuple, set, frozenset)
 _DICTS = (dict, Mapping)  # the check of Mapping is slow
@@ -40,9 +41,11 @@ def _kind(data: Mapping[Any, Any], label: str) -> str:
     kinds.pop("", None)
     if len(kinds) > 1:
         words = {"numbers": "a dict of numbers", "items": "a list of items"}
-        seen = " and ".join(
-            f"{key!r} is {words.get(kind, f'a run ({type(data[key]).__name__})')}"
-            for kind, key in kinds.items()
+        seen = join_words(
+            [
+                f"{key!r} is {words.get(kind, f'a run ({type(data[key]).__name__})')}"
+                for kind, key in kinds.items()
+            ]
         )
         raise RankqlError(f"The values of the dict {label} are mixed: {seen}. {_shapes(label)}")
     return next(iter(kinds), "numbers" if empty else "")
@@ -144,7 +147,7 @@ def _ids(ids: list[Any], label: str, role: str) -> pl.Series:
             return pl.Series(role, ids, dtype=kind, strict=True)
     types = _types(ids)
     if not all(issubclass(each, Integral) for each in types):
-        names = " and ".join(sorted(each.__name__ for each in types))
+        names = join_words(sorted(each.__name__ for each in types))
         raise RankqlError(
             f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
             f"{_shapes(label)}, with ids as text: str(id)"

@@ -322,12 +322,12 @@ def _home(name: str, tables: Mapping[str, Any], argument: str) -> str:
             for source in sources:
                 if name.lower() not in map(str.lower, source.columns):
                     raise RankqlError(
-                        f"{argument}: {source.label} has no column {name!r}, but other runs have. "
-                        "Add it, or pass attributes="
+                        f"{argument}={name!r}: {source.label} has no such column, but other runs "
+                        "have. Add it, or pass attributes="
                     )
                 if name == source.roles["query"]:
                     raise RankqlError(
-                        f"{argument}: {name!r} is the column of the queries. Name an attribute of "
+                        f"{argument}={name!r} is the column of the queries. Name an attribute of "
                         "them"
                     )
             return home

@@ -220,8 +220,10 @@ class Table:
 
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
     """The error about a column that no table has."""
+    from rankql.text import join_words  # imports polars
+
     columns = list(dict.fromkeys(column for table in tables for column in table.own_columns))
-    labels = " and ".join(dict.fromkeys(table.label for table in tables))
+    labels = join_words([*dict.fromkeys(table.label for table in tables)])
     return RankqlError(
         f"{argument}={name!r}: no column of that name in {labels}{did_you_mean(name, columns)}"
     )

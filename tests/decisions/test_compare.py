@@ -286,13 +286,14 @@ def test_queries_under_a_name_of_ours():
 
 def test_every_value_of_an_attribute_is_a_slice_of_its_own():
     queries = [f"q{i}" for i in range(8)]
-    segments = ["NULL", None, "a, b=1", "a", "'a'", "'a", "", "x"]
+    segments = ["NULL", None, "a, b=1", "a", "'a'", "'a", "", " "]
     numbers = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
     one = frame(queries, numbers, seg=segments, b=["0"] * 8)
     found = rankql.compare({"x": one, "y": one}, by=[["seg"], ["seg", "b"]])
     labels = found.table["slice"].to_list()
     assert len(labels) == len(set(labels)) == 17
-    assert {"seg=NULL", "seg='NULL'", "seg=a", "seg='a, b=1'", "seg='''a'"} <= set(labels)
+    quoted = {"seg='NULL'", "seg='a, b=1'", "seg='''a'", "seg=''", "seg=' '"}
+    assert {"seg=NULL", "seg=a", *quoted} <= set(labels)
     assert set(found.summary["slice"]) == set(labels)
 
 

@@ -939,5 +939,16 @@ def test_large_numbers_have_separators():
 def test_an_unknown_cluster_is_called_so():
     with pytest.raises(rankql.RankqlError, match=r"^cluster: Unknown attribute 'sg'"):
         rankql.gate(OLD, baseline=OLD, cluster="sg")
+    run = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "pos": [1, 1], "rel": [1, 0]})
+    runs, metrics = {"new": run, "old": run}, ["nDCG@10"]
+    for argument, name, reason in (
+        ("cluster", "sg", r": no column of that name in run 'new' and run 'old'\. "),
+        ("cluster", "query", " is the column of the queries"),
+        ("by", "sg", ": no column of that name"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=f"^{argument}='{name}'{reason}"):
+            rankql.compare(runs, metrics=metrics, **{argument: name})
+    with pytest.raises(rankql.RankqlError, match=r"^cluster='sg': no column of that name"):
+        rankql.gate(run, minimum="nDCG@10>=0.1", cluster="sg")
     with pytest.raises(rankql.RankqlError, match=r"Available: nDCG@10\.$"):
         rankql.gate(OLD, baseline=OLD, higher_is_better={"x": False})

@@ -941,7 +941,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, by="query"),
-            "by: 'query' is the column of the queries",
+            "by='query' is the column of the queries",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, system="model"),
@@ -1493,7 +1493,7 @@ def test_an_attribute_that_only_some_runs_have(lacking):
     runs = {name: RUN.with_columns(device=pl.lit("phone")) for name in ("a", "b")}
     runs[lacking] = RUN
     line = (
-        f"by: run '{lacking}' has no column 'device', but other runs have. Add it, or pass "
+        f"by='device': run '{lacking}' has no such column, but other runs have. Add it, or pass "
         "attributes="
     )
     for ask in (
