@@ -238,8 +238,9 @@ def _describe_overlap(
         ):
             left_out = total.filter(pl.col(column) == 0)
             if len(left_out):
+                are = text.is_or_are(len(left_out))
                 yield (
-                    f"{len(left_out):,} of {len(total):,} queries of {source} are not in {other} "
+                    f"{len(left_out):,} of {len(total):,} queries of {source} {are} not in {other} "
                     f"and left out ({_some(left_out, inputs)}"
                     f"{', ...' if len(left_out) > 3 else ''})."
                 )
@@ -251,7 +252,9 @@ def _describe_overlap(
             names = [m.name for m in metrics if m.record and m.record.shared_items]
             uses = "use" if len(names) > 1 else "uses"
             only_these = f" {text.join_words(names)} {uses} these only." if names else ""
-            yield f"{common:,} of {items:,} items are in both {run} and the reference.{only_these}"
+            are = text.is_or_are(common)
+            both = f"{run} and the reference"
+            yield f"{common:,} of {items:,} items {are} in both {both}.{only_these}"
 
 
 def _has_common_item(ask: SqlRunner, system: str | None) -> bool:

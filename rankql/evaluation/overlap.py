@@ -265,10 +265,9 @@ def few_common_items_note(system: str | None, items: int, judged: int, common: i
         (judged, "judged items", f"in {run_label(system)}"),
         (items, f"items of {run_label(system)}", "judged"),
     )
-    verb = "is" if common == 1 else "are"
     return (
-        f"Only {common:,} of {least:,} {what} {verb} {where}: check that run and qrels write item "
-        "ids the same way"
+        f"Only {common:,} of {least:,} {what} {is_or_are(common)} {where}: check that run and "
+        "qrels write item ids the same way"
     )
 
 

@@ -332,8 +332,8 @@ def test_notes():
     other = pl.DataFrame({"query": [1, 1, 3], "item": ["b", "c", "a"], "pos": [1, 2, 1]})
     result = correlate(run, other)
     assert result.notes == [
-        "1 of 2 queries of the run are not in the reference and left out (2).",
-        "1 of 2 queries of the reference are not in the run and left out (3).",
+        "1 of 2 queries of the run is not in the reference and left out (2).",
+        "1 of 2 queries of the reference is not in the run and left out (3).",
         "1 of 3 items are in both the run and the reference. "
         "TauB, TauAP and TauDistance use these only.",
     ]
