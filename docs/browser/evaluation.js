@@ -99,7 +99,8 @@ async function requireOverlap(engine, rankings) {
     }
     const [{ n, left }] = await engine.rows(`SELECT count(*)::DOUBLE AS n,
         count(*) FILTER (query NOT IN (SELECT query FROM qrels))::DOUBLE AS left FROM (${query})`);
-    if (left) notes.push(`${left} of ${n} queries of ${name} are not judged and left out.`);
+    const are = left === 1 ? "is" : "are";
+    if (left) notes.push(`${left} of ${n} queries of ${name} ${are} not judged and left out.`);
   }
   return notes;
 }

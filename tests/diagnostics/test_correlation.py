@@ -334,11 +334,11 @@ def test_notes():
     assert result.notes == [
         "1 of 2 queries of the run is not in the reference and left out (2).",
         "1 of 2 queries of the reference is not in the run and left out (3).",
-        "1 of 3 items are in both the run and the reference. "
+        "1 of 3 items is in both the run and the reference. "
         "TauB, TauAP and TauDistance use these only.",
     ]
     note = correlate(run, other, "RBO(p=.5)").notes[-1]
-    assert note.endswith("are in both the run and the reference.")
+    assert note.endswith("items is in both the run and the reference.")
     assert result.per_query.height == 1
     assert "Note: 1 of 3 items" in repr(result)
     assert "Conventions: rankql (defaults)" in repr(result)
