@@ -108,8 +108,11 @@ def format_decimal(value: float, decimals: int, sign: str = "") -> str:
 
 
 def format_estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "") -> str:
-    """Format a number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'."""
-    decimals = count_decimals(lo, hi, least)
+    """Format a number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'.
+
+    A bound above or below 0 does not become 0.
+    """
+    decimals = max(least, count_decimals_apart(lo, hi))
     mean, low, high = (format_decimal(x, decimals, sign) for x in (value, lo, hi))
     return f"{mean} ({low} to {high})"
 

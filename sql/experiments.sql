@@ -36,42 +36,60 @@ COMMENT ON MACRO experiment_merge IS 'The state of the units of several states, 
 -- The steps of a difference. Each takes the struct of the step before, which it binds once.
 
 -- The mean of an arm, or its ratio of means. By the delta method, a ratio varies like the mean of
--- z = (value - ratio * divisor) / mean of divisor. Sums of squares up to `least` are rounding errors.
+-- z = (value - ratio * divisor) / mean of divisor. Sums of squares up to `least` are rounding errors. `b2` is the squared
+-- standard error of the mean of `before`, and `zb2` its covariance with that of z.
 CREATE OR REPLACE MACRO rankql_ratio(s) AS s['value'] / nullif(s['divisor'], 0);
 
 CREATE OR REPLACE MACRO rankql_arm(state) AS list_transform([state], lambda s_: {
     'n': CAST(s_['n'] AS DOUBLE), 'mean': rankql_ratio(s_), 'before': s_['before'], 'bb': s_['bb'],
+    'b2': s_['bb'] / greatest(1, s_['n'] * (s_['n'] - 1)),
+    'zb2': (s_['vb'] - rankql_ratio(s_) * s_['db']) / s_['divisor'] / greatest(1, s_['n'] * (s_['n'] - 1)),
     'zz': (s_['vv'] - 2 * rankql_ratio(s_) * s_['vd'] + rankql_ratio(s_) ** 2 * s_['dd']) / s_['divisor'] ** 2,
     'zb': (s_['vb'] - rankql_ratio(s_) * s_['db']) / s_['divisor'],
     'least': 1e-12 * (s_['vv'] + rankql_ratio(s_) ** 2 * s_['dd']) / s_['divisor'] ** 2
              + 1e-24 * s_['n'] * rankql_ratio(s_) ** 2})[1];
 
--- The slope of z on `before`, the same in both arms, and the mean of `before` over both.
+-- The squared standard error of a difference of `before`. NULL without an adjustment: arms of 2 units have too few.
+CREATE OR REPLACE MACRO rankql_before2(pair) AS
+    CASE WHEN least(pair['t']['n'], pair['c']['n']) > 2 THEN nullif(pair['t']['b2'] + pair['c']['b2'], 0) END;
+
+-- The slope of z on `before` that makes the error of the difference smallest, the same in both arms; the mean of `before`
+-- over both; and its squared difference between the arms, in standard errors.
 CREATE OR REPLACE MACRO rankql_slope(pair) AS list_transform([pair], lambda p_: {
-    't': p_['t'], 'c': p_['c'], 'alpha': p_['alpha'], 'start': p_['start'],
-    'theta': coalesce((p_['t']['zb'] + p_['c']['zb']) / nullif(p_['t']['bb'] + p_['c']['bb'], 0), 0),
+    't': p_['t'], 'c': p_['c'], 'alpha': p_['alpha'], 'start': p_['start'], 'b2': rankql_before2(p_),
+    'theta': coalesce((p_['t']['zb2'] + p_['c']['zb2']) / rankql_before2(p_), 0),
+    'apart': coalesce((p_['t']['before'] - p_['c']['before']) ** 2 / rankql_before2(p_), 0),
     'before': (p_['t']['n'] * p_['t']['before'] + p_['c']['n'] * p_['c']['before'])
               / greatest(1, p_['t']['n'] + p_['c']['n'])})[1];
 
--- The sum of squares that `before` does not explain, and with it the squared standard error.
+-- The degrees of freedom of an arm. Of the one that the slope takes, its share in b2.
+CREATE OR REPLACE MACRO rankql_slope_share(arm, pair) AS coalesce(arm['b2'] / pair['b2'], 0);
+
+CREATE OR REPLACE MACRO rankql_arm_df(arm, pair) AS arm['n'] - 1 - rankql_slope_share(arm, pair);
+
+-- The sum of squares that `before` does not explain, and with it the squared standard error. The error of the slope adds to
+-- it if the means of `before` differ, as in an analysis of covariance.
 CREATE OR REPLACE MACRO rankql_squares(arm, theta) AS arm['zz'] - 2 * theta * arm['zb'] + theta ** 2 * arm['bb'];
 
-CREATE OR REPLACE MACRO rankql_error2(arm, theta) AS
-    CASE WHEN arm['n'] < 2 THEN NULL WHEN rankql_squares(arm, theta) <= arm['least'] THEN 0
-         ELSE rankql_squares(arm, theta) / (arm['n'] - 1) / arm['n'] END;
+CREATE OR REPLACE MACRO rankql_error2(arm, pair) AS
+    CASE WHEN arm['n'] < 2 THEN NULL WHEN rankql_squares(arm, pair['theta']) <= arm['least'] THEN 0
+         ELSE rankql_squares(arm, pair['theta']) / rankql_arm_df(arm, pair) / arm['n']
+              * (1 + rankql_slope_share(arm, pair) * pair['apart'] / (arm['n'] - 1)) END;
 
 CREATE OR REPLACE MACRO rankql_errors(pair) AS list_transform([pair], lambda p_: {
     'alpha': p_['alpha'], 'start': p_['start'], 'nt': p_['t']['n'], 'nc': p_['c']['n'],
+    'dft': rankql_arm_df(p_['t'], p_), 'dfc': rankql_arm_df(p_['c'], p_),
     't': p_['t']['mean'] - p_['theta'] * (p_['t']['before'] - p_['before']),
     'c': p_['c']['mean'] - p_['theta'] * (p_['c']['before'] - p_['before']),
-    'vt': rankql_error2(p_['t'], p_['theta']), 'vc': rankql_error2(p_['c'], p_['theta'])})[1];
+    'vt': rankql_error2(p_['t'], p_), 'vc': rankql_error2(p_['c'], p_)})[1];
 
 -- A sequence that starts at `start` units per arm: `units` is the number of units times rho^2, where rho makes it narrowest
 -- at m * ln(m) of m = 2 * start units, for 95% (Waudby-Smith et al. 2024).
 CREATE OR REPLACE MACRO rankql_freedom(pair) AS list_transform([pair], lambda p_: {
     'alpha': p_['alpha'], 'start': p_['start'], 't': p_['t'], 'c': p_['c'], 'vt': p_['vt'], 'vc': p_['vc'],
     'error2': nullif(p_['vt'] + p_['vc'], 0),
-    'df': (p_['vt'] + p_['vc']) ** 2 / nullif(p_['vt'] ** 2 / nullif(p_['nt'] - 1, 0) + p_['vc'] ** 2 / nullif(p_['nc'] - 1, 0), 0),
+    'df': 1 / ((p_['vt'] / nullif(p_['vt'] + p_['vc'], 0)) ** 2 / p_['dft']
+               + (p_['vc'] / nullif(p_['vt'] + p_['vc'], 0)) ** 2 / p_['dfc']),
     'units': CASE WHEN least(p_['nt'], p_['nc']) >= p_['start']
                   THEN 8.783 * (p_['nt'] + p_['nc']) / (2 * p_['start'] * ln(2 * p_['start'])) END})[1];
 
@@ -79,7 +97,7 @@ CREATE OR REPLACE MACRO rankql_freedom(pair) AS list_transform([pair], lambda p_
 CREATE OR REPLACE MACRO rankql_reach(pair) AS list_transform([pair], lambda p_: {
     't': p_['t'], 'c': p_['c'], 'vt': p_['vt'], 'vc': p_['vc'], 'error2': p_['error2'], 'df': p_['df'],
     'p': CASE WHEN p_['start'] IS NULL THEN rankql_t_p((p_['t'] - p_['c']) / sqrt(p_['error2']), p_['df'])
-              WHEN p_['units'] IS NOT NULL THEN least(1, exp((ln(1 + p_['units'])
+              WHEN p_['units'] IS NOT NULL AND p_['error2'] IS NOT NULL THEN least(1, exp((ln(1 + p_['units'])
                    - (p_['t'] - p_['c']) ** 2 / p_['error2'] * p_['units'] / (1 + p_['units'])) / 2)) END,
     'reach': CASE WHEN p_['error2'] IS NULL THEN NULL
                   WHEN p_['start'] IS NULL THEN rankql_t_quantile(1 - p_['alpha'] / 2, p_['df'])

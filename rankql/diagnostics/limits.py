@@ -95,6 +95,7 @@ def _find_limits(
     result: Result,
     evaluate_with: Callable[..., Result],
 ) -> Limits:
+    possible = replace(conventions, unjudged="bounds")
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
     # All items in the order of the run, including items that a convention leaves out.
     ties = "item" if conventions.ties == "expected" else conventions.ties
@@ -107,7 +108,12 @@ def _find_limits(
     )
     # If all items are judged, the bounds equal the value.
     has_unjudged = bool(judged["unjudged"].sum())
-    bounds = measure_bounds(result, bounded, evaluate_with if has_unjudged else None)
+    if has_unjudged and bounded:
+        possible, _ = resolve_conventions(session, inputs, bounded, possible)
+        conventions = replace(conventions, levels=possible.levels)
+    bounds = measure_bounds(
+        result, bounded, conventions.levels, evaluate_with if has_unjudged else None
+    )
     sensitive, insensitive_notes = _split_by_reason(
         metrics, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
     )

@@ -29,7 +29,7 @@ def describe_limits(
     for system in systems:
         for notes in (
             _describe_undefined(limits, counts, metrics, conventions, system),
-            _describe_unjudged(limits, metrics, system),
+            _describe_unjudged(limits, metrics, conventions.levels or (), system),
             _describe_swaps(limits, metrics, system),
         ):
             for note in notes:
@@ -66,7 +66,7 @@ def _describe_undefined(
 
 
 def _describe_unjudged(
-    limits: Limits, metrics: Sequence[Metric], system: str | None
+    limits: Limits, metrics: Sequence[Metric], levels: Sequence[float], system: str | None
 ) -> Iterator[str]:
     queries = text.format_queries(filter_system(limits.undefined, system)["queries"][0])
     rows = [row for row in filter_system(limits.judged, system).to_dicts() if row["unjudged"]]
@@ -91,7 +91,8 @@ def _describe_unjudged(
     if ranges:
         openable = max(row["undefined"] for row in bounds)
         further = f" {text.format_queries(openable)} could become defined." if openable else ""
-        ranges = [f"Whatever their grades, {text.join_words(ranges)}.{further}"]
+        scale = f"{levels[0]:g} to {levels[-1]:g}"
+        ranges = [f"With grades from {scale}, {text.join_words(ranges)}.{further}"]
     if shares:
         yield " ".join([f"{text.join_words(shares)} are unjudged.", *ranges])
 

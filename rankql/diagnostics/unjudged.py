@@ -58,11 +58,15 @@ def summarise_judged(counts: Result, metrics: Sequence[Metric]) -> pl.DataFrame:
 
 
 def measure_bounds(
-    result: Result, metrics: Sequence[Metric], evaluate_with: Callable[..., Result] | None
+    result: Result,
+    metrics: Sequence[Metric],
+    levels: Sequence[float] | None,
+    evaluate_with: Callable[..., Result] | None,
 ) -> pl.DataFrame:
-    """The bounds of the metrics; equal to the value without `evaluate_with`."""
-    names = [metric.name for metric in metrics]
-    bounded = evaluate_with(names, unjudged="bounds") if names and evaluate_with else None
+    """The bounds of the metrics for these grades; equal to the value without `evaluate_with`."""
+    names, bounded = [metric.name for metric in metrics], None
+    if names and evaluate_with:
+        bounded = evaluate_with(names, unjudged="bounds", levels=levels)
     rows = []
     for system in list_systems(result):
         summary = filter_system((bounded or result).summary, system)

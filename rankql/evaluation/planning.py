@@ -118,6 +118,7 @@ def resolve_conventions(
     if not inputs.scored:
         conventions = replace(conventions, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
+    stated = [scale for scale in (*scales, conventions.max_rel) if scale is not None]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
     levels = conventions.levels or () if conventions.unjudged == "bounds" else ()
@@ -135,8 +136,10 @@ def resolve_conventions(
         if None in scales:
             conventions = replace(conventions, max_rel=highest or 1.0)
     if conventions.unjudged == "bounds" and conventions.levels is None:
-        grades = _select_grades(session, inputs, conventions, "DISTINCT rel")
-        conventions = replace(conventions, levels=(0.0, *sorted(grades)))
+        grades = {0.0, *_select_grades(session, inputs, conventions, "DISTINCT rel")}
+        if stated and min(stated) <= 100:  # a scale, whatever part of it the data have
+            grades |= {*map(float, range(int(min(stated)) + 1)), float(min(stated))}
+        conventions = replace(conventions, levels=tuple(sorted(grades)))
     named = (metric.under(vars(conventions)) for metric in metrics)
     return conventions, list({metric.name: metric for metric in named}.values())
 

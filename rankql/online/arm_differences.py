@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from rankql.decisions.significance import (
 from rankql.errors import RankqlError, describe_unknown
 from rankql.macros import literal
 from rankql.online.bounded_sequence import compare_bounded
+from rankql.online.unit_states import LARGEST
 from rankql.registry.argument_checks import (
     as_number,
     require,
@@ -33,8 +35,10 @@ from rankql.sources.session import Session
 BURN_IN = "before the burn-in"
 NO_CONTROL = "no control"
 NO_DIVISOR = "no divisor"
-# The smallest p-value of a plausible split of units into arms.
+EXPLAINED = "explained by before="
+# The smallest p-values of a plausible split of units into arms, and of one without a remark.
 _SRM_ALPHA = 0.001
+_UNUSUAL = 0.05
 _CONTROLS = ("control", "baseline", "a", "old", "off", "false", "0", "0.0")
 
 SCHEMA = {
@@ -67,7 +71,7 @@ class ExperimentSettings:
         )
         for name, ends in self.bounds.items():
             pair = isinstance(ends, list | tuple) and len(ends) == 2
-            valid = pair and as_number(ends[0]) < as_number(ends[1])
+            valid = pair and -LARGEST <= as_number(ends[0]) < as_number(ends[1]) <= LARGEST
             require(valid, f"bounds= of {name} must be its lowest and highest value, not {ends}")
 
     @property
@@ -95,7 +99,7 @@ def check_ratio(units: Mapping[str, int], ratio: Mapping[str, float] | None, nou
     """A note on the sizes of the arms; an error if they contradict the planned ratio."""
     plan = dict.fromkeys(units, 1) if ratio is None else ratio
     valid = isinstance(plan, Mapping) and {*map(str, plan)} == {*units}
-    if not valid or not all(as_number(share) > 0 for share in plan.values()):
+    if not valid or not all(0 < as_number(share) < math.inf for share in plan.values()):
         names = ", ".join(map(repr, units))
         raise RankqlError(f"ratio= must have a share above 0 for each arm: {names}, not {ratio!r}")
     planned = {str(arm): float(share) for arm, share in plan.items()}
@@ -111,10 +115,31 @@ def check_ratio(units: Mapping[str, int], ratio: Mapping[str, float] | None, nou
             f"planned (chi-square {text.format_p(p)}). Assignment or logging depends on the arm, "
             "so no difference can be trusted. Find the cause, or pass the planned shares: ratio="
         )
+    fits = "agrees with" if p >= _UNUSUAL else "is unusual for"
     return (
-        f"{text.pluralise(noun).capitalize()}: {counts}. This agrees with the planned ratio "
+        f"{text.pluralise(noun).capitalize()}: {counts}. This {fits} the planned ratio "
         f"{shares} (chi-square {text.format_p(p)})"
     )
+
+
+def check_slices(states: pl.DataFrame, noun: str) -> None:
+    """Refuse a slice whose share of the units depends on the arm."""
+    units = states.select("slice", "arm", "units").unique(maintain_order=True)
+    every = dict(units.filter(slice="all").select("arm", "units").rows())
+    slices = [*units.filter(pl.col("slice") != "all").group_by("slice", maintain_order=True)]
+    for (name,), of in slices:
+        sizes = dict.fromkeys(every, 0) | dict(of.select("arm", "units").rows())
+        p = min(1.0, _independence_p([*every.values()], [*sizes.values()]) * len(slices))
+        if p < _SRM_ALPHA:
+            counts = text.join_words(
+                [f"{n:,} of {every[arm]:,} {text.pluralise(noun)} in {quote_arm(arm)}"
+                 for arm, n in sizes.items()]
+            )  # fmt: skip
+            raise RankqlError(
+                f"by: the slice {name} has {counts}. Its size depends on the arm "
+                f"({text.format_p(p)}), so its arms cannot be compared. Slice by attributes from "
+                "before the experiment"
+            )
 
 
 def check_known(states: pl.DataFrame, noun: str) -> Iterator[str]:
@@ -180,7 +205,8 @@ def compare_arms(
     rows = compare_states(session, pairs, level, settings)
     plain = compare_states(session, _without_before(pairs), level, settings) if adjusts else rows
     for row, other in zip(rows, plain, strict=True):
-        row |= {"reason": _explain_untested(row), "error_plain": other["error"]}
+        row |= {"error_plain": other["error"]}
+        row |= {"reason": _explain_untested(row)}
         if row["reason"]:
             row |= dict.fromkeys(("p", "lo", "hi", "lift_lo", "lift_hi"))
     tested = [i for i, row in enumerate(rows) if row["p"] is not None]
@@ -192,8 +218,10 @@ def compare_arms(
         again = compare_states(session, pairs[tested], [1 - level for level in levels], settings)
     for i, row, p_adjusted in zip(tested, again, adjusted, strict=True):
         half, freedom = (row["hi"] - row["lo"]) / 2, row["df"] or float("inf")
-        detectable = half + float(special.stdtrit(freedom, POWER)) * row["error"]
-        rows[i] |= row | {"p_adjusted": p_adjusted, "detectable": detectable}
+        detectable = half + float(special.stdtrit(freedom, POWER)) * (row["error"] or 0)
+        low, high = settings.bounds.get(row["metric"], (-math.inf, math.inf))
+        rows[i] |= row | {"p_adjusted": p_adjusted}
+        rows[i]["detectable"] = detectable if detectable <= high - low else None
     return rows
 
 
@@ -240,7 +268,9 @@ def _explain_untested(row: Mapping[str, Any]) -> str:
         return NOT_TESTABLE
     if row["difference"] is None:
         return NO_DIVISOR
-    if row["error"] is None:
+    if row["error"] is None and row["error_plain"] is not None:
+        return EXPLAINED
+    if row["error"] is None and row["p"] is None:
         differs = abs(row["difference"]) > 1e-12 * abs(row["control"])
         return ZERO_VARIANCE if differs else NO_DIFFERENCE
     return BURN_IN if row["p"] is None else ""

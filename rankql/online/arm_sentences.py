@@ -10,6 +10,7 @@ from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE
 from rankql.decisions.significance import describe_adjustment, describe_detectable
 from rankql.online.arm_differences import (
     BURN_IN,
+    EXPLAINED,
     NO_CONTROL,
     NO_DIVISOR,
     ExperimentSettings,
@@ -22,6 +23,7 @@ _REASONS = {
     NO_DIVISOR: "the divisor of an arm adds up to 0",
     NO_DIFFERENCE: "all have the same value",
     ZERO_VARIANCE: "in each arm, all have the same value",
+    EXPLAINED: "the column of before= explains every value",
     BURN_IN: "an arm has fewer than {burn_in:,}, the burn_in= (CLI: --burn-in)",
 }
 
@@ -53,16 +55,18 @@ def describe_arm(
         verdict = "lower" if row["difference"] < 0 else "higher"
         return verdict, f"{b} is {difference} {verdict} than {a} {basis}"
     words = f"no significant difference between {b} and {a}: {difference} {basis}"
-    if row["detectable"] > abs(row["difference"]):
+    if row["detectable"] is None:
+        words += ". No difference within the bounds would have been detected with 80% power"
+    elif row["detectable"] > abs(row["difference"]):
         words += f". {describe_detectable(row['detectable'])}"
     return "not significant", words
 
 
 def _format_lift(row: Mapping[str, Any]) -> str:
     if row["lift_lo"] is None:
-        return f"{row['lift']:+.1%}"
-    digits = max(1, text.count_decimals(100 * row["lift_lo"], 100 * row["lift_hi"]))
-    lift, lo, hi = (f"{row[name]:+.{digits}%}" for name in ("lift", "lift_lo", "lift_hi"))
+        return f"{row['lift']:+z.1%}"
+    digits = max(1, text.count_decimals_apart(100 * row["lift_lo"], 100 * row["lift_hi"]))
+    lift, lo, hi = (f"{row[name]:+z.{digits}%}" for name in ("lift", "lift_lo", "lift_hi"))
     return f"{lift}, {lo} to {hi}"
 
 
@@ -98,7 +102,13 @@ def describe_experiment(
         )
     for metric in dict.fromkeys(row["metric"] for row in rows):
         of = [row for row in rows if row["metric"] == metric]
-        if any(row["lift"] is None and row["p"] is not None for row in of):
+        unlifted = [row for row in of if row["lift"] is None and row["p"] is not None]
+        least = settings.burn_in if settings.sequential else 0
+        early = [min(row["n_a"], row["n_b"]) < least for row in unlifted]
+        if any(early):
+            enough = f"{least:,} {units} per arm, the burn_in= (CLI: --burn-in)"
+            yield f"{metric} has no lift below {enough}"
+        if not all(early):
             yield f"{metric} has no lift where the control's mean is not clearly above 0"
         every = [row for row in of if row["slice"] == "all"]
         first = every[0]
@@ -107,8 +117,11 @@ def describe_experiment(
                         for name in ("units", "known"))  # fmt: skip
         if first["before"] is not None and first["error"] is not None:
             removed = 1 - (first["error"] / first["error_plain"]) ** 2
-            note = f"{metric}: adjusted for {first['before']} (CUPED), which removes {removed:.0%} "
-            note += f"of the variance of {first['arm']} against {first['arm_right']}"
+            removes = f"removes {removed:.0%} of" if removed > 0 else "does not reduce"
+            note = f"{metric}: adjusted for {first['before']} (CUPED), which {removes} the "
+            note += f"variance of {first['arm']} against {first['arm_right']}"
+            if len(every) > 1:
+                note += ". The control is adjusted for each arm, so its means differ"
             if known < total:
                 note += f". {total - known:,} of {total:,} {units} have no value and get the mean"
             yield note

@@ -87,6 +87,7 @@ def experiment(
         ExperimentSettings,
         check_known,
         check_ratio,
+        check_slices,
         choose_control,
         compare_arms,
     )
@@ -103,6 +104,7 @@ def experiment(
         )
         control_arm = choose_control([*sizes], control)
         ratio_note = check_ratio(sizes, ratio, units.noun)
+        check_slices(states, units.noun)
         left_out = [*check_known(states, units.noun)]
         rows = compare_arms(session, states, control_arm, settings, before is not None)
     tests = sum(row["p"] is not None for row in rows)
@@ -159,6 +161,10 @@ def plan_experiment(
     require_probability("confidence", confidence)
     require_probability("power", power)
     require(
+        power > 1 - confidence,
+        f"power must be above {1 - confidence:.3g}, the power without a difference, not {power}",
+    )
+    require(
         0 < as_number(lift) <= MOST_LIFT,
         f"lift= (CLI: --plan) must be a number above 0 and at most {MOST_LIFT}, such as 0.05 "
         f"for 5%, not {lift!r}",
@@ -185,14 +191,15 @@ def plan_experiment(
             f"needs at least {LEAST_PLANNED}",
         )
         if row["error"] is None:
-            raise RankqlError(f"{row['metric']} does not vary over {nouns}. Remove it")
+            why = "has a divisor that adds up to 0" if row["control"] is None else "does not vary"
+            raise RankqlError(f"{row['metric']} {why} over {nouns}. Remove it")
         n, mean, sd = row["n_a"], row["control"], row["error"] * math.sqrt(row["n_a"] / 2)
         detectable = detect(sd, n / 2)
         lifts: dict[str, Any] = {"detectable_lift": None, "units_needed": None}
         sentence = f"{row['metric']}: {n:,} {nouns}, split evenly, detect a difference of about "
         sentence += text.round_significant(detectable)
         of_lift = "" if row["lift"] is None else f" (a lift of {detectable / mean:.1%})"
-        sentence += f"{of_lift} with {power:.0%} power. "
+        sentence += f"{of_lift} with {text.format_percent(power)} power. "
         if row["lift"] is None:
             sentence += "It has no lift, because its mean is not clearly above 0"
         else:

@@ -24,6 +24,8 @@ from rankql.sources.tables import Data, Table, require_column
 
 # More arms than this are the wrong column.
 ARMS = 50
+# Squares of larger numbers may overflow.
+LARGEST = 1e100
 _AGGREGATES = {"sum": "fsum", "mean": "favg", "max": "max"}
 _CALL = re.compile(r"(sum|mean|max)\((.+)\)", re.IGNORECASE | re.DOTALL)
 
@@ -124,7 +126,8 @@ class UnitTable:
         counts.append(f"count(*) FILTER ({self._arm} IS NOT NULL AND {quote(self.unit)} IS NULL)")
         sql = f"SELECT count(*), {', '.join([*counts, *least])} FROM {self.table.sql}"
         ((total, no_arm, no_unit, *ends),) = fetch(self.session, sql)
-        require(total > no_arm + no_unit, f"{self.table.label} has no row with an arm and a unit")
+        what = "an arm and a unit" if self.arm else "a unit"
+        require(total > no_arm + no_unit, f"{self.table.label} has no row with {what}")
         notes = [
             f"Dropped {count:,} of {text.format_count(total, 'row')} without {what} ({name} is "
             "NULL)"
@@ -164,6 +167,7 @@ class UnitTable:
             columns.append(
                 f"{state} AS state_{i}, min(value_{i}) AS least_{i}, max(value_{i}) AS most_{i}, "
                 f"count(known_{i}) AS known_{i}, bool_or(varies_before_{i}) AS varies_before_{i}, "
+                f"max(abs(before_{i})) AS most_before_{i}, "
                 f"{listed if metric.name in self.bounds else 'NULL::DOUBLE[]'} AS values_{i}"
             )
         sets = [["arm", *(f"by_{attributes.index(name)}" for name in group)]
@@ -220,8 +224,12 @@ class UnitTable:
             ends: Any = arms[f"least_{i}"].min(), arms[f"most_{i}"].max()
             if ends[0] is None:
                 raise RankqlError(f"{metric.name} is NULL for every {self.noun}. Remove it")
-            if max(map(abs, ends)) > 1e100:
+            if max(map(abs, ends)) > LARGEST:
                 raise RankqlError(f"{metric.name} is too large for some {self.noun}. Scale it down")
+            if (arms[f"most_before_{i}"] > LARGEST).any():
+                raise RankqlError(
+                    f"before: {metric.before} is too large for some {self.noun}. Scale it down"
+                )
             several = int(arms["units"].sum()) > len(arms)
             if several and metric.divisor is None and ends[0] == ends[1]:
                 raise RankqlError(

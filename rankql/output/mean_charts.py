@@ -39,7 +39,7 @@ def draw_means(evaluation: Evaluation, metric: str) -> Spec:
         lower = result_of(evaluation).lower_is_better(metric)
         frame = frame.filter(pl.col("slice") == "all")
         frame = frame.sort("mean", descending=not lower, maintain_order=True)
-    frame = frame.select(name, "mean", "lo", "hi", "queries")
+    frame = frame.select(name, "mean", "lo", "hi", "queries", "undefined", "missing")
     colour = panels.colour_by_system(evaluation) if name == "system" else {"value": PALETTE[0]}
     return panels.make_dot_panel(frame, f"{metric}: means", colour)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.output.chart_selection import summary_by_system
-from rankql.text import format_interval, join_words
+from rankql.text import format_interval, has_or_have, is_or_are, join_words
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -27,10 +27,19 @@ def write_verdict(comparison: Comparison) -> str:
         values = [f"{name} {format_interval(ends)}" for name, *ends in rows]
         return f"{comparison.systems[0]}: {', '.join(values[:NAMES])}."
     leaders: dict[tuple[str, ...], list[str]] = {}
+    others = []
     for metric in means["metric"].unique(maintain_order=True):
-        leaders.setdefault(_find_best(comparison, means, metric), []).append(metric)
+        best = _find_best(comparison, means, metric)
+        if better := _find_better(comparison, best, metric):
+            others.append(
+                f"{_join_names(best)} {has_or_have(len(best))} the best mean on {metric}, but not "
+                f"over the same queries: {_join_names(better)} {is_or_are(len(better))} better on "
+                "those of both."
+            )
+        else:
+            leaders.setdefault(best, []).append(metric)
     sentences = [_describe_lead(comparison, *lead) for lead in leaders.items()]
-    return " ".join([*sentences, *_describe_reversals(comparison)])
+    return " ".join([*sentences, *others, *_describe_reversals(comparison)])
 
 
 def _find_best(comparison: Comparison, means: pl.DataFrame, metric: str) -> tuple[str, ...]:
@@ -38,6 +47,18 @@ def _find_best(comparison: Comparison, means: pl.DataFrame, metric: str) -> tupl
     rows = means.filter(pl.col("metric") == metric).select("system", "mean").rows()
     best = (max if comparison.higher_is_better[metric] else min)(mean for _, mean in rows)
     return tuple(sorted(name for name, mean in rows if abs(mean - best) <= 1e-12))
+
+
+def _find_better(comparison: Comparison, best: Sequence[str], metric: str) -> list[str]:
+    """Return the systems that are better than the best mean on the queries of both."""
+    rows = comparison.table.filter(slice="all", metric=metric).drop_nulls("difference")
+    sign = 1 if comparison.higher_is_better[metric] else -1
+    found = []
+    for a, b, difference in rows["a", "b", "difference"].rows():
+        winner, loser = (b, a) if sign * difference > 0 else (a, b)
+        if loser in best and winner not in best and abs(difference) > 1e-12:
+            found.append(winner)
+    return list(dict.fromkeys(found))
 
 
 def _describe_lead(comparison: Comparison, best: Sequence[str], metrics: Sequence[str]) -> str:

@@ -42,7 +42,8 @@ class Conventions:
     - float32: scores are rounded to 32 bits before they are compared.
     - unjudged: an unjudged item gains nothing ('zero'), is removed from the ranking ('remove'), or
       could have any grade ('bounds': also returns the lowest and the highest value).
-    - levels: the possible grades of such an item; by default all grades in the data.
+    - levels: the possible grades of such an item; by default all grades in the data, and all from 0
+      to a `max_rel` that you pass.
     - undefined: a mean skips an undefined value ('skip'), counts it as 'zero', or raises an
       'error'. With 'drop', queries without relevant items have no value, not even a precision of 0.
     - missing: a mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval

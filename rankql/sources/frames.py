@@ -14,14 +14,18 @@ from rankql.sources.private import lock_of_process
 
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
+_WIDE = ("Int128", "UInt128")
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
     """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
     try:
         with _CONVERTING:
-            if isinstance(data, pl.DataFrame) and not hasattr(con, "pl"):  # DuckDB 2
-                data = _as_arrow(data)
+            if isinstance(data, pl.DataFrame):
+                wide = [kind for kind in set(data.dtypes) if str(kind) in _WIDE]
+                # Arrow has no such integers; decimals of 38 digits hold nearly all of them.
+                data = data.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else data
+                data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2
             con.register(name, data)
     except duckdb.NotImplementedException:
         if library(data) != "pandas":

@@ -295,7 +295,7 @@ def test_unjudged_share_with_missing_queries():
     qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x", "x", "x"], "rel": [1, 1, 1]})
     found = limits(run, qrels, "RBP(p=0.5)@10")
     assert found.notes[0].startswith(
-        "50% of the items in the top 10 (1 of 3 queries) are unjudged. Whatever their grades, "
+        "50% of the items in the top 10 (1 of 3 queries) are unjudged. With grades from 0 to 1, "
         "RBP(p=0.5)@10 is between"
     )
 
@@ -353,7 +353,7 @@ def test_notes_by_hand():
     assert found.notes == [
         "1 of 4 queries of the run is not judged and left out ('d')",
         "nDCG@1 and RR@1: undefined for 1 of 3 queries (33%): no relevant item.",
-        "33% of the items in the top 1 (1 of 3 queries) are unjudged. Whatever their grades, "
+        "33% of the items in the top 1 (1 of 3 queries) are unjudged. With grades from 0 to 1, "
         "nDCG@1 is between 0.5000 and 1.0000, RR@1 is between 0.5000 and 1.0000 and "
         "P@1 is between 0.3333 and 0.6667.",
         "On average over queries, a swap of two neighbours changes nDCG@1 by up to 1.0000 "
@@ -377,6 +377,19 @@ def test_nothing_to_say():
     ]
 
 
+@pytest.mark.parametrize("metric", ["ERR@3", "RBP(p=0.5)", "nDCG@3", "DCG@3"])
+def test_bounds_hold_for_every_grade_of_the_scale(metric):
+    """max_rel= says that there are grades that no judgment has."""
+    run, qrels = {"q": ["a", "b", "c"], "z": ["z"]}, {"q": {"a": 1, "b": 0}, "z": {"z": 1}}
+    found = rankql.limits(run, qrels, metric, max_rel=3)
+    ((lo, hi),) = found.bounds.select("lo", "hi").rows()
+    for grade in range(4):
+        judged = {**qrels, "q": {**qrels["q"], "c": grade}}
+        value = rankql.evaluate(run, judged, metric, max_rel=3, interval=None)[metric]
+        assert lo - 1e-12 <= value <= hi + 1e-12
+    assert "With grades from 0 to 3" in found.notes[0]
+
+
 def test_what_all_systems_share_is_said_once():
     run = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "score": [1.0, 1]})
     qrels = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 0]})
@@ -386,8 +399,8 @@ def test_what_all_systems_share_is_said_once():
         "RR@1: undefined for 1 of 2 queries (50%): no relevant item.",
         "On average over queries, a swap of two neighbours changes RR@1 by up to 1.0000 "
         "(positions 1 and 2, 1 of 1 query).",
-        "two: 50% of the items in the top 1 (1 of 2 queries) are unjudged. Whatever their grades, "
-        "RR@1 is between 0.0000 and 1.0000.",
+        "two: 50% of the items in the top 1 (1 of 2 queries) are unjudged. With grades from 0 to "
+        "1, RR@1 is between 0.0000 and 1.0000.",
     ]
 
 
@@ -555,8 +568,8 @@ def test_dl19():
     bert = next(note for note in found.notes if note.startswith("D_BERT_KD_TASB: 10%"))
     assert bert.startswith(
         "D_BERT_KD_TASB: 10% of the items in the top 10 (15 of 43 queries) and "
-        "51% of the items in the rankings (42 of 43 queries) are unjudged. Whatever their grades, "
-        "nDCG@10 is between 0.6117 and 0.7850"
+        "51% of the items in the rankings (42 of 43 queries) are unjudged. With grades from 0 to "
+        "3, nDCG@10 is between 0.6117 and 0.7850"
     )
     assert (
         rankql.evaluate(DL19 / "BM25.run", DL19 / "dl19.qrels")["nDCG@10"]

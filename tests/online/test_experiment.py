@@ -132,20 +132,133 @@ def test_no_lift_without_a_clear_mean():
 
 
 def test_cuped():
-    """The slope is pooled within arms; users without a value get the mean."""
+    """The slope makes the error smallest; users without a value get the mean."""
     missing = USERS.with_columns(
         before=pl.when(pl.int_range(pl.len()) % 7 > 0).then(pl.col("before"))
     )
     filled = missing["before"].fill_null(missing["before"].mean())
     (b, xb), (a, xa) = arms(USERS.with_columns(before=filled), "revenue", "before")
-    within = [(y - y.mean(), x - x.mean()) for y, x in ((b, xb), (a, xa))]
-    theta = sum((y * x).sum() for y, x in within) / sum((x * x).sum() for _, x in within)
-    expected = stats.ttest_ind(b - theta * xb, a - theta * xa, equal_var=False)
+    own, both = [], 0
+    for y, x in ((b, xb), (a, xa)):
+        cov, n = np.cov(y, x), len(y)
+        own.append((y, x, n, cov[0, 1] / n, cov[1, 1] / n))
+        both += cov[1, 1] / n
+    theta = sum(each[3] for each in own) / both
+    apart = (xb.mean() - xa.mean()) ** 2 / both
+    errors, freedom = [], []
+    for y, x, n, _, squared_error in own:
+        share, rest = squared_error / both, y - theta * x
+        freedom.append(n - 1 - share)
+        variance = ((rest - rest.mean()) ** 2).sum() / freedom[-1]
+        errors.append(variance / n * (1 + share * apart / (n - 1)))
+    df = sum(errors) ** 2 / sum(v**2 / f for v, f in zip(errors, freedom, strict=True))
+    difference, error = b.mean() - a.mean() - theta * (xb.mean() - xa.mean()), sum(errors) ** 0.5
+    half = stats.t.ppf(0.975, df) * error
     result = rankql.experiment(missing, metrics="revenue", before="before")
-    ends = expected.confidence_interval()
-    np.testing.assert_allclose(only(result)[1:], (ends.low, ends.high, expected.pvalue), rtol=1e-9)
+    p = 2 * stats.t.sf(abs(difference) / error, df)
+    expected = (difference, difference - half, difference + half, p)
+    np.testing.assert_allclose(only(result), expected, rtol=1e-9)
     (note,) = (note for note in result.notes if "CUPED" in note)
     assert "86 of 600 users have no value" in note and "% of the variance" in note
+
+
+def test_cuped_is_an_analysis_of_covariance():
+    """It is exactly that if both arms have the same size, slope and residual variance."""
+    rng = np.random.default_rng(7)
+    x, rest = rng.normal(size=(2, 12))
+    rest -= rest.mean()
+    before = np.r_[x, x + 0.7]
+    value = np.r_[3 + 0.8 * x + rest, 4 + 0.8 * x - rest]
+    treated = np.repeat([0.0, 1.0], 12)
+    design = np.c_[np.ones(24), treated, before]
+    fitted, (squares,), *_ = np.linalg.lstsq(design, value)
+    error = (squares / 21 * np.linalg.inv(design.T @ design)[1, 1]) ** 0.5
+    arms_ = ["A" if t == 0 else "B" for t in treated]
+    columns = {"user": range(24), "arm": arms_, "v": value, "before": before}
+    result = rankql.experiment(pl.DataFrame(columns), metrics="v", before="before")
+    half = stats.t.ppf(0.975, 21) * error
+    expected = (fitted[1], fitted[1] - half, fitted[1] + half,
+                2 * stats.t.sf(abs(fitted[1]) / error, 21))  # fmt: skip
+    np.testing.assert_allclose(only(result), expected, rtol=1e-9)
+
+
+def test_cuped_of_unequal_arms_with_different_slopes():
+    """The slope of the large arm, if pooled, would widen the interval."""
+    rng = np.random.default_rng(1)
+    before = rng.normal(10, 2, 1000)
+    value = np.r_[before[:900], 10 + 0.2 * (before[900:] - 10)] + rng.normal(0, 1, 1000)
+    columns = {"user": range(1000), "arm": ["A"] * 900 + ["B"] * 100, "v": value, "b": before}
+    frame = pl.DataFrame(columns)
+    plan = {"metrics": "v", "ratio": {"A": 9, "B": 1}}
+    adjusted = rankql.experiment(frame, before="b", **plan)
+    plain = rankql.experiment(frame, **plan)
+    width = pl.col("hi") - pl.col("lo")
+    assert adjusted.table.select(width).item() < plain.table.select(width).item()
+
+
+def test_cuped_that_does_not_help():
+    columns = {"user": range(12), "arm": ["A", "B", "C"] * 4, "b": [1, 1, 1, 2, 2, 2] * 2}
+    frame = pl.DataFrame(columns).with_columns(v=pl.Series([1, 2, 3, 1, 2, 4, 2, 1, 5, 2, 1, 3]))
+    (note,) = (x for x in rankql.experiment(frame, metrics="v", before="b").notes if "CUPED" in x)
+    assert "which does not reduce the variance of B against A. The control is adjusted" in note
+    exact = frame.filter(pl.col("arm") != "C").with_columns(
+        v=pl.col("b") + (pl.col("arm") == "B").cast(pl.Int64)
+    )
+    result = rankql.experiment(exact, metrics="v", before="b")
+    assert result.sentences[0].endswith(
+        "(4 and 4 users): the column of before= explains every value"
+    )
+    two = frame.filter(pl.col("arm") != "C").head(4)
+    plain = rankql.experiment(two, metrics="v").table
+    assert rankql.experiment(two, metrics="v", before="b").table.equals(plain)
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e-90, 1e80])
+def test_the_unit_of_a_metric_does_not_matter(scale):
+    one = rankql.experiment(USERS, metrics="revenue").table
+    other = rankql.experiment(
+        USERS.with_columns(pl.col("revenue") * scale), metrics="revenue"
+    ).table
+    same = ["p", "lift", "lift_lo", "lift_hi"]
+    np.testing.assert_allclose(one.select(same).row(0), other.select(same).row(0), rtol=1e-9)
+    np.testing.assert_allclose(one["detectable"] * scale, other["detectable"], rtol=1e-9)
+
+
+def test_a_slice_whose_size_depends_on_the_arm():
+    after = USERS.with_columns(active=(pl.col("arm") == "B") & (pl.int_range(pl.len()) % 4 < 2))
+    with pytest.raises(RankqlError, match=r"^by: the slice active=false has 300 of 300 users in A"):
+        rankql.experiment(after, metrics="revenue", by="active")
+
+
+def test_no_variance_has_no_p():
+    """In SQL, with a burn-in: least(1, NULL) is 1."""
+    con = metric_engines.connect()
+    ((p,),) = con.sql("""
+        WITH s AS (SELECT i % 2 AS a, experiment_moments(i % 2) AS m FROM range(40) t(i) GROUP BY 1)
+        SELECT experiment_difference(t.m, c.m, burn_in := 10).p FROM s AS t, s AS c
+        WHERE t.a = 1 AND c.a = 0""").fetchall()
+    assert p is None
+    sure = pl.DataFrame({"user": range(40), "arm": ["A", "B"] * 20, "c": [0, 1] * 20})
+    bets = {"sequential": True, "bounds": {"c": (0, 1)}}
+    table = rankql.experiment(sure, metrics="c", **bets).table
+    assert table["verdict"].item() == "higher" and table["p"].item() < 0.001
+
+
+def test_few_users_in_bounds():
+    few = pl.DataFrame({"user": range(10), "arm": ["A", "B"] * 5, "c": [0, 0, 1, 1] * 2 + [0, 0]})
+    result = rankql.experiment(few, metrics="c", sequential=True, bounds={"c": (0, 1)})
+    assert "No difference within the bounds would have been detected" in result.sentences[0]
+    assert result.table["detectable"].item() is None
+    assert (
+        result.notes[-1] == "c has no lift below 1,000 users per arm, the burn_in= (CLI: --burn-in)"
+    )
+
+
+def test_an_unusual_split():
+    users_ = {"user": range(20_000), "arm": ["A"] * 10_210 + ["B"] * 9_790}
+    frame = pl.DataFrame(users_).with_columns(v=pl.col("user") % 7)
+    note = rankql.experiment(frame, metrics="v").notes[0]
+    assert "is unusual for the planned ratio 1:1 (chi-square p = 0.0030)" in note
 
 
 def test_several_arms_and_slices_are_adjusted_together():

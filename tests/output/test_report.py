@@ -312,6 +312,20 @@ def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
     )
 
 
+def test_verdict_of_means_over_different_queries():
+    """The best mean is not that of the best system, if it is over easier queries."""
+    old = pl.DataFrame({"user": range(30), "rev": [100.0] * 15 + [1.0 + i % 3 for i in range(15)]})
+    new = pl.DataFrame({"user": range(15, 30), "rev": [5.0 + i % 4 for i in range(15)]})
+    found = rankql.compare({"old": old, "new": new}, metrics="rev")
+    assert found.sentences[0].startswith("rev: new beats old by 4.40")
+    assert write_verdict(found) == (
+        "old has the best mean on rev, but not over the same queries: new is better on those of "
+        "both."
+    )
+    (panel,) = mean_charts.draw_means(found, "rev").panels
+    assert "missing" in str(panel)
+
+
 @pytest.mark.parametrize("kind", ["dict", "polars", "pandas", "csv", "tsv", "parquet"])
 def test_texts(kind, tmp_path):
     texts = {"q1": "a  <b>query</b>\n", "2": "x" * 500, "other": "?"}
