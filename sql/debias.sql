@@ -82,14 +82,27 @@ CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
 CREATE OR REPLACE MACRO rankql_at(metric, k) AS
     CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
 
+-- Is a value outside the range of a metric, by more than sums round? `most` is NULL if it has no highest value.
+CREATE OR REPLACE MACRO rankql_impossible(value, most) AS value < -1e-9 OR coalesce(value > most + 1e-9, false);
+
+-- The bounds of an interval, which do not leave the range if the value does not.
+CREATE OR REPLACE MACRO rankql_lower_bound(value, reach) AS
+    CASE WHEN value - reach < 0 AND NOT rankql_impossible(value, NULL) THEN 0 ELSE value - reach END;
+
+CREATE OR REPLACE MACRO rankql_upper_bound(value, reach, most) AS
+    CASE WHEN value + reach > most AND NOT rankql_impossible(value, most) THEN most ELSE value + reach END;
+
 -- Warnings about an estimate.
-CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, unsupported) AS
+CREATE OR REPLACE MACRO rankql_warning(value, most, queries, clicks, size, largest, total, unsupported) AS
     nullif(concat_ws('; ',
+        CASE WHEN rankql_impossible(value, most)
+             THEN 'the value is impossible: ' || CASE WHEN value < 0 THEN 'below 0' ELSE 'above ' || most END END,
         CASE WHEN clicks = 0 THEN 'there is no click in the first positions'
              WHEN size < 100 THEN 'the effective sample size is below 100' END,
         CASE WHEN largest > 0.1 * total THEN 'one click has more than 10% of the weight' END,
         CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
-        CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
+        CASE WHEN queries = 1 THEN 'no interval: it rests on one query'
+             WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
 
 -- Columns are named by text; s and q are the keys of slice and query. Per item: position p, examination e, and for each
 -- estimator its grade and the weights of its clicks. Each value is a ratio of sums: the denominator counts queries, or sums
@@ -172,13 +185,14 @@ CREATE OR REPLACE MACRO counterfactual(
                sum(rankql_checked(cut, value)) AS cut, sum(rankql_checked(unsupported, value)) AS unsupported, sum(rankql_checked(top, value)) AS top
         FROM summed GROUP BY s, line, place, metric, estimator
     ), watched AS (
-        SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never FROM added
+        SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never,
+               CASE WHEN metric <> 'DCG' THEN 1 END AS most FROM added
     ), found AS (
         SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
-               value - reach AS lo, value + reach AS hi, n AS queries, left_out,
+               rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,
                CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
-               rankql_warning(n, clicks, size, largest, weight, never) AS warning
+               rankql_warning(value, most, n, clicks, size, largest, weight, never) AS warning
         FROM watched
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
@@ -235,8 +249,8 @@ CREATE OR REPLACE MACRO propensity_scored(
     ), found AS (
         SELECT s, line AS a, s.value AS slice, rankql_at(metric, k) AS metric,
                any_value(estimate) AS value,
-               any_value(estimate) - rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS lo,
-               any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
+               rankql_lower_bound(any_value(estimate), rankql_z(confidence) * rankql_ratio_error(value, part, estimate)) AS lo,
+               rankql_upper_bound(any_value(estimate), rankql_z(confidence) * rankql_ratio_error(value, part, estimate), 1) AS hi,
                count(value) AS queries
         FROM summed GROUP BY s, line, metric
         UNION ALL BY NAME -- no row: checks the options of an empty table

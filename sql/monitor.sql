@@ -14,6 +14,10 @@ CREATE OR REPLACE MACRO rankql_standardised(loss, noise, shared, weeks, inflatio
          WHEN noise + shared > 0 THEN loss / sqrt((noise + weeks * shared) * inflation)
          WHEN abs(loss) < 1e-12 THEN 0 ELSE sign(loss) * 'Infinity'::DOUBLE END;
 
+-- What a day lacks. Differences of sums in another order are 0.
+CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
+    CASE WHEN abs(expected - v) <= 1e-12 * abs(expected) THEN 0 ELSE expected - v END;
+
 -- One row per series and day. `baseline` is the last day of the baseline period. A series is watched if the period has all
 -- weekdays of it, each twice; otherwise z is NULL. `family` is the number of series that share alpha. With `queries`, the
 -- squared error of a day is at least the usual variance of a query / its queries: few queries can have equal values.
@@ -37,8 +41,8 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
     ), weekdays AS (
         SELECT s, weekday, favg(v ORDER BY d) AS expected, count(*) AS n FROM placed WHERE old GROUP BY ALL
     ), residuals AS (
-        SELECT p.*, w.expected, w.n, w.expected - v AS loss,
-               lag(w.expected - v) OVER (PARTITION BY s ORDER BY d) AS loss_before
+        SELECT p.*, w.expected, w.n, rankql_shortfall(w.expected, v) AS loss,
+               lag(rankql_shortfall(w.expected, v)) OVER (PARTITION BY s ORDER BY d) AS loss_before
         FROM placed AS p LEFT JOIN weekdays AS w USING (s, weekday)
     ), baselines AS (
         SELECT s, count(*) - 7 AS df, favg(e2 ORDER BY d) AS usual_e2, favg(e2 * q ORDER BY d) AS query_e2,
@@ -72,9 +76,11 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
                month AS (PARTITION BY s, watched IS NULL ORDER BY d RANGE BETWEEN INTERVAL 27 DAYS PRECEDING AND CURRENT ROW)
     ), scored AS (
         SELECT *, CASE WHEN watched IS NOT NULL THEN rankql_standardised(loss, noise, shared, 1, 1) END AS z_day,
-               -- A week may lack two days, and four weeks eight.
-               CASE WHEN watched IS NOT NULL AND n7 >= 5 THEN rankql_standardised(loss7, noise7, shared7, 1, inflation) END AS z_week,
-               CASE WHEN watched IS NOT NULL AND n28 >= 20 THEN rankql_standardised(loss28, noise28, shared28, 4, inflation) END AS z_month
+               -- A week may lack two days, and four weeks eight. Without noise a day sets off every alarm by itself.
+               CASE WHEN watched IS NOT NULL AND n7 >= 5 AND (noise7 + shared7 > 0 OR loss_week = 0)
+                    THEN rankql_standardised(loss7, noise7, shared7, 1, inflation) END AS z_week,
+               CASE WHEN watched IS NOT NULL AND n28 >= 20 AND (noise28 + shared28 > 0 OR loss_month = 0)
+                    THEN rankql_standardised(loss28, noise28, shared28, 4, inflation) END AS z_month
         FROM summed
     )
     SELECT s.value AS series, d AS day, v AS value, expected, band, loss, loss_week, loss_month, z_day, z_week, z_month, threshold,

@@ -163,12 +163,18 @@ def _find_change(frame: pl.DataFrame, last: date) -> tuple[date, str]:
 
 # The cause if the share of judged items fell at once, or a little more every day.
 _UNJUDGED = {DROP: UNJUDGED, DRIFT: LABELS}
-CAUSES = {
+_CAUSES = {
     DROP: "sudden drop",
     DRIFT: "slow drift",
     LABELS: "ageing labels",
     UNJUDGED: "sudden unjudged items",
 }
+
+
+def name_cause(row: Mapping[str, Any]) -> str:
+    """The cause of an alarm in words. A metric for which lower is better does not drop."""
+    rises = row["cause"] == DROP and row["mean"] > row["expected"]
+    return "sudden rise" if rises else _CAUSES[row["cause"]]
 
 
 def _write_sentence(row: Mapping[str, Any]) -> str:
@@ -184,7 +190,7 @@ def _write_sentence(row: Mapping[str, Any]) -> str:
     until = "still on" if row["active"] else f"last alarm on {row['last']}"
     until = f"no queries since {row['last']}" if row["gone"] else until
     words = (
-        f"{name}: {CAUSES[row['cause']]} since about {row['since']} (first alarm on "
+        f"{name}: {name_cause(row)} since about {row['since']} (first alarm on "
         f"{row['first']}, {until}). {mean} {over}, {loss} {worse} the {expected} of the same "
         "weekdays in the baseline"
     )

@@ -10,7 +10,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.junit import JUnitCase, render_junit
 from rankql.errors import RankqlError, describe_unknown
-from rankql.online.alarms import CAUSES, KEYS
+from rankql.online.alarms import KEYS, name_cause
 from rankql.online.day_states import JUDGED
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
 
@@ -68,9 +68,7 @@ class Monitoring(TableResult):
         before = f" ({text.format_count(past, 'alarm')} before)" if past else ""
         if self.passed:
             return f"No alarm on {last}{before}"
-        names = [
-            f"{_name(row)} ({CAUSES[row['cause']]})" for row in self.active.iter_rows(named=True)
-        ]
+        names = [f"{_name(row)} ({name_cause(row)})" for row in self.active.iter_rows(named=True)]
         names = names if len(names) <= 3 else [*names[:3], f"{len(names) - 3} more"]
         count = text.format_count(self.active.height, "alarm")
         return f"{count} on {last}: {text.join_words(names)}{before}"

@@ -366,10 +366,16 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
             if value is not None and len(pairs) > 1:
                 left = [(v - value * part) * len(pairs) / whole for v, part in pairs]
                 reach = z * math.sqrt(math.fsum(x * x for x in left) / (len(left) - 1) / len(left))
+            lo, hi = (None, None) if reach is None else (value - reach, value + reach)
+            most = math.inf if metric == "DCG" else 1
+            if reach is not None and value + 1e-9 >= 0:
+                lo = max(lo, 0)
+            if reach is not None and value <= most + 1e-9:
+                hi = min(hi, most)
             found[metric, name] = {
                 "value": value,
-                "lo": None if reach is None else value - reach,
-                "hi": None if reach is None else value + reach,
+                "lo": lo,
+                "hi": hi,
                 "queries": len(pairs),
                 "left_out": len(queries) - len(pairs),
                 "clicks": len(weights),
@@ -506,11 +512,14 @@ def test_warnings():
         schema = ["query", "item", "click", "propensity", "pos"]
         frame = pl.DataFrame(lines, schema=schema, orient="row")
         texts = [
-            set(run().filter(estimator="IPS")["warning"].to_list())
+            dict(run().filter(estimator="IPS").select("metric", "warning").rows())
             for _, run in table_ways("counterfactual", frame, {})
         ]
         assert texts[0] == texts[1]
-        (text,) = texts[0]
+        if rare:
+            texts[0]["RR"] = texts[0]["RR"].removeprefix("the value is impossible: above 1; ")
+            assert texts[0]["RR"] != texts[1]["RR"]
+        (text,) = set(texts[0].values())
         return text
 
     small = "the effective sample size is below 100"
@@ -524,6 +533,7 @@ def test_warnings():
     assert said(100, never=12) == unknown
     assert said(200, rare=True) == f"{small}; {heavy}"
     assert said(5, never=5) == f"{small}; {heavy}; {unknown}; {few}"
+    assert said(1) == f"{small}; {heavy}; no interval: it rests on one query"
 
 
 def test_no_click():
@@ -1032,8 +1042,13 @@ def test_propensity_scored_is_a_ratio_of_sums():
     for _, run in table_ways("propensity_scored", frame, {"k": 1}):
         assert run()["value"].to_list() == pytest.approx([3 / 7, 3 / 7])
         # What q and r add: 1 - 5 * 3/7 and 2 - 2 * 3/7, over the mean of 5 and 2.
-        reach = 1.959963984540054 * math.sqrt(((8 / 7) ** 2 + (8 / 7) ** 2) / 1 / 2) / 3.5
+        error = math.sqrt(((8 / 7) ** 2 + (8 / 7) ** 2) / 1 / 2) / 3.5
+        assert run()["lo"].to_list() == [0, 0]  # 3/7 - 1.96 * error is below 0
+        assert run()["hi"].to_list() == [1, 1]
+    for _, run in table_ways("propensity_scored", frame, {"k": 1, "confidence": 0.5}):
+        reach = 0.6744897501960817 * error
         assert run()["lo"].to_list() == pytest.approx([3 / 7 - reach] * 2)
+        assert run()["hi"].to_list() == pytest.approx([3 / 7 + reach] * 2)
     for _, run in table_ways("propensity_scored", frame, {"k": 1, "slice": "part"}):
         rows = run().select("slice", "metric", "value", "lo").rows()
         assert [row[0] for row in rows] == ["x", "x", None, None]

@@ -94,6 +94,20 @@ def test_statistics_by_hand():
     assert found["z_month"].null_count() == 28 + 19
 
 
+def test_a_baseline_without_noise():
+    """Rounding is no loss. One day sets off an alarm by itself, and weeks have no z."""
+    con = metric_engines.connect()
+    values = [0.3] * 40
+    values[5], values[30], values[35] = 0.1 + 0.2, 0.3 - 1.1e-16, 0.2
+    con.register("daily", pl.DataFrame({"day": [FIRST + timedelta(i) for i in range(40)],
+                                        "value": values}))  # fmt: skip
+    found = con.sql("FROM monitor_days('daily', DATE '2026-09-28')").pl()
+    assert found.filter("alarm")["day"].to_list() == [date(2026, 10, 6)]
+    assert found["z_day"].drop_nulls().to_list() == [*[0.0] * 7, np.inf, *[0.0] * 4]
+    weeks = found.filter(pl.col("day") >= date(2026, 10, 6))
+    assert weeks["z_week"].to_list() == [None] * 5 and weeks["loss_week"][0] > 0
+
+
 def test_a_drop():
     result = rankql.monitor(log(broken=40), metrics="nDCG@3", by="part")
     assert not result and result.exit_code == 1
@@ -111,6 +125,10 @@ def test_lower_is_better():
     worse = pl.when(pl.col("day") >= FIRST + timedelta(40)).then(2.0).otherwise(0.0)
     result = rankql.monitor(frame.with_columns(pl.col("score") + worse), metrics="RMSE")
     assert result.active["cause"].to_list() == ["drop"] and "above the" in result.sentences[0]
+    assert (
+        result.sentences[0].startswith("RMSE: sudden rise since")
+        and "(sudden rise)" in result.title
+    )
     assert result.active["loss"][0] == pytest.approx(
         result.active["mean"][0] - result.active["expected"][0]
     )
