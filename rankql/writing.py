@@ -18,10 +18,14 @@ def output_path(
     path: str | os.PathLike[str], suffixes: Sequence[str] = PARQUET, inputs: Iterable[Any] = ()
 ) -> Path:
     """The path of an output file; refuse inputs, devices and other suffixes."""
+    if not isinstance(path, str | os.PathLike):
+        raise RankqlError(f"output must be a path, not {path!r}")
     target = Path(path).expanduser().resolve()
     if target.suffix.lower() not in suffixes:
         expected = ".parquet" if suffixes == PARQUET else f"one of: {', '.join(suffixes)}"
         raise RankqlError(f"output {str(path)!r} must end in {expected}")
+    if not target.parent.is_dir():
+        raise RankqlError(f"output {str(path)!r}: folder {str(target.parent)!r} does not exist")
     if os.path.exists(target) and not target.is_file():
         raise RankqlError(f"output {str(path)!r} is not a regular file")
     for data in inputs:

@@ -108,16 +108,13 @@ def report_command(
         click.get_current_context().with_resource(bundle_in_background())
 
     from rankql.decisions.comparison import require_page
-    from rankql.results import SUFFIXES
-    from rankql.writing import output_path
 
-    output_path(output, SUFFIXES)  # a wrong path fails at once
     files = {role: path for role, _, path in (text.partition("=") for text in texts)}
     earlier = dict(map(split_name, stages))
     if len(earlier) < len(stages):
         raise click.UsageError("Two stages have the same name. Name each: --stage NAME=FILE.")
-    if earlier:
-        require_page(output, earlier)
+    # A wrong path fails at once.
+    require_page(output, title=title, texts=files or None, stages=earlier or None)
     with open_connection() as con:
         click.echo("Comparing the runs ...", err=True)
         comparison = _run_comparison(con, inputs, metrics, by, options)

@@ -70,7 +70,7 @@ def keyword_arguments(options: dict[str, Any]) -> dict[str, Any]:
 
 
 # The grade of an event, as in buy=3.
-_EVENT = re.compile(r"\s*\w[\w .:/-]*=\s*-?[\d.]+\s*")
+_EVENT = re.compile(r"\s*\w[\w .:/-]*=\s*-?(\d+\.?\d*|\.\d+)\s*")
 
 
 def split_slices(by: Sequence[str]) -> list[list[str]]:

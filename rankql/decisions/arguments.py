@@ -166,6 +166,8 @@ _NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster
 @contextmanager
 def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
     """Name cluster= in the errors of `evaluate`, to which it is one more column in by=."""
+    if cluster is not None and not isinstance(cluster, str):
+        raise RankqlError(f"cluster must be the name of a column, not {cluster!r}")
     try:
         yield
     except RankqlError as error:

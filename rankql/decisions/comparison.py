@@ -225,9 +225,7 @@ class Comparison(EvaluatedTable):
         `stages` are the earlier stages of the pipeline of all runs, such as {"retrieval": ...}: the
         report then has the losses of each, as `funnel` computes them.
         """
-
-        if stages is not None:
-            require_page(path, stages)
+        require_page(path, title=title, date=date, texts=texts, stages=stages)
 
         def render_page() -> str:
             return str(load_output("report").render_page(self, title, date, texts, stages))
@@ -268,14 +266,17 @@ def compare_at_cutoffs(
     return source.compare(source.runs, qrels=source.qrels, metrics=names, **keywords)
 
 
-def require_page(path: str | os.PathLike[str], stages: Mapping[str, Any]) -> None:
-    """Refuse stages in a file without a funnel, and what is not a dict of stages."""
+def require_page(path: str | os.PathLike[str], **options: Any) -> None:
+    """Refuse options of a page for another file, and stages that are no dict of tables."""
     if output_path(path, SUFFIXES).suffix.lower() != ".html":
-        raise RankqlError(
-            f"stages: {os.fspath(path)!r} would have no funnel, only .html does. Save as .html, or "
-            "leave out the stages and call funnel"
-        )
-    if not (isinstance(stages, Mapping) and stages):
+        for name, value in options.items():
+            if value is not None:
+                raise RankqlError(
+                    f"{name}= is only for a report: save as .html, not {os.fspath(path)!r}, or "
+                    "leave it out"
+                )
+    stages = options.get("stages")
+    if stages is not None and not (isinstance(stages, Mapping) and stages):
         raise RankqlError(
             "stages must be a dict of name: table with at least one stage, such as "
             f"{{'retrieval': ...}}, not {type(stages).__name__}"

@@ -154,7 +154,7 @@ CHECKS = (
         "duplicate-items", "error", "runs",
         "SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
         "item appears more than once in a ranking",
-        "Its gain would count twice. Keep one row for each item{systems}.",
+        "It would take two positions. Keep one row for each item{systems}.",
         noun="item", needs=("item",),
     ),
     RowCheck(

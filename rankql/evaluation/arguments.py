@@ -83,6 +83,8 @@ def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
         raise RankqlError(message)
     if all(isinstance(name, str) for name in by):
         return [list(by)] if by else []
+    if not all(isinstance(group, str | list | tuple) for group in by):
+        raise RankqlError(message)
     groups = [[group] if isinstance(group, str) else list(group) for group in by]
     if not all(isinstance(name, str) for group in groups for name in group):
         raise RankqlError(message)

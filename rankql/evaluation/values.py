@@ -83,7 +83,7 @@ def read_result(data: Data, label: str, request: Request) -> Result | None:
     if isinstance(data, str | os.PathLike):
         if read_metadata(data) is not None:
             return open_result(data)
-        if Path(data).suffix not in _TABLES and Path(data).exists():
+        if Path(data).suffix not in _TABLES and os.path.exists(data):
             return None
     if request.is_run or isinstance(data, Mapping):
         return None
@@ -276,7 +276,7 @@ def set_directions(
     result: Result, higher_is_better: Direction, others: Sequence[str] = ()
 ) -> Result:
     """The result with the directions of metrics that rankql does not know, and a note."""
-    if not isinstance(higher_is_better, bool):
+    if higher_is_better is None or isinstance(higher_is_better, Mapping):
         known = result.meta.get("higher_is_better", {})
         higher_is_better = {**known, **(higher_is_better or {})}
     directions, assumed = resolve_directions(result.metrics, higher_is_better, others)

@@ -74,7 +74,7 @@ def draw_differences(
     """
     frame = comparison.differences(metric, a, b)
     gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
-    winner = pl.when(gain > 0).then(pl.lit(b)).otherwise(pl.lit(a)).alias("better")
+    winner = pl.when(gain > 0).then(pl.lit(b)).when(gain < 0).then(pl.lit(a)).alias("better")
     rows = _thin_out(frame).with_columns(winner)
     if texts:
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
@@ -119,7 +119,7 @@ def _describe_gains(frame: pl.DataFrame, gain: pl.Expr, mean: float) -> str:
     better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
     return (
         f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
-        f"the same on {len(frame) - better - worse:,}; mean {mean:+.3f}"
+        f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
     )
 
 

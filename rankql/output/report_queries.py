@@ -14,7 +14,7 @@ from rankql.output.chart_selection import select_pairs
 from rankql.output.panels import shorten_names
 from rankql.output.report_elements import Case, ReportTable, Section
 from rankql.output.report_source import ReportSource, parse_metric
-from rankql.text import format_cell
+from rankql.text import format_cell, format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -106,7 +106,7 @@ class _Cases:
         header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
                   short[a], short[b], "change"]  # fmt: skip
         caption = f"Items that moved query {query}: contributions"
-        note = f"{more:,} more items moved it less." if more > 0 else ""
+        note = f"{format_count(more, 'more item')} moved it less." if more > 0 else ""
         tables = [
             ReportTable(caption, [header, *moved[:MOVED]], frozenset(range(1, 7)), note),
             self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),

@@ -103,7 +103,7 @@ def make_slices_section(source: ReportSource) -> Section | None:
         [difference_charts.draw_slices(comparison, m, *pair) for m in metrics for pair in pairs]
     )
     if count > SLICES:
-        section.notes.append(f"The charts show the first {SLICES} of {count} slices.")
+        section.notes.append(f"The charts show the first {SLICES} of {count:,} slices.")
     section.notes += report_tables.describe_pairs(comparison)
     return section
 

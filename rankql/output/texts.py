@@ -26,6 +26,9 @@ class Texts:
                 "id: text, a frame or a file with a column of ids and a column of texts."
             )
         self._sources = sources or {}
+        for role, source in self._sources.items():
+            if not isinstance(source, Mapping):
+                _read(source, role, set())  # an error now, not in a section of the report
 
     def find(self, role: str, ids: Iterable[Any]) -> dict[str, str]:
         """Return the known texts of these ids, each on one line."""

@@ -142,8 +142,8 @@ SHORT_IDEALS = ("mlflow", "opensearch", "elasticsearch")
 def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
     """The conventions of a profile, with the options changed."""
     profile = "rankql" if profile is None else profile
-    if profile not in PROFILES:
-        raise RankqlError(describe_unknown("profile", profile, list(PROFILES)))
+    if not isinstance(profile, str) or profile not in PROFILES:
+        raise RankqlError(describe_unknown("profile", str(profile), list(PROFILES)))
     values = {name: _valid(name, value) for name, value in options.items() if value is not None}
     conventions = replace(PROFILES[profile], **values)
     if profile == "rankql" or conventions == PROFILES[profile]:

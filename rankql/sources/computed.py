@@ -67,6 +67,9 @@ def parse_pair(
     Two names that all tables have are both part of the key, not a pair, unless one of them is
     among the names of the items.
     """
+    for name in value if isinstance(value, list | tuple) else [value]:
+        if name == "" or (isinstance(name, str) and name.isspace() and not tables[0].has(name)):
+            raise RankqlError(f"{role}={value!r} has an empty name. Name a column, or leave it out")
     if value is None or isinstance(value, str):
         return value, value
     if not isinstance(value, list | tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import itertools
 import os
@@ -112,6 +113,11 @@ def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
+    if not paths and os.path.isdir(name):
+        raise RankqlError(
+            f"{label}: folder {_shortened(name)} has no Parquet files. Name its files, such as "
+            f"'{name.rstrip('/')}/*.csv'"
+        )
     if not paths or not os.path.isfile(paths[0]):
         raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")
     return paths, pattern
@@ -191,6 +197,26 @@ def _open(path: str) -> IO[bytes]:
     if path.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(path))
     return open(path, "rb")
+
+
+def uneven_line(path: str) -> str:
+    """The first line of a CSV file with more or fewer values than the header, in words; or ''."""
+    if "://" in path or path.endswith(".zst"):
+        return ""
+    with suppress(OSError, EOFError, csv.Error), _open(path) as file:
+        lines = (raw.decode("utf-8-sig", "replace") for raw in file)
+        header = next(lines, "")
+        rows = csv.reader(
+            itertools.chain([header], lines), delimiter=max(",\t;|", key=header.count)
+        )
+        names = next(rows)
+        for row in rows:
+            if row and len(row) != len(names):
+                return (
+                    f"line {rows.line_num:,} has {len(row)} instead of {len(names)} values "
+                    f"({', '.join(names)}). Correct it"
+                )
+    return ""
 
 
 def refuse_utf16(label: str, path: str) -> None:

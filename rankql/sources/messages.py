@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import duckdb
 
 from rankql.errors import RankqlError, database_message
-from rankql.sources.files import first_line_not_utf8
+from rankql.sources.files import first_line_not_utf8, uneven_line
 
 # What is wrong, and what to do about it, by words in DuckDB's message.
 _KNOWN_ERRORS = {
@@ -39,6 +39,8 @@ def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()
                 f"{label}: {path!r} is not UTF-8 text (line {line}). Convert it, for example: "
                 "iconv -f LATIN1 -t UTF-8"
             )
+        if "CSV Error" in str(error) and (uneven := uneven_line(path)):
+            return RankqlError(f"{label}: {path!r}: {uneven}")
     what = f"{label}: {paths[0]!r}" if paths else label
     return RankqlError(f"{what} cannot be read: {reword_error(error)}")
 

@@ -34,6 +34,7 @@ from rankql.sources.files import (
     read_head,
     refuse_utf16,
     suffix,
+    uneven_line,
 )
 from rankql.sources.frames import library, polars_counts, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
@@ -182,14 +183,20 @@ class Session:
             self.files[f"{label}: {name!r}"] = sql
             return self.describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
-        if paths == [pattern] and os.path.isfile(pattern) and not read_head(pattern):
+        alone = paths == [pattern] and os.path.isfile(pattern)
+        if alone and "".join(read_head(pattern)).strip() in ("", "[]"):
             raise RankqlError(f"{label}: {name!r} is empty")
         if "json" in sql and (shape := json_shape(paths, pattern, label)):
             return self._load_json(shape, label, name)
         try:
-            return self.load(label, sql, text="all_varchar" in sql)
+            table = self.load(label, sql, text="all_varchar" in sql)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
+        # DuckDB takes a CSV file with uneven lines for one without a header.
+        guessed = len(table.columns) == 1 or "column0" in table.columns
+        if table.text and guessed and (uneven := uneven_line(paths[0])):
+            raise RankqlError(f"{label}: {paths[0]!r}: {uneven}")
+        return table
 
     def _load_json(self, shape: JsonShape, label: str, name: str) -> Table:
         """The rows in a JSON file that has no row per object."""
@@ -266,6 +273,8 @@ class Session:
     def reword(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""
         line = reword_error(error)
+        if "schema mismatch in glob" in line:
+            return f"{line.rstrip('.')}. Read files with the same columns"
         damaged = "The file is damaged: write or copy it again"
         if line.startswith(("Failed to read file", "Could not read enough bytes")):
             return f"{line}. {damaged}"

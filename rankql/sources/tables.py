@@ -231,6 +231,8 @@ def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlE
 
 def require_column(table: Table, name: str, argument: str) -> str:
     """The name of a column as the table spells it; an error if it has none."""
+    if not isinstance(name, str):
+        raise RankqlError(f"{argument} must be the name of a column, not {name!r}")
     if not table.has(name):
         raise unknown_column(argument, name, [table])
     return table.actual_name(name)

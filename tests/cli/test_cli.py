@@ -72,7 +72,16 @@ def test_options_of_the_tests(files):
     run(files, "report", *both, "-o", "page.md")
     stage = ("--stage", "first=one.run")
     _, err = run(files, "report", *both, "-o", "page.md", *stage, code=2)
-    assert "stages: 'page.md' would have no funnel" in err
+    assert "--stage is only for a report: save as .html, not 'page.md'" in err
+    for option in (("--title", "x"), ("--texts", "item=nofile")):
+        _, err = run(files, "report", *both, "-o", "page.csv", *option, code=2)
+        assert f"{option[0]} is only for a report" in err
+    _, err = run(files, "report", *both, "-o", "page.html", "--texts", "item=nofile", code=2)
+    assert "texts['item']: file 'nofile' does not exist" in err
+    _, err = run(files, "report", *both, "-o", "nowhere/page.html", code=2)
+    assert "output 'nowhere/page.html': folder" in err and "Comparing" not in err
+    _, err = run(files, "eval", "one.run", "qrels", "--rel", "buy=1.2.3", code=2)
+    assert "--rel buy=1.2.3 is not valid SQL" in err
     _, err = run(files, "report", *both, "-o", "page.html", *stage, *stage, code=2)
     assert "Two stages have the same name" in err
     _, err = run(files, "compare", *both, "--seed", -1, code=2)

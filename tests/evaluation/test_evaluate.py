@@ -767,6 +767,35 @@ def test_broken_lines_of_trec_files(tmp_path, text):
         rankql.evaluate(tmp_path / "x.run", QRELS, "AP")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query,item,score\nq1,a,2\nq1,b,1\nq2,a,1,9\n", "line 4 has 4 instead of 3 values"),
+        ("query;item;score\nq1;a;2\nq1;b\n", r"line 3 has 2 instead of 3 values \(query, item, sc"),
+        ("query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n", "line 30,002 has 4 instead of 3"),
+        ("q1,a,2\nq1,b,3\nq2,a,1\n", "No query column in run"),
+    ],
+)
+def test_uneven_lines_of_csv_files(tmp_path, text, message):
+    """DuckDB guesses that the first line is no header, or names the line without the reason."""
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(tmp_path / "x.csv", QRELS, "AP")
+
+
+def test_folders_globs_and_empty_files(tmp_path):
+    RUN.write_csv(tmp_path / "x.csv")
+    with pytest.raises(rankql.RankqlError, match=r"has no Parquet files. Name its files, such as "):
+        rankql.evaluate(tmp_path, QRELS, "AP")
+    RUN.write_parquet(tmp_path / "a.parquet")
+    RUN.rename({"query": "qid"}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(rankql.RankqlError, match=r"\. Read files with the same columns$"):
+        rankql.evaluate(tmp_path / "*.parquet", QRELS, "AP")
+    (tmp_path / "x.json").write_text("[]\n")
+    with pytest.raises(rankql.RankqlError, match=r"x\.json' is empty"):
+        rankql.evaluate(tmp_path / "x.json", QRELS, "AP")
+
+
 def test_output_replaces_no_input(tmp_path):
     RUN.write_parquet(tmp_path / "run.parquet")
     with pytest.raises(rankql.RankqlError, match="would overwrite an input"):
@@ -947,6 +976,18 @@ def bad(**columns):
             lambda: rankql.evaluate(RUN, QRELS, system="model"),
             "system='model': no column of that name in run",
         ),
+        (lambda: rankql.evaluate(RUN, QRELS, system=5), "system must be the name of a column"),
+        (lambda: rankql.evaluate(RUN, QRELS, by=["a", 1]), "by must be names of columns, or lists"),
+        (lambda: rankql.evaluate(RUN, QRELS, item=""), "item='' has an empty name"),
+        (lambda: rankql.evaluate(RUN, QRELS, query=["", "q"]), "'q'. has an empty name"),
+        (lambda: rankql.evaluate(RUN, QRELS, conventions=["a"]), "Unknown profile"),
+        (lambda: rankql.evaluate(RUN, QRELS, output=5), "output must be a path, not 5"),
+        (lambda: rankql.compare({"a": RUN}, QRELS, cluster=5), "cluster must be the name of a"),
+        (
+            lambda: rankql.compare({"a": RUN}, QRELS, higher_is_better=5),
+            "higher_is_better must be True, False or a dict",
+        ),
+        (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
             "Unknown metric 'nDGC'. Did you mean 'nDCG'",

@@ -92,7 +92,7 @@ def test_stages_that_do_not_fit(comparison, tmp_path):
         rankql.compare(results).save(path, stages={"first": RETRIEVAL})
     with pytest.raises(rankql.RankqlError, match=r"^stages must be a dict .*, not list"):
         comparison.save(path, stages=[RETRIEVAL])
-    with pytest.raises(rankql.RankqlError, match=r"would have no funnel, only .html does"):
+    with pytest.raises(rankql.RankqlError, match=r"^stages= is only for a report: save as .html"):
         comparison.save(tmp_path / "report.md", stages={"first": RETRIEVAL})
     assert not [*tmp_path.iterdir()]
 
