@@ -57,7 +57,8 @@ def compare_pairs(
     )
     rows = [_row(pair, settings, tests) for pair in comparisons]
     for row in rows:
-        if row["metric"] in result.catalogue_metrics:  # the sign of a pseudo-value has no meaning
+        # The sign of a pseudo-value has no meaning, nor has a part of a mean over all queries.
+        if row["metric"] in {*result.catalogue_metrics, *result.meta["weights"]}:
             row |= dict.fromkeys(("wins", "ties", "losses"))
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     return pl.DataFrame(rows, schema=SCHEMA), notes

@@ -65,7 +65,9 @@ def tabulate_differences(comparison: Comparison) -> ReportTable:
         [
             row["metric"],
             f"{short[row['b']]} − {short[row['a']]}",
-            format_interval([row[name] for name in ("difference", "lo", "hi")], "+"),
+            ""
+            if row["difference"] is None
+            else format_interval([row[name] for name in ("difference", "lo", "hi")], "+"),
             "" if row["p_adjusted"] is None else format_p(row["p_adjusted"])[2:].lstrip("= "),
             "" if row["wins"] is None else f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}",
             _VERDICTS.get(row["verdict"], row["verdict"]),

@@ -1011,6 +1011,7 @@ def test_micro_averages_get_a_word():
     micro, plain = table.iter_rows(named=True)
     assert micro["p"] is micro["mean_a"] is micro["lo"] is None
     assert micro["verdict"] == "a mean over all queries at once"
+    assert micro["wins"] is micro["ties"] is micro["losses"] is None and plain["wins"] == 3
     assert plain["p"] == plain["p_adjusted"]  # a family of one
 
 
