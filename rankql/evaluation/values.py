@@ -29,7 +29,7 @@ from rankql.sources.id_lists import find_list
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import RETRIEVED, Data, Table, known_names, same_kind
+from rankql.sources.tables import RETRIEVED, Data, Table, is_number, is_text, known_names
 
 Direction = bool | Mapping[str, bool] | None
 
@@ -167,7 +167,16 @@ def _recognise_columns(
     explicit = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
     explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
     looks_ranked = table.known("item") or (table.known("rel") and table.known("pos"))
-    if key is None or not (numeric or explicit):
+    if key is None:
+        return None
+    if not request.judged and not any(table.known(role) for role in _OF_RUNS):
+        _require_numbers(table, label, key, [*numeric, *explicit])
+        if not (explicit or known or _one_row_per(session, table, key)):
+            raise RankqlError(
+                f"{label} has several rows for some {key}, and no items. Keep one row per {key}, "
+                "or name the columns of a run, such as item="
+            )
+    if not (numeric or explicit):
         return None
     if not explicit:
         if looks_ranked:
@@ -187,6 +196,16 @@ def _recognise_columns(
         return None
     attributes = [name for name in columns if name != key and name not in metrics]
     return _Columns(key, metrics, attributes, "system" in table.columns)
+
+
+def _require_numbers(table: Table, label: str, key: str, numbers: Sequence[str]) -> None:
+    """Refuse a table with neither columns of a run nor columns of numbers."""
+    kinds = [
+        f"{name} is {'text' if is_text(kind) else kind}"
+        for name, kind in table.columns.items() if name not in (key, "system")
+    ]  # fmt: skip
+    if kinds and not numbers:
+        raise RankqlError(f"{label} has no numbers per {key}: {', '.join(kinds)}. Cast one")
 
 
 def has_items(path: str) -> bool:
@@ -227,7 +246,7 @@ def is_number_column(session: Session, table: Table, name: str) -> bool:
     if table.text:
         return holds_numbers(session, table, name)
     kind = table.columns[name]
-    return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
+    return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
 
 
 def _number(session: Session, table: Table, name: str, label: str) -> str:

@@ -250,9 +250,8 @@ def is_text(kind: str) -> bool:
 
 def is_number(kind: str) -> bool:
     """Is it a type of numbers in DuckDB?"""
-    return kind.endswith("INT") or kind.startswith(
-        ("INTEGER", "UINTEGER", "BIGNUM", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", '"NULL"')
-    )
+    numbers = ("INTEGER", "UINTEGER", "BIGNUM", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", '"NULL"')
+    return kind.endswith("INT") or (kind.startswith(numbers) and not kind.endswith("]"))
 
 
 def same_kind(kinds: Sequence[str]) -> bool:

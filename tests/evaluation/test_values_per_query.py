@@ -238,6 +238,21 @@ def test_beside_results_of_evaluate():
             "'a' is a result, but 'b' is a run or has several rows per",
         ),
         (
+            ({"a": BEFORE, "b": AFTER.select(AFTER.columns[0], revenue=pl.lit("1,200"))},),
+            {},
+            f"b has no numbers per {AFTER.columns[0]}: revenue is text. Cast one",
+        ),
+        (
+            ({"a": BEFORE, "b": AFTER.select(AFTER.columns[0], revenue=pl.lit([1.0]))},),
+            {},
+            f"b has no numbers per {AFTER.columns[0]}: revenue is DOUBLE[]. Cast one",
+        ),
+        (
+            ({"a": BEFORE, "b": pl.concat([AFTER, AFTER])},),
+            {},
+            f"b has several rows for some {AFTER.columns[0]}, and no items. Keep one row per",
+        ),
+        (
             ({"a": BEFORE, "b": AFTER},),
             {"metrics": "revenu"},
             "Unknown metric 'revenu'. Did you mean 'revenue'? Available: revenue, wait, clicks.",
