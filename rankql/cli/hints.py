@@ -17,6 +17,9 @@ import click
 # An argument in a message, with its value if that is quoted: rel=, rel='grade'.
 _ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|(?!\.?\w|[@\[({]))", re.ASCII)
 
+# A list of names in a message, which is one value of an option: query=['user', 'day'].
+_LIST = re.compile(r"(?<![\w(@,])(query|item)=\[('[^']*'(?:, '[^']*')*)\]")
+
 # An argument with the option it stands for: minimum= (CLI: --min).
 _BOTH_LANGUAGES = re.compile(
     r"(?<![\w(])\w+=(?:'[^']*'|\{[^}]*\}|\w*) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII
@@ -44,6 +47,7 @@ def as_cli_options(text: str) -> str:
     for value, name in (("False", "--ascending"), ("True", "--descending")):
         text = re.sub(rf"\bdescending={value}", name, text)
     text = text.replace("leave descending out", "leave it out")
+    text = _LIST.sub(lambda m: f"{m[1]}='{m[2].replace(chr(39), '').replace(', ', ',')}'", text)
     text = _BOTH_LANGUAGES.sub(r"\1", text)
     return _ARGUMENT.sub(option, text)
 

@@ -128,7 +128,7 @@ def require_ranked_rows(run_sql: SqlRunner, inputs: Inputs, conventions: Convent
         if is_arbitrary and is_constant and _has_ties(run_sql, inputs, system):
             notes.append(
                 f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
-                "decides the order of the items (CLI: --ties)"
+                "(CLI: --ties) decides the order of the items"
             )
     return notes
 
