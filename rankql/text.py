@@ -110,9 +110,10 @@ def format_decimal(value: float, decimals: int, sign: str = "") -> str:
 def format_estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "") -> str:
     """Format a number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'.
 
-    A bound above or below 0 does not become 0.
+    A bound of a difference, which has a sign, does not become 0.
     """
-    decimals = max(least, count_decimals_apart(lo, hi))
+    count = count_decimals_apart if sign or lo < 0 else count_decimals
+    decimals = max(least, count(lo, hi))
     mean, low, high = (format_decimal(x, decimals, sign) for x in (value, lo, hi))
     return f"{mean} ({low} to {high})"
 

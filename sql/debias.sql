@@ -186,7 +186,7 @@ CREATE OR REPLACE MACRO counterfactual(
         FROM summed GROUP BY s, line, place, metric, estimator
     ), watched AS (
         SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never,
-               CASE WHEN metric <> 'DCG' THEN 1 END AS most FROM added
+               CASE WHEN metric <> 'DCG' OR estimator = 'SNIPS' THEN 1 END AS most FROM added
     ), found AS (
         SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
                rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,

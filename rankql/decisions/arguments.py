@@ -172,7 +172,7 @@ def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
         yield
     except RankqlError as error:
         message = str(error)
-        if not cluster or cluster in by or not message.startswith("by") or cluster not in message:
+        if cluster in by or not message.startswith((f"by={cluster!r}", f"by: {cluster} ")):
             raise
         raise RankqlError(message.replace("by", "cluster", 1)) from error
 

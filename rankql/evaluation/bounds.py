@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rankql.errors import RankqlError
@@ -36,7 +37,9 @@ def bound_calls(
             lists.setdefault(part, f"{INTERNAL_PREFIX}list_{len(lists)}")
             arguments.append(quote(lists[part]))
         k = literal(options.pop("k", None))
-        levels = {gain_of_grade(gain, threshold, grade) for grade in conventions.levels or ()}
+        highest = metric.options.get("max_rel", conventions.max_rel) if metric.scaled else math.inf
+        grades = [grade for grade in conventions.levels or () if grade <= (highest or math.inf)]
+        levels = {gain_of_grade(gain, threshold, grade) for grade in grades}
         arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
         arguments += [f"{name} := {option_sql(value)}" for name, value in options.items()]
         calls.append(f"{macro}({', '.join(arguments)})")

@@ -137,8 +137,9 @@ def resolve_conventions(
             conventions = replace(conventions, max_rel=highest or 1.0)
     if conventions.unjudged == "bounds" and conventions.levels is None:
         grades = {0.0, *_select_grades(session, inputs, conventions, "DISTINCT rel")}
-        if stated and min(stated) <= 100:  # a scale, whatever part of it the data have
-            grades |= {*map(float, range(int(min(stated)) + 1)), float(min(stated))}
+        # A scale that is stated may be longer than the grades in the data.
+        end_of_scale = max(stated, default=0)
+        grades |= {*map(float, range(int(min(end_of_scale, 100)) + 1)), float(end_of_scale)}
         conventions = replace(conventions, levels=tuple(sorted(grades)))
     named = (metric.under(vars(conventions)) for metric in metrics)
     return conventions, list({metric.name: metric for metric in named}.values())

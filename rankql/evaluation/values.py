@@ -200,12 +200,13 @@ def _recognise_columns(
 
 def _require_numbers(table: Table, label: str, key: str, numbers: Sequence[str]) -> None:
     """Refuse a table with neither columns of a run nor columns of numbers."""
-    kinds = [
-        f"{name} is {'text' if is_text(kind) else kind}"
-        for name, kind in table.columns.items() if name not in (key, "system")
-    ]  # fmt: skip
-    if kinds and not numbers:
-        raise RankqlError(f"{label} has no numbers per {key}: {', '.join(kinds)}. Cast one")
+    kinds = {name: kind for name, kind in table.columns.items() if name not in (key, "system")}
+    if kinds and not numbers and not any(kind.endswith("]") for kind in kinds.values()):
+        words = [f"{name} is {'text' if is_text(kind) else kind}" for name, kind in kinds.items()]
+        which = "it" if len(kinds) == 1 else "the metrics"
+        raise RankqlError(
+            f"{label} has no numbers per {key}: {text.join_words(words)}. Cast {which} to a number"
+        )
 
 
 def has_items(path: str) -> bool:

@@ -102,7 +102,8 @@ def describe_experiment(
         )
     for metric in dict.fromkeys(row["metric"] for row in rows):
         of = [row for row in rows if row["metric"] == metric]
-        unlifted = [row for row in of if row["lift"] is None and row["p"] is not None]
+        tested = [row for row in of if row["p"] is not None and row["error"]]
+        unlifted = [row for row in tested if row["lift"] is None]
         least = settings.burn_in if settings.sequential else 0
         early = [min(row["n_a"], row["n_b"]) < least for row in unlifted]
         if any(early):
@@ -122,6 +123,9 @@ def describe_experiment(
             note += f"variance of {first['arm']} against {first['arm_right']}"
             if len(every) > 1:
                 note += ". The control is adjusted for each arm, so its means differ"
+            if removed == 0:
+                note = f"{metric}: not adjusted for {first['before']} (CUPED), which is constant, "
+                note += f"or of which an arm has fewer than 3 {units}"
             if known < total:
                 note += f". {total - known:,} of {total:,} {units} have no value and get the mean"
             yield note

@@ -143,7 +143,8 @@ def plan_experiment(
 
     `table`, `metrics`, `unit` and `before` are those of `experiment`, without arms. `detectable` is
     the difference that a t test with two equal arms of these users detects with this power:
-    (t(1 - alpha / 2) + t(power)) * 2 * sd / sqrt(users), with users - 2 degrees of freedom.
+    (t(1 - alpha / 2) + t(power)) * 2 * sd / sqrt(users), with users - 2 degrees of freedom, and one
+    less with `before`.
     `units_needed` is the smallest number of users per arm for which that is at most `lift` times
     the mean: about 2 * (z(1 - alpha / 2) + z(power))^2 * sd^2 / (lift * mean)^2. The sd of a ratio
     is that of the delta method; with `before`, what remains.
@@ -170,9 +171,9 @@ def plan_experiment(
         f"for 5%, not {lift!r}",
     )
 
-    def detect(sd: float, per_arm: float) -> float:
+    def detect(sd: float, adjusts: bool, per_arm: float) -> float:
         """The difference that this many units per arm detect."""
-        quantiles = special.stdtrit(2 * per_arm - 2, [(1 + confidence) / 2, power])
+        quantiles = special.stdtrit(2 * per_arm - 2 - adjusts, [(1 + confidence) / 2, power])
         return float(quantiles.sum()) * sd * math.sqrt(2 / per_arm)
 
     settings = ExperimentSettings("none", confidence, False, 2, {})
@@ -194,7 +195,8 @@ def plan_experiment(
             why = "has a divisor that adds up to 0" if row["control"] is None else "does not vary"
             raise RankqlError(f"{row['metric']} {why} over {nouns}. Remove it")
         n, mean, sd = row["n_a"], row["control"], row["error"] * math.sqrt(row["n_a"] / 2)
-        detectable = detect(sd, n / 2)
+        detects = partial(detect, sd, row["before"] is not None)
+        detectable = detects(n / 2)
         lifts: dict[str, Any] = {"detectable_lift": None, "units_needed": None}
         sentence = f"{row['metric']}: {n:,} {nouns}, split evenly, detect a difference of about "
         sentence += text.round_significant(detectable)
@@ -203,7 +205,7 @@ def plan_experiment(
         if row["lift"] is None:
             sentence += "It has no lift, because its mean is not clearly above 0"
         else:
-            needed = _count_needed(partial(detect, sd), lift * mean)
+            needed = _count_needed(detects, lift * mean)
             lifts = {"detectable_lift": detectable / mean, "units_needed": needed}
             sentence += f"A lift of {lift:.3g} needs {needed:,} {nouns} per arm"
         sentences.append(sentence)

@@ -68,7 +68,8 @@ def parse_pair(
     among the names of the items.
     """
     for name in value if isinstance(value, list | tuple) else [value]:
-        if name == "" or (isinstance(name, str) and name.isspace() and not tables[0].has(name)):
+        blank = isinstance(name, str) and not name.strip()
+        if blank and not (name and any(table.has(name) for table in tables)):
             raise RankqlError(f"{role}={value!r} has an empty name. Name a column, or leave it out")
     if value is None or isinstance(value, str):
         return value, value

@@ -21,6 +21,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.sources.private import private_connection
+from rankql.sources.tables import COLUMN_NAMES, squash
 
 # The table function of DuckDB for each suffix.
 READERS = {
@@ -199,8 +200,18 @@ def _open(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
+def misread_line(path: str, columns: Sequence[str]) -> str:
+    """The uneven line because of which DuckDB found no header, or one column; or ''."""
+    unnamed = all(re.fullmatch(r"column\d+", name) for name in columns)
+    joined = len(columns) == 1 and re.search(r"[,;|\t]", columns[0])
+    return uneven_line(path) if unnamed or joined else ""
+
+
 def uneven_line(path: str) -> str:
-    """The first line of a CSV file with more or fewer values than the header, in words; or ''."""
+    """The first line of a CSV file with more or fewer values than the header, in words; or ''.
+
+    The first line is the header if it has a known name.
+    """
     if "://" in path or path.endswith(".zst"):
         return ""
     with suppress(OSError, EOFError, csv.Error), _open(path) as file:
@@ -210,6 +221,8 @@ def uneven_line(path: str) -> str:
             itertools.chain([header], lines), delimiter=max(",\t;|", key=header.count)
         )
         names = next(rows)
+        if COLUMN_NAMES.isdisjoint(map(squash, names)):
+            return ""
         for row in rows:
             if row and len(row) != len(names):
                 return (

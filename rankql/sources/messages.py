@@ -14,6 +14,8 @@ from rankql.sources.files import first_line_not_utf8, uneven_line
 _KNOWN_ERRORS = {
     "Map keys must be unique": "a query, or an item of a query, is repeated. Keep one of them",
     "transaction is aborted": "The transaction of con has failed. Call con.rollback(), then retry",
+    "Schema mismatch between globbed files": "the files of the glob have different columns. Read "
+    "files with the same columns",
     "Connection already closed": "con is closed. Pass an open connection",
     "busy with another call": "con is in use by another thread. Give each thread its own: "
     "con.cursor()",

@@ -31,10 +31,10 @@ from rankql.sources.files import (
     expand_home,
     find_files,
     is_stream,
+    misread_line,
     read_head,
     refuse_utf16,
     suffix,
-    uneven_line,
 )
 from rankql.sources.frames import library, polars_counts, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
@@ -184,7 +184,7 @@ class Session:
             return self.describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
         alone = paths == [pattern] and os.path.isfile(pattern)
-        if alone and "".join(read_head(pattern)).strip() in ("", "[]"):
+        if alone and re.fullmatch(r"\s*(\[\s*\])?\s*", "".join(read_head(pattern))):
             raise RankqlError(f"{label}: {name!r} is empty")
         if "json" in sql and (shape := json_shape(paths, pattern, label)):
             return self._load_json(shape, label, name)
@@ -192,9 +192,7 @@ class Session:
             table = self.load(label, sql, text="all_varchar" in sql)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
-        # DuckDB takes a CSV file with uneven lines for one without a header.
-        guessed = len(table.columns) == 1 or "column0" in table.columns
-        if table.text and guessed and (uneven := uneven_line(paths[0])):
+        if table.text and (uneven := misread_line(paths[0], [*table.columns])):
             raise RankqlError(f"{label}: {paths[0]!r}: {uneven}")
         return table
 

@@ -948,6 +948,8 @@ def test_an_unknown_cluster_is_called_so():
     ):
         with pytest.raises(rankql.RankqlError, match=f"^{argument}='{name}'{reason}"):
             rankql.compare(runs, metrics=metrics, **{argument: name})
+    with pytest.raises(rankql.RankqlError, match=r"^by='query_type': no column of that name"):
+        rankql.compare(runs, metrics=metrics, by="query_type", cluster="query")
     with pytest.raises(rankql.RankqlError, match=r"^cluster='sg': no column of that name"):
         rankql.gate(run, minimum="nDCG@10>=0.1", cluster="sg")
     with pytest.raises(rankql.RankqlError, match=r"Available: nDCG@10\.$"):

@@ -388,6 +388,7 @@ def test_bounds_hold_for_every_grade_of_the_scale(metric):
         value = rankql.evaluate(run, judged, metric, max_rel=3, interval=None)[metric]
         assert lo - 1e-12 <= value <= hi + 1e-12
     assert "With grades from 0 to 3" in found.notes[0]
+    assert "With grades from 0 to 500" in rankql.limits(run, qrels, "nDCG@3", max_rel=500).notes[0]
 
 
 def test_what_all_systems_share_is_said_once():

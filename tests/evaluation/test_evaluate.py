@@ -774,6 +774,8 @@ def test_broken_lines_of_trec_files(tmp_path, text):
         ("query;item;score\nq1;a;2\nq1;b\n", r"line 3 has 2 instead of 3 values \(query, item, sc"),
         ("query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n", "line 30,002 has 4 instead of 3"),
         ("q1,a,2\nq1,b,3\nq2,a,1\n", "No query column in run"),
+        ("query\na,\nb,\n", "No item column in run"),
+        ('doc\n{"a": 1, "b": 2}\n', "No query column in run"),
     ],
 )
 def test_uneven_lines_of_csv_files(tmp_path, text, message):
@@ -781,6 +783,22 @@ def test_uneven_lines_of_csv_files(tmp_path, text, message):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(rankql.RankqlError, match=message):
         rankql.evaluate(tmp_path / "x.csv", QRELS, "AP")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# run of May, 2024\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
+        "My export\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
+        ",query,item,rel,pos\n0,q1,'a, b',1,1\n1,q1,'c',0,2\n",
+        ";query;item,a,b,c,d;rel;pos\n0;q1;a;1;1\n1;q1;c;0;2\n",
+    ],
+)
+def test_what_duckdb_reads_is_not_uneven(tmp_path, text):
+    """Such as files of pandas with their index, which has no name."""
+    (tmp_path / "x.csv").write_text(text)
+    item = "item,a,b,c,d" if ";" in text else None
+    assert rankql.evaluate(tmp_path / "x.csv", metrics="P@2", item=item)["P@2"] == 0.5
 
 
 def test_folders_globs_and_empty_files(tmp_path):
@@ -791,7 +809,10 @@ def test_folders_globs_and_empty_files(tmp_path):
     RUN.rename({"query": "qid"}).write_parquet(tmp_path / "b.parquet")
     with pytest.raises(rankql.RankqlError, match=r"\. Read files with the same columns$"):
         rankql.evaluate(tmp_path / "*.parquet", QRELS, "AP")
-    (tmp_path / "x.json").write_text("[]\n")
+    RUN.rename({"query": "qid"}).write_csv(tmp_path / "y.csv")
+    with pytest.raises(rankql.RankqlError, match="the files of the glob have different columns"):
+        rankql.evaluate(tmp_path / "*.csv", QRELS, "AP")
+    (tmp_path / "x.json").write_text("[ ]\n")
     with pytest.raises(rankql.RankqlError, match=r"x\.json' is empty"):
         rankql.evaluate(tmp_path / "x.json", QRELS, "AP")
 

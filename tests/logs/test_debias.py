@@ -367,7 +367,7 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
                 left = [(v - value * part) * len(pairs) / whole for v, part in pairs]
                 reach = z * math.sqrt(math.fsum(x * x for x in left) / (len(left) - 1) / len(left))
             lo, hi = (None, None) if reach is None else (value - reach, value + reach)
-            most = math.inf if metric == "DCG" else 1
+            most = math.inf if metric == "DCG" and name != "SNIPS" else 1
             if reach is not None and value + 1e-9 >= 0:
                 lo = max(lo, 0)
             if reach is not None and value <= most + 1e-9:

@@ -211,6 +211,8 @@ def test_cuped_that_does_not_help():
     two = frame.filter(pl.col("arm") != "C").head(4)
     plain = rankql.experiment(two, metrics="v").table
     assert rankql.experiment(two, metrics="v", before="b").table.equals(plain)
+    constant = rankql.experiment(frame.with_columns(b=1), metrics="v", before="b")
+    assert any("not adjusted for b (CUPED), which is constant, or" in x for x in constant.notes)
 
 
 @pytest.mark.parametrize("scale", [1e-120, 1e-90, 1e80])
