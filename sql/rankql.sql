@@ -2867,7 +2867,7 @@ CREATE OR REPLACE MACRO rankql_arm(state) AS list_transform([state], lambda s_: 
 
 -- The weight of an arm in the slope of z on `before`, the same in both arms. From 10 units per arm the error of the
 -- difference becomes smallest; below that, such a slope would rest on the few units of the smaller arm.
-CREATE OR REPLACE MACRO rankql_weighted(pair) AS list_transform([pair], lambda p_: {
+CREATE OR REPLACE MACRO rankql_weigh_arms(pair) AS list_transform([pair], lambda p_: {
     't': p_['t'], 'c': p_['c'], 'alpha': p_['alpha'], 'start': p_['start'],
     'wt': rankql_slope_weight(p_['t']['n'], p_['c']['n']), 'wc': rankql_slope_weight(p_['c']['n'], p_['t']['n'])})[1];
 
@@ -2944,7 +2944,7 @@ CREATE OR REPLACE MACRO rankql_start(burn_in) AS
          ELSE rankql_fail('burn_in must be a number of units from 2, not ' || rankql_number_text(burn_in)) END;
 
 CREATE OR REPLACE MACRO experiment_difference(treatment, control, confidence := 0.95, burn_in := NULL) AS
-    rankql_difference(rankql_lift(rankql_reach(rankql_freedom(rankql_errors(rankql_slope(rankql_weighted({
+    rankql_difference(rankql_lift(rankql_reach(rankql_freedom(rankql_errors(rankql_slope(rankql_weigh_arms({
         't': rankql_arm(treatment), 'c': rankql_arm(control), 'start': rankql_start(burn_in),
         'alpha': 1 - rankql_confidence(confidence)})))))));
 COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their states, with its interval, p-value and lift.';
