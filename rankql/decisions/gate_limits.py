@@ -67,10 +67,10 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
             if metric.record and metric.record.sums_gains:  # with negative='keep'
                 lowest = -math.inf
             if not lowest <= bound <= highest:
-                is_ = "at most" if lowest == -math.inf else f"between {lowest:g} and"
+                between = "at most" if lowest == -math.inf else f"between {lowest:g} and"
                 raise RankqlError(
-                    f"minimum={text!r}: {metric.name} is {is_} {highest:g}. Choose a limit in this "
-                    "range"
+                    f"minimum={text!r}: {metric.name} is {between} {highest:g}. Choose a limit in "
+                    "this range"
                 )
             limits.append(GateLimit(spelling, metric, bound, match["operator"]))
     return limits

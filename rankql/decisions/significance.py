@@ -89,10 +89,12 @@ def describe_adjustment(correction: str, tests: int) -> str:
     return f"{CORRECTIONS[correction]}-adjusted for {tests} tests"
 
 
-def describe_detectable(difference: float) -> str:
+def describe_detectable(difference: float | None) -> str:
     """The sentence on the difference that these data would have detected."""
-    size = text.round_significant(difference)
-    return f"A difference of about {size} would have been detected with {POWER:.0%} power"
+    size = "No difference within the bounds"
+    if difference is not None:
+        size = f"A difference of about {text.round_significant(difference)}"
+    return f"{size} would have been detected with {POWER:.0%} power"
 
 
 CORRECTIONS = {

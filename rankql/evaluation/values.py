@@ -169,13 +169,9 @@ def _recognise_columns(
     looks_ranked = table.known("item") or (table.known("rel") and table.known("pos"))
     if key is None:
         return None
-    if not request.judged and not any(table.known(role) for role in _OF_RUNS):
+    is_no_run = not request.judged and not any(table.known(role) for role in _OF_RUNS)
+    if is_no_run:
         _require_numbers(table, label, key, [*numeric, *explicit])
-        if not (explicit or known or _one_row_per(session, table, key)):
-            raise RankqlError(
-                f"{label} has several rows for some {key}, and no items. Keep one row per {key}, "
-                "or name the columns of a run, such as item="
-            )
     if not (numeric or explicit):
         return None
     if not explicit:
@@ -184,6 +180,11 @@ def _recognise_columns(
                 _refuse_ambiguous(session, table, label, key, numeric)
             return None
         if not known and (request.judged or not _one_row_per(session, table, key)):
+            if is_no_run:
+                raise RankqlError(
+                    f"{label} has several rows for some {key}, and no items. Keep one row per "
+                    f"{key}, or name the columns of a run, such as item="
+                )
             return None
     start = min((columns.index(name) for name in known), default=0)
     taken = {*request.attributes} - {*explicit}

@@ -205,8 +205,8 @@ def compare_arms(
     rows = compare_states(session, pairs, level, settings)
     plain = compare_states(session, _without_before(pairs), level, settings) if adjusts else rows
     for row, other in zip(rows, plain, strict=True):
-        row |= {"error_plain": other["error"]}
-        row |= {"reason": _explain_untested(row)}
+        row["error_plain"] = other["error"]
+        row["reason"] = _explain_untested(row)
         if row["reason"]:
             row |= dict.fromkeys(("p", "lo", "hi", "lift_lo", "lift_hi"))
     tested = [i for i, row in enumerate(rows) if row["p"] is not None]
@@ -220,8 +220,8 @@ def compare_arms(
         half, freedom = (row["hi"] - row["lo"]) / 2, row["df"] or float("inf")
         detectable = half + float(special.stdtrit(freedom, POWER)) * (row["error"] or 0)
         low, high = settings.bounds.get(row["metric"], (-math.inf, math.inf))
-        rows[i] |= row | {"p_adjusted": p_adjusted}
-        rows[i]["detectable"] = detectable if detectable <= high - low else None
+        possible = detectable <= high - low
+        rows[i] |= row | {"p_adjusted": p_adjusted, "detectable": detectable if possible else None}
     return rows
 
 

@@ -55,9 +55,7 @@ def describe_arm(
         verdict = "lower" if row["difference"] < 0 else "higher"
         return verdict, f"{b} is {difference} {verdict} than {a} {basis}"
     words = f"no significant difference between {b} and {a}: {difference} {basis}"
-    if row["detectable"] is None:
-        words += ". No difference within the bounds would have been detected with 80% power"
-    elif row["detectable"] > abs(row["difference"]):
+    if row["detectable"] is None or row["detectable"] > abs(row["difference"]):
         words += f". {describe_detectable(row['detectable'])}"
     return "not significant", words
 
@@ -118,9 +116,9 @@ def describe_experiment(
                         for name in ("units", "known"))  # fmt: skip
         if first["before"] is not None and first["error"] is not None:
             removed = 1 - (first["error"] / first["error_plain"]) ** 2
-            removes = f"removes {removed:.0%} of" if removed > 0 else "does not reduce"
-            note = f"{metric}: adjusted for {first['before']} (CUPED), which {removes} the "
-            note += f"variance of {first['arm']} against {first['arm_right']}"
+            note = f"{metric}: adjusted for {first['before']} (CUPED), which "
+            note += f"removes {removed:.0%} of" if removed > 0 else "does not reduce"
+            note += f" the variance of {first['arm']} against {first['arm_right']}"
             if len(every) > 1:
                 note += ". The control is adjusted for each arm, so its means differ"
             if removed == 0:

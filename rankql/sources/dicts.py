@@ -41,13 +41,13 @@ def _kind(data: Mapping[Any, Any], label: str) -> str:
     kinds.pop("", None)
     if len(kinds) > 1:
         words = {"numbers": "a dict of numbers", "items": "a list of items"}
-        seen = join_words(
-            [
-                f"{key!r} is {words.get(kind, f'a run ({type(data[key]).__name__})')}"
-                for kind, key in kinds.items()
-            ]
+        seen = [
+            f"{key!r} is {words.get(kind, f'a run ({type(data[key]).__name__})')}"
+            for kind, key in kinds.items()
+        ]
+        raise RankqlError(
+            f"The values of the dict {label} are mixed: {join_words(seen)}. {_shapes(label)}"
         )
-        raise RankqlError(f"The values of the dict {label} are mixed: {seen}. {_shapes(label)}")
     return next(iter(kinds), "numbers" if empty else "")
 
 
