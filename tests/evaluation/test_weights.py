@@ -403,7 +403,7 @@ def test_bad_weights_elsewhere(tmp_path):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=path, weight="same")
     with pytest.raises(rankql.RankqlError, match="weight must be the name of a column, not 2"):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight=2)
-    with pytest.raises(rankql.RankqlError, match="weight: 'query' is"):
+    with pytest.raises(rankql.RankqlError, match="weight='query' is the column of the queries"):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight="query")
     with pytest.raises(rankql.RankqlError, match="The results have no attribute 'traffic'"):
         rankql.compare({n: rankql.evaluate(r, QRELS) for n, r in RUNS.items()}, weight="traffic")
