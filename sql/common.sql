@@ -192,9 +192,10 @@ CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
          ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
     END;
 
--- A numeric option that must satisfy a condition.
+-- A finite option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
-    CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
+    CASE WHEN fits AND isfinite(rankql_option(value)) THEN rankql_option(value)
+         ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
 
 CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
     rankql_argument(value, rankql_option(value) BETWEEN least AND 9007199254740992

@@ -202,8 +202,7 @@ CREATE OR REPLACE MACRO counterfactual(
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
 CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
-                    ' must be a finite number above 0');
+    rankql_argument(value, rankql_option(value) > 0, name, ' must be a finite number above 0');
 
 -- The formula needs at least three users.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS

@@ -121,8 +121,8 @@ CREATE OR REPLACE MACRO rankql_difference(pair) AS list_transform([pair], lambda
     'lift_lo': rankql_lift_end(p_, -1), 'lift_hi': rankql_lift_end(p_, 1), 'error': sqrt(p_['error2']), 'df': p_['df']})[1];
 
 CREATE OR REPLACE MACRO rankql_start(burn_in) AS
-    CASE WHEN burn_in IS NULL OR rankql_option(burn_in) >= 2 THEN rankql_option(burn_in)
-         ELSE rankql_fail('burn_in must be a number of units from 2, not ' || rankql_number_text(burn_in)) END;
+    CASE WHEN burn_in IS NOT NULL
+         THEN rankql_argument(burn_in, rankql_option(burn_in) >= 2, 'burn_in', ' must be a number of units from 2') END;
 
 CREATE OR REPLACE MACRO experiment_difference(treatment, control, confidence := 0.95, burn_in := NULL) AS
     rankql_difference(rankql_lift(rankql_reach(rankql_freedom(rankql_errors(rankql_slope(rankql_weigh_arms({

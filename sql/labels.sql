@@ -160,7 +160,9 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
     WHERE v IS NOT NULL;
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
-    CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
+    CASE WHEN rankql_is_number(v.value) AND abs(TRY_CAST(v.value AS DOUBLE)) > 1e100
+         THEN rankql_fail('labels must be at most 1e100, not ' || rankql_text(v.value))
+         WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '. Cast them first')
     END;
 

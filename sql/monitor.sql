@@ -30,7 +30,8 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
                CASE WHEN queries IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(queries, value)), queries) END AS q
         FROM query_table(daily) AS rankql_row
     ), placed AS (
-        SELECT s, v, isodow(d) AS weekday, q,
+        SELECT s, v, isodow(d) AS weekday,
+               CASE WHEN q < 0 THEN rankql_fail(queries || ' must not be negative, not ' || q) ELSE q END AS q,
                CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= CAST(baseline AS DATE) END AS old,
                CASE WHEN e < 0 THEN rankql_fail(error || ' must not be negative, not ' || e) ELSE coalesce(e, 0) ** 2 END AS e2,

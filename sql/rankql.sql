@@ -192,9 +192,10 @@ CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
          ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
     END;
 
--- A numeric option that must satisfy a condition.
+-- A finite option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
-    CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
+    CASE WHEN fits AND isfinite(rankql_option(value)) THEN rankql_option(value)
+         ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
 
 CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
     rankql_argument(value, rankql_option(value) BETWEEN least AND 9007199254740992
@@ -1931,7 +1932,9 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
     WHERE v IS NOT NULL;
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
-    CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
+    CASE WHEN rankql_is_number(v.value) AND abs(TRY_CAST(v.value AS DOUBLE)) > 1e100
+         THEN rankql_fail('labels must be at most 1e100, not ' || rankql_text(v.value))
+         WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '. Cast them first')
     END;
 
@@ -2332,8 +2335,7 @@ CREATE OR REPLACE MACRO counterfactual(
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
 CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
-                    ' must be a finite number above 0');
+    rankql_argument(value, rankql_option(value) > 0, name, ' must be a finite number above 0');
 
 -- The formula needs at least three users.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
@@ -2940,8 +2942,8 @@ CREATE OR REPLACE MACRO rankql_difference(pair) AS list_transform([pair], lambda
     'lift_lo': rankql_lift_end(p_, -1), 'lift_hi': rankql_lift_end(p_, 1), 'error': sqrt(p_['error2']), 'df': p_['df']})[1];
 
 CREATE OR REPLACE MACRO rankql_start(burn_in) AS
-    CASE WHEN burn_in IS NULL OR rankql_option(burn_in) >= 2 THEN rankql_option(burn_in)
-         ELSE rankql_fail('burn_in must be a number of units from 2, not ' || rankql_number_text(burn_in)) END;
+    CASE WHEN burn_in IS NOT NULL
+         THEN rankql_argument(burn_in, rankql_option(burn_in) >= 2, 'burn_in', ' must be a number of units from 2') END;
 
 CREATE OR REPLACE MACRO experiment_difference(treatment, control, confidence := 0.95, burn_in := NULL) AS
     rankql_difference(rankql_lift(rankql_reach(rankql_freedom(rankql_errors(rankql_slope(rankql_weigh_arms({
@@ -2982,7 +2984,8 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
                CASE WHEN queries IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(queries, value)), queries) END AS q
         FROM query_table(daily) AS rankql_row
     ), placed AS (
-        SELECT s, v, isodow(d) AS weekday, q,
+        SELECT s, v, isodow(d) AS weekday,
+               CASE WHEN q < 0 THEN rankql_fail(queries || ' must not be negative, not ' || q) ELSE q END AS q,
                CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= CAST(baseline AS DATE) END AS old,
                CASE WHEN e < 0 THEN rankql_fail(error || ' must not be negative, not ' || e) ELSE coalesce(e, 0) ** 2 END AS e2,

@@ -104,6 +104,16 @@ def gate(
     require_flag("beyond_noise", beyond_noise)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop= needs a baseline. Pass baseline= (CLI: --baseline)")
+    if baseline is None and not beyond_noise:
+        raise RankqlError(
+            "beyond_noise=False (CLI: --any-drop) needs a baseline. "
+            "Pass baseline= (CLI: --baseline)"
+        )
+    if minimum_bound and not minimum:
+        raise RankqlError(
+            "minimum_bound=True (CLI: --min-bound) needs a limit on a mean. "
+            "Pass minimum= (CLI: --min)"
+        )
     if baseline is not None or minimum_bound:
         require_package("scipy", "stats", "gate")
     groups = parse_groupings(by)

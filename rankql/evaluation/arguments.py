@@ -82,10 +82,13 @@ def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     if not isinstance(by, list | tuple):
         raise RankqlError(message)
     if all(isinstance(name, str) for name in by):
-        return [list(by)] if by else []
+        by = [by]
     if not all(isinstance(group, str | list | tuple) for group in by):
         raise RankqlError(message)
     groups = [[group] if isinstance(group, str) else list(group) for group in by]
     if not all(isinstance(name, str) for group in groups for name in group):
         raise RankqlError(message)
-    return [group for i, group in enumerate(groups) if group and group not in groups[:i]]
+    distinct: dict[frozenset[str], list[str]] = {}
+    for group in filter(None, groups):
+        distinct.setdefault(frozenset(group), [*dict.fromkeys(group)])
+    return [*distinct.values()]

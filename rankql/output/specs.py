@@ -41,9 +41,9 @@ def calculate(**columns: str) -> Spec:
 
 
 def inline_data(frame: pl.DataFrame) -> Spec:
-    """Put the rows into the chart: numbers with six digits, NULL for NaN and infinity."""
+    """Put the rows into the chart: numbers with nine digits, NULL for NaN and infinity."""
     number = selectors.float()
-    rounded = pl.when(number.is_finite()).then(number.round_sig_figs(6))
+    rounded = pl.when(number.is_finite()).then(number.round_sig_figs(9))
     return {"values": frame.with_columns(rounded.name.keep()).to_dicts()}
 
 

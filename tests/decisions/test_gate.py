@@ -601,6 +601,8 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
         ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. Pass minimum="),
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
+        ((RUN, QRELS), {"minimum": "AP>0", "beyond_noise": False}, "needs a baseline. Pass"),
+        ((RUN, QRELS, RUN), {"minimum_bound": True}, "needs a limit on a mean. Pass minimum="),
         ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit 'AP=0.4' of minimum=."),
         ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
         ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),

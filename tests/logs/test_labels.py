@@ -592,6 +592,10 @@ def test_labels_are_looked_at():
     said = "labels must be 0 or more for level 'ratio', not -1"
     negative = CODERS.with_columns(label=pl.col("label") - 2)
     assert_table_refused("krippendorff_alpha", negative, {"level": "ratio"}, said)
+    huge = CODERS.with_columns(pl.col("label") * 1e200)
+    said = "labels must be at most 1e100, not "
+    assert_table_refused("krippendorff_alpha", huge, {"level": "interval"}, said)
+    assert_table_refused("cohen_kappa", huge, {"weights": "quadratic"}, said)
     text = CODERS.with_columns(pl.col("label").cast(pl.String))
     said = "labels must be numbers for level 'ratio', not text. Cast them first"
     assert_table_refused("krippendorff_alpha", text, {"level": "ratio"}, said)
@@ -892,7 +896,8 @@ def test_settings(setting):
 def test_grade_events(tmp_path):
     """A file, a table, a frame: the judgments that the polars twin has."""
     rows = [("u", "a", "view", at(0)), ("u", "a", "buy", at(1)), ("v", "b", "hide", at(2)),
-            ("v", "c", None, at(3))]  # fmt: skip
+            ("v", "c", None, at(3)), (None, "a", "buy", at(0)),
+            ("v", None, "buy", at(0))]  # fmt: skip
     frame = pl.DataFrame(rows, ["user_id", "item", "event", "time"], orient="row")
     frame.write_parquet(tmp_path / "log.parquet")
     con = duckdb.connect()
@@ -906,7 +911,7 @@ def test_grade_events(tmp_path):
         timed = {"moment": "time"} if "until" in options else {}
         expected = (
             frame.pipe(rankql.graded, "event", GRADES, by=["user_id", "item"], **options, **timed)
-            .rename({"graded": "rel"}).drop_nulls("rel").sort("user_id", "item")
+            .rename({"graded": "rel"}).drop_nulls().sort("user_id", "item")
         )  # fmt: skip
         for log, connection in ((frame, None), (tmp_path / "log.parquet", None), ("log", con)):
             found = rankql.grade_events(log, GRADES, con=connection, **options)

@@ -307,6 +307,10 @@ def test_states_merge():
             "experiment_difference(experiment_moments(v), experiment_moments(v), burn_in := 1)",
             "burn_in must be a number of units from 2, not 1",
         ),
+        (
+            "experiment_difference(experiment_moments(v), experiment_moments(v), burn_in := 'nan')",
+            "burn_in must be a number of units from 2, not nan",
+        ),
     ],
 )
 def test_errors_in_sql(call, message):

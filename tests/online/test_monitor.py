@@ -415,6 +415,8 @@ def test_errors_in_sql():
         (", alpha := 2", "alpha must lie between 0 and 1, not 2"),
         (", family := 0", "family must be a number of series from 1, not 0"),
         (", family := 'x'", "family must be a number of series from 1, not x"),
+        (", family := 'nan'", "family must be a number of series from 1, not nan"),
+        (", queries := 'error'", "error must not be negative, not -1"),
         (", error := 'error'", "error must not be negative, not -1"),
         (", value := 'huge'", "value is too large"),
     ):
