@@ -125,6 +125,9 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
          ELSE rankql_fail('score must be a number, not nan')
     END;
 
+-- Text that is compared byte by byte. From DuckDB 2.0.1 on, list_contains and list_position follow the user's collation too.
+CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
+
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
@@ -331,7 +334,7 @@ CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
                           ELSE 1 END});
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
-    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
+    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = rankql_exact(id))) > 1)[1];
 
 -- These ids and grades as a map. An id with one grade may be there several times.
 CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
@@ -367,7 +370,7 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
                      'is_ideal': to_json(retrieved) = to_json(relevant)}], lambda x_:
         CASE WHEN x_['grades'] IS NULL THEN NULL
              WHEN x_['is_ideal']
-             THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], id) = i),
+             THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], rankql_exact(id)) = i),
                                  lambda id: x_['grades'][id])
              WHEN list_unique(x_['ids']) < list_count(x_['ids'])
              THEN rankql_fail('retrieved must not repeat an id, but ' || rankql_repeated(x_['ids'])

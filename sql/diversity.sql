@@ -38,7 +38,7 @@ CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
 CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
     list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
-            list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
+            list_transform([len(list_filter(a, lambda x: list_contains(v[j], rankql_exact(x))))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
 
 CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
@@ -163,7 +163,7 @@ COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics
 -- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
     coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], rankql_exact(topic))), lambda x_, c:
             x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
 -- The items shown, in order, with the weight of the position.
@@ -186,7 +186,7 @@ COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic l
 -- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
-        pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
+        pow(1 - alpha, len(list_filter(seen, lambda other: other = rankql_exact(topic))))));
 
 -- The greedy ideal: the item with the highest gain at each position. Ties (up to 12 decimals) go to the item that takes least
 -- from the others, then to the first by its subtopics.
@@ -199,7 +199,7 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
                 'loss': -round(rankql_topic_gain(x_['topics'], a_['seen'], alpha), 12),
                 'taken': round(list_sum(list_transform(x_['topics'], lambda topic:
                     rankql_topic_gain([topic], a_['seen'], alpha)
-                    * len(list_filter(a_['left'], lambda other_: list_contains(other_['topics'], topic))))), 12),
+                    * len(list_filter(a_['left'], lambda other_: list_contains(other_['topics'], rankql_exact(topic)))))), 12),
                 'topics': x_['topics'], 'i': x_['i']}))], lambda best_: {
             't': b_['t'],
             'dcg': a_['dcg'] + rankql_topic_gain(best_['topics'], a_['seen'], alpha) / log2(b_['t'] + 1),

@@ -24,14 +24,14 @@ CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
 
 -- The best item that is not shown yet.
 CREATE OR REPLACE MACRO rankql_next(items, shown) AS
-    list_filter(items, lambda item: NOT list_contains(shown, item))[1];
+    list_filter(items, lambda item: NOT list_contains(shown, rankql_exact(item)))[1];
 
 -- Whether the second team of a round can pick an item, and the first could as second. Otherwise the longer ranking would get
 -- more than its share.
 CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
     rankql_next(second, shown) IS NOT NULL AND (
         rankql_next(first, shown) IS NOT NULL
-        OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
+        OR coalesce(list_position(second, rankql_exact(shown[-1])) > list_position(second, rankql_exact(rankql_next(second, shown))), true));
 
 -- One pick. Turns, from 0, come in pairs: a toss decides who is first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
@@ -61,7 +61,7 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
 
 -- The common prefix of two rankings.
 CREATE OR REPLACE MACRO rankql_common(a, b) AS
-    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
+    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: a[i] <> rankql_exact(b[i]))) - 1,
                 least(len(a), len(b)))];
 
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
@@ -88,7 +88,7 @@ CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), pick_['item'])]], lambda teams: CAST(sign(
+                         if list_contains(rankql_clicks(clicks), rankql_exact(pick_['item']))]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';

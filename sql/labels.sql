@@ -62,9 +62,9 @@ CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
               OR typeof(event) LIKE '%]'
          THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '. Cast it to text')
          WHEN event IS NULL THEN NULL
-         WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
+         WHEN list_contains(map_keys(rankql_mapping(grades)), rankql_exact(event))
          THEN map_values(rankql_mapping(grades))[
-              list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
+              list_position(map_keys(rankql_mapping(grades)), rankql_exact(event))]
          WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
          ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade. Add it to grades, or set unknown to a grade. '
                     || 'Events with a grade: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))

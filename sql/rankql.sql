@@ -125,6 +125,9 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
          ELSE rankql_fail('score must be a number, not nan')
     END;
 
+-- Text that is compared byte by byte. From DuckDB 2.0.1 on, list_contains and list_position follow the user's collation too.
+CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
+
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
@@ -331,7 +334,7 @@ CREATE OR REPLACE MACRO rankql_graded_ids(listed, name) AS
                           ELSE 1 END});
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
-    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
+    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = rankql_exact(id))) > 1)[1];
 
 -- These ids and grades as a map. An id with one grade may be there several times.
 CREATE OR REPLACE MACRO rankql_one_grade(listed, name) AS
@@ -367,7 +370,7 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
                      'is_ideal': to_json(retrieved) = to_json(relevant)}], lambda x_:
         CASE WHEN x_['grades'] IS NULL THEN NULL
              WHEN x_['is_ideal']
-             THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], id) = i),
+             THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], rankql_exact(id)) = i),
                                  lambda id: x_['grades'][id])
              WHEN list_unique(x_['ids']) < list_count(x_['ids'])
              THEN rankql_fail('retrieved must not repeat an id, but ' || rankql_repeated(x_['ids'])
@@ -1586,7 +1589,7 @@ CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
 CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
     list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
-            list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
+            list_transform([len(list_filter(a, lambda x: list_contains(v[j], rankql_exact(x))))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
 
 CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
@@ -1711,7 +1714,7 @@ COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics
 -- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
     coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], rankql_exact(topic))), lambda x_, c:
             x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
 -- The items shown, in order, with the weight of the position.
@@ -1734,7 +1737,7 @@ COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic l
 -- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
-        pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
+        pow(1 - alpha, len(list_filter(seen, lambda other: other = rankql_exact(topic))))));
 
 -- The greedy ideal: the item with the highest gain at each position. Ties (up to 12 decimals) go to the item that takes least
 -- from the others, then to the first by its subtopics.
@@ -1747,7 +1750,7 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
                 'loss': -round(rankql_topic_gain(x_['topics'], a_['seen'], alpha), 12),
                 'taken': round(list_sum(list_transform(x_['topics'], lambda topic:
                     rankql_topic_gain([topic], a_['seen'], alpha)
-                    * len(list_filter(a_['left'], lambda other_: list_contains(other_['topics'], topic))))), 12),
+                    * len(list_filter(a_['left'], lambda other_: list_contains(other_['topics'], rankql_exact(topic)))))), 12),
                 'topics': x_['topics'], 'i': x_['i']}))], lambda best_: {
             't': b_['t'],
             'dcg': a_['dcg'] + rankql_topic_gain(best_['topics'], a_['seen'], alpha) / log2(b_['t'] + 1),
@@ -1834,9 +1837,9 @@ CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
               OR typeof(event) LIKE '%]'
          THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '. Cast it to text')
          WHEN event IS NULL THEN NULL
-         WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
+         WHEN list_contains(map_keys(rankql_mapping(grades)), rankql_exact(event))
          THEN map_values(rankql_mapping(grades))[
-              list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
+              list_position(map_keys(rankql_mapping(grades)), rankql_exact(event))]
          WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
          ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade. Add it to grades, or set unknown to a grade. '
                     || 'Events with a grade: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
@@ -2735,14 +2738,14 @@ CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
 
 -- The best item that is not shown yet.
 CREATE OR REPLACE MACRO rankql_next(items, shown) AS
-    list_filter(items, lambda item: NOT list_contains(shown, item))[1];
+    list_filter(items, lambda item: NOT list_contains(shown, rankql_exact(item)))[1];
 
 -- Whether the second team of a round can pick an item, and the first could as second. Otherwise the longer ranking would get
 -- more than its share.
 CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
     rankql_next(second, shown) IS NOT NULL AND (
         rankql_next(first, shown) IS NOT NULL
-        OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
+        OR coalesce(list_position(second, rankql_exact(shown[-1])) > list_position(second, rankql_exact(rankql_next(second, shown))), true));
 
 -- One pick. Turns, from 0, come in pairs: a toss decides who is first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
@@ -2772,7 +2775,7 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
 
 -- The common prefix of two rankings.
 CREATE OR REPLACE MACRO rankql_common(a, b) AS
-    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
+    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: a[i] <> rankql_exact(b[i]))) - 1,
                 least(len(a), len(b)))];
 
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
@@ -2799,7 +2802,7 @@ CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), pick_['item'])]], lambda teams: CAST(sign(
+                         if list_contains(rankql_clicks(clicks), rankql_exact(pick_['item']))]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';

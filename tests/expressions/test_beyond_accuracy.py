@@ -706,9 +706,9 @@ def test_letters_that_a_collation_takes_for_one():
     con = metric_engines.connection(default_collation="NOCASE")
     rows = "(['a'], 'a', 1), (['A'], 'A', 2), (['b'], 'a', 3), (['a'], 'A', 4)"
     found = con.sql(f"""
-        SELECT alpha_ndcg(topics, n), catalogue_coverage(item, 9)
+        SELECT alpha_ndcg(topics, n), catalogue_coverage(item, 9), jaccard_diversity(topics, n, 2)
         FROM (VALUES {rows}) AS t (topics, item, n)""").fetchall()
-    assert found[0] == pytest.approx((1, 2 / 9), abs=1e-12)
+    assert found[0] == pytest.approx((1, 2 / 9, 1), abs=1e-12)
 
 
 def test_entropy_is_not_below_zero():

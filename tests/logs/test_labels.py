@@ -1190,3 +1190,14 @@ def test_grade_events_pastes_no_objects(options, said):
     log = pl.DataFrame({"user": 1, "item": ["a", "b"], "event": ["view", "buy"], "time": [1, 2]})
     found = complaint(lambda: rankql.grade_events(log, **{"grades": GRADES, **options}))
     assert re.fullmatch(said, found), found
+
+
+@pytest.mark.parametrize("collation", ["nocase", "noaccent"])
+def test_collation_merges_no_ids(collation):
+    """Nor events: each has its own grade."""
+    con = metric_engines.connect(default_collation=collation)
+    assert con.sql("""
+        SELECT grades_of(['a', 'A', 'á'], MAP {'A': 1, 'á': 2}), grades_of(x, x),
+               graded('A', MAP {'a': 1, 'A': 2, 'á': 3})
+        FROM (VALUES (['a', 'A', 'á'])) AS t (x) GROUP BY x
+    """).fetchall() == [([None, 1, 2], [1, 1, 1], 2)]
