@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.judged_ranks import (
+    SCORED_CUTS,
     are_tied,
     judged_rank_ctes,
     top_rank_ctes,
@@ -71,7 +72,8 @@ def ranking_ctes(
     if tie_error:
         # The best scores all differ, so an item finds its position in the list.
         pos = "CASE WHEN score >= least THEN list_position(best, score) END AS pos"
-        items = f"SELECT {keys}, item, {pos}, true AS retrieved FROM run JOIN {CUTS} USING ({keys})"
+        both = f"run JOIN {SCORED_CUTS} USING ({keys})"
+        items = f"SELECT {keys}, item, {pos}, true AS retrieved FROM {both}"
         join = f"{_judgments(inputs)} LEFT JOIN ({items} WHERE score IS NOT NULL)"
         ranked = select_from(
             f"{join} USING ({keys}, item)", [keys, "item", rel, "pos"], judged_rows(rows)

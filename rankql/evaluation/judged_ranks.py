@@ -35,6 +35,8 @@ TIED = 0.05
 SORTED_LIST = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
 # The positions in the lists of `ranks`, as rows.
 _PLACES = "unnest(places) AS rank, unnest(are_tied) AS tied"
+# The lists of scores, for a join with the run. Without the condition DuckDB 2.0.1 hashes the run, because lists seem wide.
+SCORED_CUTS = f"(FROM {CUTS} WHERE least IS NOT NULL)"
 # Lists have room for the longest ranking if it has at most so many times the average of items.
 LONGEST = 3
 
@@ -158,7 +160,7 @@ def top_rank_ctes(keys: str, k: int, order: str, reads: Sequence[str]) -> dict[s
     columns = ", ".join([keys, "item", "score", *reads])
     candidates = f"""    SELECT {columns}, list_position(best, score) AS rank,
         coalesce(best[list_position(best, score) + 1] = score, false) AS tied
-    FROM run JOIN {CUTS} USING ({keys}) WHERE score >= least"""
+    FROM run JOIN {SCORED_CUTS} USING ({keys}) WHERE score >= least"""
     top = f"""    SELECT {keys}, item, rank AS pos FROM candidates WHERE NOT tied
     UNION ALL
     SELECT {keys}, item,
