@@ -81,8 +81,6 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "keys": table.keys,
         "system": table.system_column,
         "place": table.ranking_role,
-        # Without a score, an item is left out. With a grade it counts for the ideal ranking.
-        "listed": "*" if "rel" in table.roles else table.ranking_role,
         # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
         "order": "ascending" if low else "descending",
@@ -154,7 +152,7 @@ CHECKS = (
     _check_spelling("item"),
     RowCheck(
         "duplicate-items", "error", "runs",
-        "SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count({listed}) > 1",
+        "SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
         "item appears more than once in a ranking",
         "It would take two positions. Keep one row for each item{systems}.",
         noun="item", needs=("item",),

@@ -50,8 +50,8 @@ def grade_events(
     with `within` also older events. With `half_life`, the grade of an event of age t
     is multiplied by 2^(-t / half_life). An event without a grade is an error, or has the grade
     `unknown`; None leaves it out. A NULL event, an impression without any action, has no grade.
-    Left out are items without any grade, which are unjudged, and events without a user or an item.
-    Events are text, whole numbers or booleans.
+    Items without any grade are unjudged and left out, as are events without a query (user) or an
+    item. Events are text, whole numbers or booleans.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1], "item": ["a", "a"], "event": ["view", "buy"]})
@@ -94,9 +94,9 @@ def grade_events(
         back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
         sql = (
             f"SELECT {back}, rel FROM (\n"
-            f"    SELECT {by}, {call} AS rel\n    FROM {table.sql} GROUP BY ALL\n)\n"
-            f"WHERE rel IS NOT NULL AND {' AND '.join(f'{key} IS NOT NULL' for key in keys)} "
-            "ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
+            f"    SELECT {by}, {call} AS rel\n    FROM {table.sql}\n"
+            f"    WHERE {' AND '.join(f'{key} IS NOT NULL' for key in keys)} GROUP BY ALL\n)\n"
+            "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
         with duckdb_errors():
             judgments = fetch_frame(duckdb_session, sql, checked=True)

@@ -475,23 +475,13 @@ def test_no_score_in_a_run_with_grades():
     assert ("null-scores", "error") in [(found.kind, found.level) for found in none]
 
 
-def test_an_item_twice_without_a_score():
-    """A row without a score is left out, unless it has a grade."""
-    run = scored(("a", "x", None))
-    assert "duplicate-items" not in kinds(check(run, judged(), k=2))
-    evaluate(run, judged(), "AP")
-    assert "duplicate-items" in kinds(check(run.with_columns(rel=pl.lit(1)), k=2))
-    with pytest.raises(RankqlError, match="run has duplicates"):
-        evaluate(run.with_columns(rel=pl.lit(1)), metrics="AP")
-
-
 @pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
 def test_ids_of_any_type(kind):
     value = {"UUID": "11111111-1111-1111-1111-111111111111", "DATE": "2020-01-01"}.get(kind, "1")
     con = duckdb.connect()
     con.execute(f"""
         CREATE TABLE run AS SELECT '{value}'::{kind} AS query, '{value}'::{kind} AS item,
-                                   unnest([1.0, 2.0, 'nan'::DOUBLE]) AS score;
+                                   unnest([1.0, 'nan'::DOUBLE]) AS score;
         CREATE TABLE qrels AS SELECT '{value}'::{kind} AS query, '{value}'::{kind} AS item, 1 AS rel
     """)
     report = check("run", "qrels", k=1, con=con)
