@@ -21,8 +21,6 @@ CREATE OR REPLACE MACRO isinf(value) AS isInfinite(value);
 
 CREATE OR REPLACE MACRO encode(text) AS toString(text);
 
-CREATE OR REPLACE MACRO rankql_exact(text) AS toString(text);
-
 CREATE OR REPLACE MACRO contains(text, part) AS position(text, part) > 0;
 
 -- DuckDB writes fractions differently, which would order equal scores differently.

@@ -128,6 +128,9 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 -- Text that is compared byte by byte. From DuckDB 2.0.1 on, list_contains and list_position follow the user's collation too.
 CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
 
+-- A list as texts without the collation of a column, with which rankql_exact cannot be compared.
+CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(to_json(list) AS VARCHAR[]);
+
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
@@ -350,7 +353,7 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
     CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
          THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
          WHEN NOT rankql_holds_grades(relevant)
-         THEN map_from_entries(list_transform(list_distinct(CAST(to_json(relevant) AS VARCHAR[])),
+         THEN map_from_entries(list_transform(list_distinct(rankql_texts(relevant)),
                                               lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
          WHEN rankql_is_list(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
          ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
@@ -358,7 +361,7 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
 
 -- Ids as text: those of a MAP or struct by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
-    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
+    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN rankql_texts(ids)
          WHEN rankql_is_list(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
          ELSE list_transform(list_sort(list_transform(list_filter(
                   map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),

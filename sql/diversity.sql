@@ -30,8 +30,8 @@ COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the sh
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
          THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '. Pass a list, such as [a, b]')
-         WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
-         THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
+         WHEN len(list_distinct(rankql_texts(attributes))) > 0
+         THEN list_sort(list_distinct(rankql_texts(attributes)), 'ASC', 'NULLS LAST') END;
 
 -- The sum of Jaccard's distance over all pairs of sets. An index is 30 times as fast as a slice, and the filter as
 -- list_intersect.

@@ -8,7 +8,7 @@ CREATE OR REPLACE MACRO rankql_side(items, name) AS
          THEN rankql_fail(name || ' must not hold NULL')
          WHEN list_unique(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
          THEN rankql_fail(name || ' must not hold an item twice')
-         ELSE TRY_CAST(items AS VARCHAR[]) END;
+         ELSE rankql_texts(items) END;
 
 -- The turns of a draft: at most k, enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
@@ -81,7 +81,7 @@ CREATE OR REPLACE MACRO rankql_picks(picks) AS
 
 -- The clicked items, in any order, with repetitions.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
-    CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
+    CASE WHEN typeof(clicks) LIKE '%]' THEN rankql_texts(clicks)
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
 -- 1 if A has more clicks, -1 if B has, else 0.

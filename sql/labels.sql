@@ -160,8 +160,9 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
     WHERE v IS NOT NULL;
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
-    CASE WHEN rankql_is_number(v.value) AND abs(TRY_CAST(v.value AS DOUBLE)) > 1e100
-         THEN rankql_fail('labels must be at most 1e100, not ' || rankql_text(v.value))
+    CASE WHEN rankql_is_number(v.value) AND option IN ('level ''interval''', 'weights ''quadratic''')
+              AND abs(TRY_CAST(v.value AS DOUBLE)) > 1e100 -- its square overflows
+         THEN rankql_fail('labels must lie between -1e100 and 1e100 for ' || option || ', not ' || rankql_text(v.value))
          WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '. Cast them first')
     END;

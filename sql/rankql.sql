@@ -128,6 +128,9 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 -- Text that is compared byte by byte. From DuckDB 2.0.1 on, list_contains and list_position follow the user's collation too.
 CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
 
+-- A list as texts without the collation of a column, with which rankql_exact cannot be compared.
+CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(to_json(list) AS VARCHAR[]);
+
 -- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
@@ -350,7 +353,7 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
     CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
          THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
          WHEN NOT rankql_holds_grades(relevant)
-         THEN map_from_entries(list_transform(list_distinct(CAST(to_json(relevant) AS VARCHAR[])),
+         THEN map_from_entries(list_transform(list_distinct(rankql_texts(relevant)),
                                               lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
          WHEN rankql_is_list(relevant) THEN rankql_one_grade(rankql_graded_ids(relevant, name), name)
          ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
@@ -358,7 +361,7 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
 
 -- Ids as text: those of a MAP or struct by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
-    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
+    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN rankql_texts(ids)
          WHEN rankql_is_list(ids) THEN list_transform(rankql_graded_ids(ids, name), lambda x_: x_['id'])
          ELSE list_transform(list_sort(list_transform(list_filter(
                   map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
@@ -1581,8 +1584,8 @@ COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the sh
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
          THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '. Pass a list, such as [a, b]')
-         WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
-         THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
+         WHEN len(list_distinct(rankql_texts(attributes))) > 0
+         THEN list_sort(list_distinct(rankql_texts(attributes)), 'ASC', 'NULLS LAST') END;
 
 -- The sum of Jaccard's distance over all pairs of sets. An index is 30 times as fast as a slice, and the filter as
 -- list_intersect.
@@ -1935,8 +1938,9 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
     WHERE v IS NOT NULL;
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
-    CASE WHEN rankql_is_number(v.value) AND abs(TRY_CAST(v.value AS DOUBLE)) > 1e100
-         THEN rankql_fail('labels must be at most 1e100, not ' || rankql_text(v.value))
+    CASE WHEN rankql_is_number(v.value) AND option IN ('level ''interval''', 'weights ''quadratic''')
+              AND abs(TRY_CAST(v.value AS DOUBLE)) > 1e100 -- its square overflows
+         THEN rankql_fail('labels must lie between -1e100 and 1e100 for ' || option || ', not ' || rankql_text(v.value))
          WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '. Cast them first')
     END;
@@ -2722,7 +2726,7 @@ CREATE OR REPLACE MACRO rankql_side(items, name) AS
          THEN rankql_fail(name || ' must not hold NULL')
          WHEN list_unique(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
          THEN rankql_fail(name || ' must not hold an item twice')
-         ELSE TRY_CAST(items AS VARCHAR[]) END;
+         ELSE rankql_texts(items) END;
 
 -- The turns of a draft: at most k, enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
@@ -2795,7 +2799,7 @@ CREATE OR REPLACE MACRO rankql_picks(picks) AS
 
 -- The clicked items, in any order, with repetitions.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
-    CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
+    CASE WHEN typeof(clicks) LIKE '%]' THEN rankql_texts(clicks)
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
 -- 1 if A has more clicks, -1 if B has, else 0.

@@ -63,6 +63,8 @@ CREATE OR REPLACE MACRO encode(text) AS CAST(text AS BINARY);
 
 CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS STRING);
 
+CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(list AS ARRAY<STRING>);
+
 -- DuckDB writes fractions differently, which would order equal scores differently.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
     CASE WHEN typeof(item) RLIKE '^(string|varchar|char|tinyint|smallint|int|bigint|void)'

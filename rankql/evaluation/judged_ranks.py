@@ -35,7 +35,8 @@ TIED = 0.05
 SORTED_LIST = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
 # The positions in the lists of `ranks`, as rows.
 _PLACES = "unnest(places) AS rank, unnest(are_tied) AS tied"
-# The lists of scores, for a join with the run. Without the condition DuckDB 2.0.1 hashes the run, because lists seem wide.
+# The lists of scores, for a join with the run. Without the condition DuckDB 2.0.1 takes the lists
+# for the larger side, and hashes the run.
 SCORED_CUTS = f"(FROM {CUTS} WHERE least IS NOT NULL)"
 # Lists have room for the longest ranking if it has at most so many times the average of items.
 LONGEST = 3

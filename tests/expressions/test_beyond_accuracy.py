@@ -711,6 +711,21 @@ def test_letters_that_a_collation_takes_for_one():
     assert found[0] == pytest.approx((1, 2 / 9, 1), abs=1e-12)
 
 
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
+def test_columns_with_a_collation(collation):
+    con = metric_engines.connection()
+    con.execute(f"CREATE OR REPLACE TEMP TABLE collated (item VARCHAR COLLATE {collation}, n INT)")
+    con.execute("INSERT INTO collated VALUES ('e', 1), ('é', 2), ('E', 3), ('b', 4)")
+    ids = "list(item ORDER BY n)"
+    found = con.sql(f"""
+        SELECT jaccard_diversity([item], n), alpha_dcg([item], n, 3), alpha_ndcg([item], n),
+               err_ia([item], n, 1), len(team_draft({ids}, {ids}, seed := 1, prefix := true)),
+               team_draft_credit([{{'item': 'e', 'team': 'A'}}], {ids}[2:])
+        FROM collated""").fetchall()
+    dcg = 1 + 1 / math.log2(3) + 0.5
+    assert found[0] == pytest.approx((1, dcg, 1, 1 / 8, 4, 0), abs=1e-12)
+
+
 def test_entropy_is_not_below_zero():
     con = metric_engines.connection()
     for n in range(1, 60):

@@ -593,9 +593,10 @@ def test_labels_are_looked_at():
     negative = CODERS.with_columns(label=pl.col("label") - 2)
     assert_table_refused("krippendorff_alpha", negative, {"level": "ratio"}, said)
     huge = CODERS.with_columns(pl.col("label") * 1e200)
-    said = "labels must be at most 1e100, not "
+    said = "labels must lie between -1e100 and 1e100 for "
     assert_table_refused("krippendorff_alpha", huge, {"level": "interval"}, said)
     assert_table_refused("cohen_kappa", huge, {"weights": "quadratic"}, said)
+    assert rankql.krippendorff_alpha(huge).equals(rankql.krippendorff_alpha(CODERS))
     text = CODERS.with_columns(pl.col("label").cast(pl.String))
     said = "labels must be numbers for level 'ratio', not text. Cast them first"
     assert_table_refused("krippendorff_alpha", text, {"level": "ratio"}, said)

@@ -197,7 +197,7 @@ def test_persisted_macros_of_an_attached_database(tmp_path, con):
     assert con.sql("SELECT rankql.list_ndcg([3, 0, 2], 2)").fetchall() == [value]
     with duckdb.connect() as con:  # under another name they are not found, as the page says
         con.execute(f"ATTACH '{path}' AS another (READ_ONLY)")
-        with pytest.raises(duckdb.Error, match='"shop(.rankql)?" does not exist'):
+        with pytest.raises(duckdb.Error, match=r'"shop(.rankql)?" does not exist'):
             con.sql("SELECT another.rankql.list_ndcg([3, 0, 2], 2)")
 
 

@@ -96,7 +96,7 @@ def test_a_schema_of_the_same_name(con):
 def test_another_alias(path):
     with duckdb.connect() as con:
         attach(con, path, "metrics")
-        with pytest.raises(duckdb.Error, match='"rankql(.main)?" does not exist'):
+        with pytest.raises(duckdb.Error, match=r'"rankql(.main)?" does not exist'):
             con.sql(f"SELECT metrics.{CALL}")
 
 
