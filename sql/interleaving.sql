@@ -31,7 +31,8 @@ CREATE OR REPLACE MACRO rankql_next(items, shown) AS
 CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
     rankql_next(second, shown) IS NOT NULL AND (
         rankql_next(first, shown) IS NOT NULL
-        OR coalesce(list_position(second, rankql_exact(shown[-1])) > list_position(second, rankql_exact(rankql_next(second, shown))), true));
+        OR coalesce(list_position(second, rankql_exact(shown[-1]))
+                    > list_position(second, rankql_exact(rankql_next(second, shown))), true));
 
 -- One pick. Turns, from 0, come in pairs: a toss decides who is first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
@@ -88,9 +89,9 @@ CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), rankql_exact(pick_['item']))]], lambda teams: CAST(sign(
-            len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
-        ) AS DOUBLE))[1] END;
+                         if list_contains(rankql_clicks(clicks), rankql_exact(pick_['item']))]],
+            lambda teams: CAST(sign(
+                len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
