@@ -192,7 +192,8 @@ def build_query(
         checked=any(metric.record is None for metric in metrics),
         only_sums=packed.keys() == calls.keys(),
         untied=untied,
-        validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
+        validates_scores=(CUTS in steps or (untied and can_pack_lists(inputs, conventions)))
+        and not any(run.text for run in inputs.runs.values()),
         uncounted=(
             partial(build_query, inputs, metrics, original, end, best, untied) if counts else None
         ),

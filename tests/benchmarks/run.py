@@ -37,6 +37,9 @@ TITLES = ("work", "rows", "gain", "what", "seconds", "ratio", "peak", "target")
 
 def main() -> None:
     """Run what is asked for."""
+    # OpenBLAS, which numpy and scikit-learn load, otherwise keeps a core busy for 30 ms after its
+    # work is done, and slows down what is measured next.
+    os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
     given = arguments()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)

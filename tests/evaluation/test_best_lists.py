@@ -90,7 +90,7 @@ def test_options(monkeypatch):
     about = only.select("query", part=pl.col("query").str.len_chars()).unique()
     hold(monkeypatch, only.drop("segment"), "nDCG@10", attributes=about, by="part")
     hold(monkeypatch, {"a": only, "b": only.with_columns(-pl.col("score"))}, "nDCG@10")
-    for name in ("grades", "scores", "unscored", "best", "tied", "tops", "least"):
+    for name in ("items", "invalid", "best", "tied", "tops", "least"):
         renamed = only.rename({"query": name}).with_columns(tied_cuts=pl.col("segment"))
         hold(monkeypatch, renamed, "nDCG@10", query=name, by="tied_cuts")
     hold(monkeypatch, only, ["nDCG@10", "own = count(score)"], reads_lists=False)
@@ -175,16 +175,17 @@ def test_settings(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "rankings", "suits"), [(50_000, 1_000, True), (49_999, 1_000, False),
-                                    (60_000, 4_000, False)],
+    ("rows", "rankings", "k", "suits"),
+    [(50_000, 1_000, 10, True), (49_999, 1_000, 10, False), (60_000, 60_000, 20, True),
+     (60_000, 900, 21, True), (60_000, 4_000, 21, False)],
 )  # fmt: skip
-def test_long_rankings_suit(rows, rankings, suits):
+def test_large_tables_suit(rows, rankings, k, suits):
     con = duckdb.connect()
     con.execute(f"CREATE TABLE run AS SELECT i % {rankings} AS query, 'A' AS system "
                 f"FROM range({rows}) t(i)")  # fmt: skip
     ask = lambda sql: con.execute(sql).fetchall()  # noqa: E731
-    assert best_lists.suit_best_lists(ask, rows, "query", 10) == suits
-    assert best_lists.suit_best_lists(ask, rows, "system, query", 10) == suits
+    assert best_lists.suit_best_lists(ask, rows, "query", k) == suits
+    assert best_lists.suit_best_lists(ask, rows, "system, query", k) == suits
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_all_rows_tell_long_rankings(query, suits):
     def ask(sql):
         return con.execute(sql).fetchall()
 
-    assert best_lists.suit_best_lists(ask, 100_000, "query", 10) == suits
+    assert best_lists.suit_best_lists(ask, 100_000, "query", 30) == suits
 
 
 def test_large_table():
