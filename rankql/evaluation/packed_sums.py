@@ -20,8 +20,11 @@ from rankql.evaluation.clauses import select_more, with_ctes
 from rankql.evaluation.formulas import Formula, Lookup
 from rankql.macros import MISSING, literal, quote
 
-# The rows times columns that polars computes at once. More take more memory, and fewer more time.
+# The rows times columns that a thread of polars computes at once. More take more memory, and fewer
+# more time.
 CELLS = 10_000_000
+# Fewer rows are not worth a second thread.
+ROWS = 25_000
 # Optimizations take longer than what they spare.
 NONE = pl.QueryOptFlags.none()
 
@@ -68,13 +71,15 @@ class PackedSums:
         """Values after all steps."""
         steps = [_expressions(columns) for columns in self.steps.values()]
         columns = _expressions(values)
-        size, parts = CELLS // sum(map(len, [*steps, columns])), []
+        size = CELLS // sum(map(len, [*steps, columns]))
+        size = min(size, max(ROWS, -(-integers.height // pl.thread_pool_size())))
+        plans = []
         for batch in integers.iter_slices(size) if integers.height else [integers]:
             plan = batch.lazy()
             for step in steps:  # at once, each thread of polars would give a chunk of rows
                 plan = plan.with_columns_seq(step)
-            parts.append(plan.select_seq(columns).collect(engine="in-memory", optimizations=NONE))
-        return pl.concat(parts)
+            plans.append(plan.select_seq(columns))
+        return pl.concat(pl.collect_all(plans, engine="in-memory", optimizations=NONE))
 
     def _checked(self, refused: Mapping[str, str]) -> dict[str, Formula]:
         """The values; that of MISSING is another one for rankings that are refused."""

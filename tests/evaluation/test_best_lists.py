@@ -177,7 +177,7 @@ def test_settings(monkeypatch):
 @pytest.mark.parametrize(
     ("rows", "rankings", "k", "suits"),
     [(50_000, 1_000, 10, True), (49_999, 1_000, 10, False), (60_000, 60_000, 20, True),
-     (60_000, 900, 21, True), (60_000, 4_000, 21, False)],
+     (60_000, 600, 21, True), (60_000, 4_000, 21, False)],
 )  # fmt: skip
 def test_large_tables_suit(rows, rankings, k, suits):
     con = duckdb.connect()
@@ -203,7 +203,7 @@ def test_all_rows_tell_long_rankings(query, suits):
     def ask(sql):
         return con.execute(sql).fetchall()
 
-    assert best_lists.suit_best_lists(ask, 100_000, "query", 30) == suits
+    assert best_lists.suit_best_lists(ask, 100_000, "query", 21) == suits
 
 
 def test_large_table():
