@@ -32,6 +32,7 @@ from rankql.registry.argument_checks import require
 
 BITS = 13  # bits per counter; all counters share a Float64, which sums 53 bits exactly
 SMALL_GROUP = 16  # rows; if groups are smaller on average, sorted keys take longer than hashed ones
+FIRST_ROWS = 100_000  # so many rows tell how large groups are
 
 
 def ndcg_of_groups(
@@ -92,7 +93,7 @@ def ndcg_of_groups(
 
     size = min(r.k or 1 << BITS, 1 << BITS)
     packed = pl.col("_counters").cast(pl.Int64)
-    reached = [packed // (1 << _shift(level)) % (1 << BITS) for level in range(LEVELS)]
+    reached = [packed // (1 << _shift(level)) & ((1 << BITS) - 1) for level in range(LEVELS)]
     best = ideal_of_counts(reached, size, base)
 
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
@@ -129,8 +130,10 @@ def _mark_sorted(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     simple = key.dtype.is_integer() or key.dtype.is_temporal()
     if len(keys) > 1 or not simple or key.null_count() or not key.is_sorted():
         return rows
-    groups = sum(part.set_sorted().n_unique() for part in key.get_chunks())  # not a copy of all
-    return rows.with_columns(key.set_sorted()) if groups * SMALL_GROUP <= len(key) else rows
+    first = key.head(FIRST_ROWS)
+    if first.set_sorted().n_unique() * SMALL_GROUP > len(first):
+        return rows
+    return rows.with_columns(key.set_sorted())
 
 
 def _counters(grade: pl.Expr) -> pl.Expr:
