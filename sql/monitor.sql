@@ -7,6 +7,9 @@ CREATE OR REPLACE MACRO rankql_yearly(alpha) AS
 CREATE OR REPLACE MACRO rankql_family(family) AS
     CASE WHEN family IS NOT NULL THEN rankql_argument(family, rankql_option(family) >= 1, 'family', ' must be a number of series from 1') END;
 
+CREATE OR REPLACE MACRO rankql_not_negative(number, name) AS
+    CASE WHEN number < 0 THEN rankql_fail(name || ' must not be negative, not ' || number) ELSE number END;
+
 -- The loss over some days in standard errors: the noise of each day, and that of the means of the weekdays, each of which
 -- counts in every week. If days resemble the day before, `inflation` widens both.
 CREATE OR REPLACE MACRO rankql_standardised(loss, noise, shared, weeks, inflation) AS
@@ -31,10 +34,10 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
         FROM query_table(daily) AS rankql_row
     ), placed AS (
         SELECT s, v, isodow(d) AS weekday,
-               CASE WHEN q < 0 THEN rankql_fail(queries || ' must not be negative, not ' || q) ELSE q END AS q,
+               rankql_not_negative(q, queries) AS q,
                CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= CAST(baseline AS DATE) END AS old,
-               CASE WHEN e < 0 THEN rankql_fail(error || ' must not be negative, not ' || e) ELSE coalesce(e, 0) ** 2 END AS e2,
+               coalesce(rankql_not_negative(e, error), 0) ** 2 AS e2,
                CASE WHEN count(*) OVER (PARTITION BY s, d) = 1 THEN d
                     ELSE rankql_fail('day ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
                                      ELSE ' in the series ' || rankql_text(s.value) END) END AS d

@@ -50,7 +50,7 @@ def require_cutoff(k: object) -> None:
 def require_whole_number(name: str, value: object, least: int) -> None:
     """Refuse an argument that is not an int of at least `least`."""
     ok = isinstance(value, int) and is_whole_number(value, least)
-    require(ok, f"{name} must be a whole number from {least}, not {value!r}")
+    require(ok, f"{name} must be a whole number from {least}, not {describe(value)}")
 
 
 def require_choice(name: str, value: object, *choices: str) -> None:
