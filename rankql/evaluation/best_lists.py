@@ -27,8 +27,10 @@ GRADE_BITS = 3
 
 def suit_best_lists(run_sql: SqlRunner, rows: int, keys: str, k: int) -> bool:
     """Is the table large, and are the lists short or the rankings long?"""
-    if rows < MANY_ROWS or k <= FEW:
-        return rows >= MANY_ROWS
+    if rows < MANY_ROWS:
+        return False
+    if k <= FEW:
+        return True
     ((rankings,),) = run_sql(f"SELECT approx_count_distinct(({keys})) FROM run")
     return bool(rows >= LENGTH * k * rankings)
 
