@@ -48,7 +48,11 @@ def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: R
     terms = metric_terms(metric, conventions)
     item = "system, item" if inputs.many else "item"
     sql = _contributions_sql(inputs, metric, terms, conventions, rows)
-    return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR)
+    # Queries that the run lacks have no value if they are skipped.
+    counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
+    return sql + _LOSSES.format(
+        keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted
+    )
 
 
 # The ranking next to the ideal ranking, then items of the ideal ranking beyond its end.
@@ -70,7 +74,7 @@ ORDER BY outside ASC, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 _LOSSES = """
 SELECT {keys}, item, sum(ideal_contribution) AS ideal, sum(loss) AS loss,
     count(*) FILTER (WHERE abs(loss) > {least}) AS queries, grouping(item) = 1 AS whole
-FROM rankql_explained
+FROM rankql_explained {counted}
 GROUP BY GROUPING SETS (({keys}), ({item}))
 HAVING whole OR queries > 0"""
 

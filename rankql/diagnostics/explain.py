@@ -33,6 +33,7 @@ from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_inputs
+from rankql.macros import MISSING
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric_record import Rows
@@ -225,11 +226,14 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
     session, inputs, metric = task.session, task.inputs, task.metric
     with evaluation_errors(session, inputs, task.conventions):
         result, rows = _evaluate(task)
+        result.check()
         sql = losses_sql(inputs, metric, task.conventions, rows)
         sums = fetch_frame(session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
     values = result.frame()
+    if task.conventions.missing == "skip":
+        values = values.filter(~pl.col(MISSING))
     queries = (
         values.rename({result.meta["query"]: "query", metric.name: "value"})
         .join(sums.filter("whole").select(*keys, "ideal"), on=keys, how="left",
@@ -237,7 +241,8 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
         .select(*keys, "value",
                 ideal=pl.when(pl.col("value").is_not_null()).then(pl.col("ideal").fill_null(0)))
     )  # fmt: skip
-    ideals = values.with_columns(queries["ideal"].alias(metric.name))
+    # The ideal of a query that the run lacks is not 0, but its value.
+    ideals = values.with_columns(queries["ideal"].alias(metric.name), pl.lit(False).alias(MISSING))
     ideal_means = replace(result, _summary=None, values=ideals).summary["mean"]
     means = result.summary.select(*systems, value="mean").with_columns(ideal=ideal_means)
     queries = queries.with_columns(loss=pl.col("ideal") - pl.col("value"))

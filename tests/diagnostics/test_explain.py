@@ -565,7 +565,13 @@ def test_missing_and_undefined():
     for options in ({}, {"undefined": "zero"}, {"missing": "skip"}):
         whole = explain(run, qrels, **options)
         assert near(whole.value, evaluated(run, qrels, "nDCG@10", **options)[1]["nDCG@10"])
-        assert whole.ideal >= whole.value
+        # The losses of queries and of items add up to the mean loss.
+        losses = whole.queries["loss"].drop_nulls()
+        assert near(losses.mean(), whole.ideal - whole.value)
+        assert near(losses.sum(), whole.items["loss"].sum())
+        assert ("gone" in whole.queries["query"]) == (options != {"missing": "skip"})
+    with pytest.raises(RankqlError, match="1 query with judgments but not in the run: 'gone'"):
+        explain(run, qrels, missing="error")
     barren = explain(run, judgments({"x": 0}, "none"))
     assert barren.value is None and "nDCG@10 is undefined" in repr(barren)
     assert barren.items.is_empty() and barren._repr_html_()
