@@ -164,7 +164,11 @@ def _metric_names(
 
 
 def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
-    """Both as one result, without queries that only the run has; their number is a note."""
+    """Both as one result, without queries that only the run has; their number is a note.
+
+    A run with judgments has a value for every judged query, so others of the baseline are left out
+    too.
+    """
     combined = combine_systems({"baseline": baseline, "run": run})
     require_same_queries(combined)
     key, rows = run.meta["query"], combined.frame()
@@ -181,8 +185,18 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
             "run and baseline have no query in common: run has {}, baseline has {}. Write query "
             "ids the same way in both".format(*examples)
         )
-    note = (
-        f"{new:,} of {text.format_queries(total)} of the run {text.is_or_are(new)} not in the "
-        "baseline: left out of the drops"
-    )
-    return replace(combined, values=old), [note] if new else []
+    notes = []
+    if new:
+        notes.append(
+            f"{new:,} of {text.format_queries(total)} of the run {text.is_or_are(new)} not in the "
+            "baseline: left out of the drops"
+        )
+    if "qrels" in run.columns:
+        judged = old.filter(of_run.any().over(key))
+        if lacking := old.height - judged.height:
+            notes.append(
+                f"{lacking:,} of {text.format_queries(baseline.frame().height)} of the baseline "
+                f"{text.is_or_are(lacking)} not judged any more: left out of the drops"
+            )
+        old = judged
+    return replace(combined, values=old), notes

@@ -89,7 +89,7 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
             )
         for spelling, metric in _parse_metrics(name, known):
             lowest, highest = _range(metric)
-            if bound > highest - lowest:
+            if bound >= highest - lowest:
                 raise RankqlError(
                     f"max_drop={text!r} can never fail: {metric.name} is between {lowest:g} and "
                     f"{highest:g}. Choose a smaller margin"

@@ -12,9 +12,15 @@ from rankql import text
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_rows import format_level
 from rankql.decisions.margin import Judgement
-from rankql.decisions.noninferiority import judge_slices, mean_interval, testable_margin
+from rankql.decisions.noninferiority import (
+    judge_constant,
+    judge_slices,
+    mean_interval,
+    testable_margin,
+)
 from rankql.decisions.sample import Sample
 from rankql.decisions.system_values import PairedRuns, SystemValues
+from rankql.decisions.verdict import FAILED, TOO_FEW
 from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 
@@ -35,6 +41,15 @@ def judge_means(
                 samples[part] = Sample(limit.sign * (defined - limit.bound), clusters, weights)
         ends = [limit.sign * (end - limit.bound) for end in values.range(limit.name(run))]
         decided = judge_slices(samples, limit.margin, alpha, min_queries)
+        slices = len(decided.keys() - {"all"})
+        for part, judgement in decided.items():
+            if judgement.constant and judgement.decision != TOO_FEW:
+                level = alpha if part == "all" else alpha / slices
+                found = judge_constant(samples[part], limit.margin, min(ends), max(ends), level)
+                few = part != "all" and len(samples[part].differences) < min_queries
+                if few and found.decision != FAILED:
+                    found = replace(found, decision=TOO_FEW, queries_needed=None)
+                decided[part] = found
         judgements.append({part: x.within(min(ends), max(ends)) for part, x in decided.items()})
     return judgements
 
@@ -75,12 +90,15 @@ def recommend_limit(limit: GateLimit, pairs: PairedRuns, alpha: float) -> list[s
     margin = interval and testable_margin(sample, interval, alpha)
     if not margin:
         return []
-    option = f"{name}:{margin:g}"
-    return [
-        f"{name} has no limit, so only a significant drop fails. These "
-        f"{text.format_queries(len(sample.differences))} can test a limit of about {margin:g}: "
-        f"max_drop='{option}' (CLI: --max-drop '{option}')"
-    ]
+    queries = text.format_queries(len(sample.differences))
+    if margin >= pairs.values.largest_difference(name):
+        advice = "are too few to test any other limit"
+    else:
+        option = f"'{name}:{margin:g}'"
+        advice = (
+            f"can test a limit of about {margin:g}: max_drop={option} (CLI: --max-drop {option})"
+        )
+    return [f"{name} has no limit, so only a significant drop fails. These {queries} {advice}"]
 
 
 def describe_rule(limits: str, alpha: float, sliced: bool, no_limit: bool) -> list[str]:

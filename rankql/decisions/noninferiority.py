@@ -21,6 +21,7 @@ from rankql.decisions.pairwise_tests import t
 from rankql.decisions.sample import POWER, Sample, SignificanceOptions
 from rankql.decisions.significance import explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
+from rankql.evaluation.intervals import constant_interval
 
 # A sample's skewness is too small on average. The factor 1 + 6 / n keeps the error below 5% on
 # lognormal losses of 20 queries (run_simulation.py). It does not grow for fewer queries, where
@@ -95,6 +96,26 @@ def _judge_interval(
     if decision == INCONCLUSIVE:
         needed = queries_to_decide(sample, margin.size, interval, level)
     return Judgement(decision, *interval, confidence, needed)
+
+
+def judge_constant(
+    sample: Sample, margin: Margin, lowest: float, highest: float, level: float
+) -> Judgement:
+    """The decision if all losses are the same, by the interval of `constant_interval`.
+
+    lowest, highest: the range of the losses, infinite if it is unknown.
+    """
+    low, high = (end if math.isfinite(end) else None for end in (lowest, highest))
+    lo, hi = constant_interval(sample.mean, sample.units, low, high, 1 - level)
+    if lo is None or hi is None:
+        return Judgement(INCONCLUSIVE, confidence=1 - level)
+    decision, needed = margin.decide(lo, hi), None
+    if decision == INCONCLUSIVE:
+        end = highest if sample.mean < margin.size else lowest
+        share = (end - margin.size) / (end - sample.mean) if end != sample.mean else 1.0
+        count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
+        needed = None if count > 1e9 else int(_rounded_up(count))
+    return Judgement(decision, lo, hi, 1 - level, needed)
 
 
 def mean_interval(sample: Sample, alpha: float) -> tuple[float, float] | None:

@@ -50,9 +50,7 @@ def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: R
     sql = _contributions_sql(inputs, metric, terms, conventions, rows)
     # Queries that the run lacks have no value if they are skipped.
     counted = f"SEMI JOIN run USING ({inputs.keys})" if conventions.missing == "skip" else ""
-    return sql + _LOSSES.format(
-        keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted
-    )
+    return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR, counted=counted)
 
 
 # The ranking next to the ideal ranking, then items of the ideal ranking beyond its end.

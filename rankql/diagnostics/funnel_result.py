@@ -114,13 +114,16 @@ class Funnel(EvaluatedTable):
         if rows.is_empty():
             return f"{self.metric} is undefined: no query has a relevant item"
         value = rows["after"][-1]
-        worst = rows.sort("loss", descending=True, maintain_order=True).row(0, named=True)
+        place = int(rows["loss"].arg_max() or 0)
+        worst = rows.row(place, named=True)
         start = f"{self.metric} is {_format(value)}"
         if worst["loss"] <= ROUNDING:
             return f"{start}: nothing is lost"
         most = f"{_subject(worst['stage'])} loses most: {_format(worst['loss'])}"
-        if (rows["loss"] < -ROUNDING).any():
+        if (rows["loss"][place:] < -ROUNDING).any():
             return f"{start}. {most}. Later stages gain some of it back"
+        if (gained := -math.fsum(min(loss, 0) for loss in rows["loss"])) > ROUNDING:
+            return f"{start}. {most}. Earlier stages gain {_format(gained)}"
         return f"{start}. {most} of {_format(1 - value)}"
 
     @property

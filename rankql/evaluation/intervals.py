@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, TypeAlias
@@ -36,13 +36,15 @@ def mean_intervals(
     """The confidence interval of every mean, or (None, None). metrics: the metric of each row."""
     if interval is None:
         return [(None, None)] * means.height
+    spreads: Iterable[Any]
     if interval == "bootstrap":
-        return [_bootstrap_interval(sample, confidence) for sample in means["sample"].to_list()]
-    widths = means["width"] if "width" in means.columns else _half_widths(means, confidence)
-    columns = (means[name] for name in ("mean", "least", "most"))
+        spreads = means["sample"].to_list()
+    else:
+        spreads = means["width"] if "width" in means.columns else _half_widths(means, confidence)
+    columns = (means[name] for name in ("mean", "least", "most", "df"))
     ends: list[Ends] = []
-    for metric, width, mean, least, most in zip(metrics, widths, *columns, strict=True):
-        if mean is None or width is None:
+    for metric, spread, mean, least, most, df in zip(metrics, spreads, *columns, strict=True):
+        if mean is None or spread is None:
             ends.append((None, None))
             continue
         lowest, highest = value_range(metric)
@@ -51,7 +53,12 @@ def mean_intervals(
             lowest = None
         if highest is not None and most > highest + 1e-9:
             highest = None
-        ends.append(interval_within_range(mean, width, lowest, highest, interval != "t"))
+        if least == most and interval != "t":
+            ends.append(constant_interval(mean, df + 1, lowest, highest, confidence))
+        elif interval == "bootstrap":
+            ends.append(_bootstrap_interval(spread, confidence))
+        else:
+            ends.append(interval_within_range(mean, spread, lowest, highest, interval != "t"))
     return ends
 
 
@@ -79,6 +86,21 @@ def interval_within_range(
             low = lowest + size * share / (share + (1 - share) * factor)
             return low, lowest + size * share / (share + (1 - share) / factor)
     return _clip(mean - width, lowest, highest), _clip(mean + width, lowest, highest)
+
+
+def constant_interval(
+    value: float, n: float, lowest: float | None, highest: float | None, confidence: float
+) -> Ends:
+    """The interval of a mean if all n values are the same, none without both ends of the range.
+
+    If less than a share of (alpha / 2)^(1 / n) of all queries had this value, that would happen
+    with a probability below alpha / 2. The other queries may have any value in the range. If the
+    value is 0 or 1, these are the bounds of Clopper and Pearson for a share.
+    """
+    if n < 2 or lowest is None or highest is None:
+        return None, None
+    share = ((1 - confidence) / 2) ** (1 / n)
+    return lowest + share * (value - lowest), highest - share * (highest - value)
 
 
 def varying_interval(ends: Ends, lowest: float | None, highest: float | None) -> Ends:

@@ -62,7 +62,7 @@ def summarise_moments(
     sql = f"""
         SELECT {keys}, any_value(mean) AS mean,
                {"NULL::DOUBLE" if interval is None or meta.get("weight") else error} AS error,
-               sum(n) - 1 AS df,
+               CAST(sum(n) AS DOUBLE) - 1 AS df,
                min(least) AS least, max(most) AS most,
                pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
                sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing

@@ -106,23 +106,23 @@ def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float)
     sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
     columns = [*systems, f"{slice_} AS slice", *attributes.values(), "i"]
     columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
-    if interval == "bootstrap":
-        columns.append(f"{sample} AS sample")
-    elif interval:
-        columns += [f"min(value) {kept} AS least", f"max(value) {kept} AS most"]
+    squares = f"fsum(query_weight * query_weight) {defined}"
+    n_eff = f"pow(fsum(query_weight) {defined}, 2) / {squares}"
+    if interval:
+        count = n_eff if weighted else f"count(value) {kept}"
+        columns += [
+            f"min(value) {kept} AS least",
+            f"max(value) {kept} AS most",
+            f"{count} - 1 AS df",
+        ]
+        name, spread = "error", f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
         if weighted:
             level = min(confidence, HIGHEST_CONFIDENCE)
-            spread = {"width": f"rankql_weighted_rows({sample}, {level})['width']"}
-        else:
-            error = f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
-            spread = {"error": error, "df": f"count(value) {kept} - 1"}
-        columns += [
-            f"CASE WHEN NOT any_value(micro) THEN {value} END AS {name}"
-            for name, value in spread.items()
-        ]
+            name, spread = "width", f"rankql_weighted_rows({sample}, {level})['width']"
+        of_mean = f"CASE WHEN NOT any_value(micro) THEN {spread} END AS {name}"
+        columns.append(f"{sample} AS sample" if interval == "bootstrap" else of_mean)
     if weighted:
-        squares = f"fsum(query_weight * query_weight) {defined}"
-        columns.append(f"pow(fsum(query_weight) {defined}, 2) / {squares} AS n_eff")
+        columns.append(f"{n_eff} AS n_eff")
     columns += [
         "count(*) AS queries",
         "count(*) FILTER (WHERE undefined) AS undefined",

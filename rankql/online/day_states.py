@@ -282,14 +282,17 @@ def _read_state(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
 
 def _summarise(result: Result) -> pl.DataFrame:
     """Means by day, slice and metric, with 95% intervals and standard errors."""
+    # The interval of equal values is not one of a standard error, which is 0.
+    plain = replace(result, interval="t", _summary=None).summary
+    summary = result.summary.with_columns(equal=plain["lo"] == plain["hi"])
     prefix = len(f"{DAY}=2026-01-01, ")
     # The range of a metric does not cut its interval on both sides, except for a few queries.
     reach = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
     rest = pl.col("slice").str.slice(prefix)
-    return result.summary.filter(pl.col("slice") != "all").select(
+    return summary.filter(pl.col("slice") != "all").select(
         pl.col(DAY).alias("day"),
         pl.when(rest == "").then(pl.lit("all")).otherwise(rest).alias("slice"),
         "metric", "mean", "lo", "hi",
-        error=reach / normal_z(0.95),
+        error=pl.when("equal").then(0.0).otherwise(reach / normal_z(0.95)),
         queries=result.counted,
     )  # fmt: skip

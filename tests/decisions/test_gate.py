@@ -219,6 +219,11 @@ def test_without_a_limit_only_a_significant_drop_fails():
         "nDCG@10 has no limit, so only a significant drop fails. These 20 queries can test a "
         "limit of about 0.18: max_drop='nDCG@10:0.18' (CLI: --max-drop 'nDCG@10:0.18')"
     )
+    few = rankql.gate(NOISY.head(3), baseline=OLD.head(3))
+    assert [note for note in few.notes if "has no limit" in note] == [
+        "nDCG@10 has no limit, so only a significant drop fails. These 3 queries are too few to "
+        "test any other limit"
+    ]
     worse = rankql.gate(WORSE, baseline=OLD)
     assert not worse and said(worse) == [
         "dropped by 0.062 (95% CI 0.031 to 0.091): a significant drop"
@@ -353,9 +358,22 @@ def test_bounds_of_a_minimum():
     )
     assert said(verdict, "segment=old")[0].endswith("over 8 queries, fewer than 10: not checked")
     flat = OLD.with_columns(pl.lit(0.5).alias("nDCG@10"))
-    for limit, status in ((">=0.5", "passed"), (">0.5", "failed"), ("<=0.5", "passed")):
+    # Equal values are no certainty: 0.025 ** (1 / 20) = 0.83, so the mean is from 0.42 to 0.58.
+    for limit, status in ((">=0.5", "inconclusive"), (">=0.41", "passed"), (">0.59", "failed"),
+                          ("<=0.59", "passed"), ("<0.41", "failed")):  # fmt: skip
         verdict = rankql.gate(flat, minimum=f"nDCG@10{limit}", minimum_bound=True)
         assert verdict.table["status"].to_list() == [status]
+        assert verdict.table.select("lo", "hi").row(0) == pytest.approx(
+            (0.41578, 0.58422), abs=1e-5
+        )
+    few = rankql.gate(flat.head(6), minimum="nDCG@10>=0.4", minimum_bound=True)
+    assert said(few) == [
+        "0.50 (95% CI 0.27 to 0.73) over 6 queries. Inconclusive: the mean may be on either side "
+        "of 0.4. About 17 queries would decide"
+    ]
+    free = flat.rename({"nDCG@10": "orders"})
+    free = rankql.gate(free, minimum="orders>=0.4", minimum_bound=True)
+    assert said(free)[0].endswith("Inconclusive: 20 queries gave no confidence interval")
     undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
     verdict = rankql.gate(undefined, minimum="nDCG@10>=0", by="segment", minimum_bound=True)
     assert statuses(verdict)["nDCG@10 >= 0", "segment=old"] == "too few queries"
@@ -413,7 +431,7 @@ def test_queries_that_count():
 
 def test_undefined_fails():
     nothing = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [0, 0]})
-    verdict = rankql.gate(RUN, nothing, RUN, minimum="RR>=0", max_drop="RR:1")
+    verdict = rankql.gate(RUN, nothing, RUN, minimum="RR>=0", max_drop="RR:0.99")
     assert verdict.table["status"].to_list() == ["failed", "failed"]
     assert said(verdict) == [
         "undefined: none of 2 queries has a value",
@@ -477,6 +495,19 @@ def test_a_baseline_alone():
     assert checks == ["AP >= 0", "AP drop <= 0"]
     metrics = rankql.gate(RUN, QRELS, RUN).table["metric"].to_list()
     assert metrics == ["nDCG@10", "AP", "RR@10", "P@5", "R@100"]
+
+
+def test_queries_that_are_not_judged_any_more():
+    """They are not missing in the run."""
+    baseline = rankql.evaluate(RUN, QRELS, "AP")
+    verdict = rankql.gate(RUN, QRELS.head(1), baseline, max_drop="AP:0.1")
+    assert verdict.passed and verdict.table["n"].to_list() == [1]
+    note = "1 of 2 queries of the baseline is not judged any more: left out of the drops"
+    assert note in verdict.notes
+    # A query that the run lacks still counts as 0.
+    lacking = rankql.gate(RUN.head(2), QRELS, baseline, max_drop="AP:0.1")
+    assert "1 of 2 queries is missing in run: counted as 0" in lacking.notes
+    assert lacking.table.select("n", "mean").row(0) == (2, 0.5)
 
 
 def test_queries_of_one_side():
@@ -608,6 +639,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
         ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
         ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP is between"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:1"}, "max_drop='AP:1' can never fail: AP is between"),
         ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
         ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import rankql
-from rankql.evaluation.intervals import interval_within_range, t_quantile
+from rankql.evaluation.intervals import constant_interval, interval_within_range, t_quantile
 from support.metric_engines import connection
 
 
@@ -56,3 +56,28 @@ def test_any_confidence(confidence, interval, weight):
     row = result.summary.row(0, named=True)
     assert 0 <= row["lo"] <= row["mean"] <= row["hi"] <= 1
     assert math.isclose(row["mean"], 0.75)
+
+
+@pytest.mark.parametrize("interval", ["auto", "bootstrap"])
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("n", [1, 2, 6, 50])
+def test_equal_values_are_no_certainty(interval, weight, n):
+    """For 0 and 1, the exact interval of a share."""
+    options = {"confidence": 0.9, "interval": interval, "weight": weight}
+    for successes, rel in ((n, 1), (0, 0)):
+        ranked = pl.DataFrame({"query": range(n), "pos": 1, "rel": rel, "w": 2.0})
+        result = rankql.evaluate(ranked, None, ["P@1", "CG@1"], **options)
+        found = result.summary.filter(metric="P@1").select("lo", "hi").row(0)
+        exact = stats.binomtest(successes, n).proportion_ci(0.9, "exact")
+        assert found == (pytest.approx(tuple(exact)) if n > 1 else (None, None))
+        # The sum of grades has no highest value.
+        assert result.summary.filter(metric="CG@1").select("lo", "hi").row(0) == (None, None)
+
+
+@pytest.mark.parametrize("n", [2, 5, 100])
+def test_equal_values_within_the_range(n):
+    """Means beyond the interval give n equal values with a probability below alpha / 2."""
+    low, high = constant_interval(0.3, n, 0, 1, 0.95)
+    for end, other in ((low, 0), (high, 1)):
+        share = (end - other) / (0.3 - other)
+        assert share**n == pytest.approx(0.025)
