@@ -133,6 +133,8 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         k = options.pop("k", None)
         if k is not None and match["k"] is not None:
             raise RankqlError(f"{text!r}: the cutoff is given twice")
+        for cutoff in cutoffs:
+            _require_no_name(text, (cutoff or "").strip())
         if cutoffs != [None]:
             yield from (_metric(text, record, options, cutoff) for cutoff in cutoffs)
         else:
@@ -146,6 +148,18 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         raise RankqlError(
             f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
             "label = SQL expression"
+        )
+
+
+def _require_no_name(text: str, cutoff: str) -> None:
+    """Refuse options, or the name of another metric, in place of a cutoff."""
+    k, bracket, options = cutoff.partition("(")
+    if bracket:
+        name = text.partition("@")[0]
+        raise RankqlError(f"{text!r}: write options before the cutoff: {name}({options}@{k}")
+    if any(word.lower() in _index(EVALUATED) for word in re.findall(r"[A-Za-z]\w*", cutoff)):
+        raise RankqlError(
+            f"{text!r}: {cutoff!r} is not a cutoff. Pass a list of metrics (CLI: repeat the option)"
         )
 
 

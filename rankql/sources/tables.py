@@ -307,9 +307,11 @@ def assign_roles(
     for role in needed:
         if role not in roles:
             name = {"rel": "grade", "pos": "position"}.get(role, role)
+            hint = ", or rel='1' if every row is relevant" if role == "rel" else ""
+            if hint and table.label == "qrels" and (scores := table.known("score")):
+                hint = f". It has {scores[0]}, like a run: are these the judgments?"
             raise RankqlError(
                 f"No {name} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
-                f"Found: {', '.join(table.own_columns)}. Pass {role}='...'"
-                + (", or rel='1' if every row is relevant" if role == "rel" else "")
+                f"Found: {', '.join(table.own_columns)}. Pass {role}='...'{hint}"
             )
     return replace(table, roles=roles)

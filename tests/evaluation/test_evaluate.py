@@ -1020,6 +1020,18 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
         (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
         (
+            lambda: rankql.evaluate(RUN, RUN, "nDCG@10"),
+            r"Pass rel='...'. It has score, like a run: are these the judgments\?",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "nDCG@10, AP"),
+            "'nDCG@10, AP': 'AP' is not a cutoff. Pass a list of metrics",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "MAP@10(rel=2)"),
+            r"write options before the cutoff: MAP\(rel=2\)@10",
+        ),
+        (
             lambda: rankql.evaluate(RUN, QRELS, f"P@{2**53 + 1}"),
             "k must be at most 9007199254740992, not 9007199254740993",
         ),
