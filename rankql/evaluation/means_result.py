@@ -97,6 +97,15 @@ class MeansResult(TableResult):
         attributes = [attribute_column(name) for name in self.meta["by"]]
         return [drop_idle_columns(self.summary, attributes)]
 
+    @property
+    def counted(self) -> pl.Expr:
+        """The number of queries in each mean, from the columns of `summary`."""
+        left_out = pl.col("undefined")
+        if self.conventions["undefined"] == "zero":  # but not in a mean over all rankings at once
+            weighted = pl.col("metric").is_in([*self.meta["weights"]])
+            left_out = pl.when(weighted).then(left_out).otherwise(0)
+        return pl.col("queries") - left_out
+
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""
         tables: dict[str, list[str]] = {}
@@ -112,16 +121,28 @@ class MeansResult(TableResult):
         weighting = []
         if self.meta.get("weight"):
             weighting = [describe_weights(self.meta, self.weight_sums())]
-        return [conventions, *columns, *weighting, *super().remarks(), *self._missing_interval()]
+        missing = [*self._missing_means(), *self._missing_interval()]
+        return [conventions, *columns, *weighting, *super().remarks(), *missing]
+
+    def _missing_means(self) -> list[str]:
+        """Which metrics have no value at all, although others may have some."""
+        rows = self.summary.group_by("metric", maintain_order=True).agg(pl.col("mean").count())
+        names = rows.filter(mean=0)["metric"].to_list()
+        if not names or not self.summary["queries"].max():
+            return []
+        return [f"Note: {join_words(names)}: no query has a value. Is any item relevant?"]
 
     def _missing_interval(self) -> list[str]:
-        """Why no mean has an interval, if each is that of one query."""
+        """Why no mean has an interval."""
         others = [*self.meta["weights"], *self.meta.get("ranges", ())]
         means = zip(*(self.summary[name] for name in ("metric", "mean", "lo")), strict=True)
         ends = [lo for metric, mean, lo in means if mean is not None and metric not in others]
         if self.interval is None or not ends or any(lo is not None for lo in ends):
             return []
-        return ["Note: There is no confidence interval: it needs at least 2 queries"]
+        why = "it needs at least 2 queries"
+        if self.summary.filter(pl.col("mean").is_not_null() & (self.counted > 1)).height:
+            why = "all values of a mean are the same"
+        return [f"Note: There is no confidence interval: {why}"]
 
     def _details(self) -> dict[str, Any]:
         weight = {"weight": self.meta["weight"]} if self.meta.get("weight") else {}

@@ -27,8 +27,12 @@ def write_verdict(comparison: Comparison) -> str:
         values = [f"{name} {format_interval(ends)}" for name, *ends in rows]
         return f"{comparison.systems[0]}: {', '.join(values[:NAMES])}."
     leaders: dict[tuple[str, ...], list[str]] = {}
-    others = []
+    others, zero = [], []
     for metric in means["metric"].unique(maintain_order=True):
+        above = means.filter(pl.col("metric") == metric, pl.col("mean") != 0)
+        if comparison.higher_is_better[metric] and above.is_empty():
+            zero.append(metric)
+            continue
         best = _find_best(comparison, means, metric)
         if better := _find_better(comparison, best, metric):
             others.append(
@@ -39,6 +43,8 @@ def write_verdict(comparison: Comparison) -> str:
         else:
             leaders.setdefault(best, []).append(metric)
     sentences = [_describe_lead(comparison, *lead) for lead in leaders.items()]
+    if zero:
+        sentences.append(f"No system has a mean above 0 on {_join_metrics(comparison, zero)}.")
     return " ".join([*sentences, *others, *_describe_reversals(comparison)])
 
 

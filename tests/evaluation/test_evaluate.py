@@ -1340,6 +1340,19 @@ def test_bounds_of_one_query_have_no_interval():
     assert (row["mean"], row["lo"], row["hi"]) == (1.0, None, None)
 
 
+def test_a_line_says_which_metrics_have_no_value():
+    result = rankql.evaluate(RUN, QRELS.with_columns(rel=0), ["nDCG", "P@1", "AP"])
+    note = "Note: nDCG and AP: no query has a value. Is any item relevant?"
+    assert note in repr(result)
+    assert "no query has a value" not in repr(rankql.evaluate(RUN, QRELS, ["nDCG", "P@1"]))
+
+
+def test_a_line_says_that_equal_values_have_no_interval():
+    ranked = pl.DataFrame({"query": [1, 2], "pos": 1, "rel": 3})
+    result = rankql.evaluate(ranked, None, "DCG@1")
+    assert "no confidence interval: all values of a mean are the same" in repr(result)
+
+
 def test_one_query_has_no_interval_and_a_line_that_says_so():
     """Also if others are missing and skipped. An undefined mean keeps its column."""
     one = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 0], "pos": [1, 2]})

@@ -312,6 +312,14 @@ def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
     )
 
 
+def test_verdict_where_nothing_is_relevant():
+    """Nobody is best with 0."""
+    zeros = {name: per_query(AP=0.0, RR=SPREAD) for name in "ab"}
+    assert write_verdict(rankql.compare(zeros)) == (
+        "a and b are tied for best on RR. No system has a mean above 0 on AP."
+    )
+
+
 def test_verdict_of_means_over_different_queries():
     """The best mean is not that of the best system, if it is over easier queries."""
     old = pl.DataFrame({"user": range(30), "rev": [100.0] * 15 + [1.0 + i % 3 for i in range(15)]})
