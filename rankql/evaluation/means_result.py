@@ -12,7 +12,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.summary import attribute_column, system_columns
 from rankql.evaluation.weights import describe_weights
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lower_is_better, resolve_names
+from rankql.registry.parse import lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.text import format_percent, join_words
 
@@ -97,15 +97,6 @@ class MeansResult(TableResult):
         attributes = [attribute_column(name) for name in self.meta["by"]]
         return [drop_idle_columns(self.summary, attributes)]
 
-    @property
-    def counted(self) -> pl.Expr:
-        """The number of queries in each mean, from the columns of `summary`."""
-        left_out = pl.col("undefined")
-        if self.conventions["undefined"] == "zero":  # but not in a mean over all rankings at once
-            weighted = pl.col("metric").is_in([*self.meta["weights"]])
-            left_out = pl.when(weighted).then(left_out).otherwise(0)
-        return pl.col("queries") - left_out
-
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""
         tables: dict[str, list[str]] = {}
@@ -135,14 +126,13 @@ class MeansResult(TableResult):
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval."""
         others = [*self.meta["weights"], *self.meta.get("ranges", ())]
-        means = zip(*(self.summary[name] for name in ("metric", "mean", "lo")), strict=True)
-        ends = [lo for metric, mean, lo in means if mean is not None and metric not in others]
-        if self.interval is None or not ends or any(lo is not None for lo in ends):
+        known = self.summary.filter(pl.col("mean").is_not_null() & ~pl.col("metric").is_in(others))
+        if self.interval is None or known.is_empty() or known["lo"].count():
             return []
-        why = "it needs at least 2 queries"
-        if self.summary.filter(pl.col("mean").is_not_null() & (self.counted > 1)).height:
-            why = "all values of a mean are the same"
-        return [f"Note: There is no confidence interval: {why}"]
+        # If a metric has both bounds, equal values have an interval too.
+        unbounded = all(None in value_range(metric) for metric in known["metric"])
+        different = " with different values" if unbounded and self.interval != "t" else ""
+        return [f"Note: There is no confidence interval: it needs at least 2 queries{different}"]
 
     def _details(self) -> dict[str, Any]:
         weight = {"weight": self.meta["weight"]} if self.meta.get("weight") else {}

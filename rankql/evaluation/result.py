@@ -52,6 +52,15 @@ class Result(MeansResult):
         return pl.read_parquet(self.values) if isinstance(self.values, Path) else self.values
 
     @property
+    def counted(self) -> pl.Expr:
+        """The number of queries in each mean, from the columns of `summary`."""
+        left_out = pl.col("undefined")
+        if self.conventions["undefined"] == "zero":  # but not in a mean over all rankings at once
+            weighted = pl.col("metric").is_in([*self.meta["weights"]])
+            left_out = pl.when(weighted).then(left_out).otherwise(0)
+        return pl.col("queries") - left_out
+
+    @property
     def summary(self) -> pl.DataFrame:
         """The means by system and slice, with their intervals and the number of queries."""
         if self._summary is None:
