@@ -131,7 +131,9 @@ def gate(
         drops = list_default_drops(minima, inputs.known)
     limits = [*minima, *drops]
     if not limits:
-        raise RankqlError("Nothing to check. Pass minimum= or baseline=")
+        empty = "max_drop= is empty: leave it out to check every metric"
+        remedy = "Pass minimum= or baseline=" if baseline is None else empty
+        raise RankqlError(f"Nothing to check. {remedy}")
     metrics = list(dict.fromkeys(limit.spelling for limit in limits))
     with cluster_errors(cluster, [*itertools.chain(*groups)]):
         run_result = inputs.evaluate("run", metrics)

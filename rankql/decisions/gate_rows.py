@@ -172,7 +172,7 @@ def _format_interval(
 def _describe_inconclusive(judgement: Judgement, n: int, unclear: str) -> str:
     """Why a limit is inconclusive, and how many queries would decide it."""
     if judgement.lo is None:
-        return f"Inconclusive: {text.format_queries(n)} gave no confidence interval"
+        return f"Inconclusive: there is no confidence interval of {text.format_queries(n)}"
     needed = judgement.queries_needed
     many = f"About {needed:,} queries" if needed else "More than a billion queries"
     return f"Inconclusive: {unclear}. {many} would decide"

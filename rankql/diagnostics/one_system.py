@@ -66,7 +66,8 @@ def select_query(
     rest = f"GROUP BY query ORDER BY {closest}"
     names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
     raise RankqlError(
-        f"Unknown query {key!r}: {source} has no rows for it. Similar queries: {', '.join(names)}"
+        f"Unknown query {key!r}: {source} has no rows for it. Others, the most similar first: "
+        f"{', '.join(names)}"
     )
 
 

@@ -286,7 +286,7 @@ def test_one_query():
     for limits in ({}, {"max_drop": "AP:0"}, {"max_drop": "AP:0.01"}, {"max_drop": "AP:0.9"}):
         verdict = rankql.gate(new, baseline=old, **limits)
         assert verdict.exit_code == 3 and verdict.table["queries_needed"].to_list() == [None]
-        unclear = "Inconclusive: 1 query gave no confidence interval"
+        unclear = "Inconclusive: there is no confidence interval of 1 query"
         assert said(verdict) == [f"dropped by 0.8. {unclear}"]
     assert rankql.gate(old, baseline=old, max_drop="AP:0.01")
     assert rankql.gate(old, baseline=new)  # better, and no limit to prove
@@ -373,7 +373,7 @@ def test_bounds_of_a_minimum():
     ]
     free = flat.rename({"nDCG@10": "orders"})
     free = rankql.gate(free, minimum="orders>=0.4", minimum_bound=True)
-    assert said(free)[0].endswith("Inconclusive: 20 queries gave no confidence interval")
+    assert said(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
     undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
     verdict = rankql.gate(undefined, minimum="nDCG@10>=0", by="segment", minimum_bound=True)
     assert statuses(verdict)["nDCG@10 >= 0", "segment=old"] == "too few queries"
@@ -552,7 +552,7 @@ def test_clusters():
     assert plain <= width < 1.3 * plain  # widened for skewness only
     assert "Queries are clustered by user: 30 clusters of 4 queries" in verdict.notes
     one = rankql.gate(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
-    assert one.exit_code == 3 and "4 queries gave no confidence interval" in said(one)[0]
+    assert one.exit_code == 3 and "no confidence interval of 4 queries" in said(one)[0]
     means = rankql.gate(new, baseline=old, cluster="user", minimum="AP>=0.5", minimum_bound=True)
     assert means.table["lo"][0] is not None
 
@@ -630,7 +630,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
     ("given", "keywords", "message"),
     [
         ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
-        ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. Pass minimum="),
+        ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. max_drop= is empty: leave it"),
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
         ((RUN, QRELS), {"minimum": "AP>0", "beyond_noise": False}, "needs a baseline. Pass"),
         ((RUN, QRELS, RUN), {"minimum_bound": True}, "needs a limit on a mean. Pass minimum="),
