@@ -525,7 +525,7 @@ def test_columns_named_by_keyword():
         (("q",), {"gains": 3}, "Unknown option 'gains'. Did you mean 'gain'"),
         (("q",), {"worst": 0}, "worst must be a whole number from 1, not 0"),
         (("q",), {"worst": True}, "worst must be a whole number from 1, not True"),
-        (("q2",), {}, "Unknown query 'q2': qrels has no rows for it. Others, the most similar first: q"),
+        (("q2",), {}, "Unknown query .q2.: qrels has no rows for it. Others, the most similar fir"),
         (("only run",), {}, "Query 'only run' is not judged"),
         (("q",), {"discounts": [1, 2]}, "discounts has 2 entries, but position 3"),
         (("q",), {"gain": {0: 0, 1: 1, 2: 3}}, "gain has no entry for grade 3"),
