@@ -156,7 +156,10 @@ def run_tests(
 ) -> tuple[list[PairComparison], int]:  # fmt: skip
     """Every pair on every metric and slice, and the number of tests."""
     ranges = difference_ranges(values, [x for x in metrics if x not in micro], rules, settings)
-    largest = {metric: values.largest_difference(metric) for metric in metrics}
+    largest = {
+        metric: min(values.largest_difference(metric), ranges.get(metric, (0, math.inf))[1])
+        for metric in metrics
+    }
     comparisons = [
         PairComparison(metric, a, b, label, *values.pair(metric, a, b, label), metric in micro,
                        metric in values.lower, largest[metric])

@@ -437,6 +437,14 @@ def test_no_difference_is_not_minus_zero():
     assert "between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 queries)" in sentence
 
 
+def test_no_difference_beyond_the_bounds_is_detectable():
+    few = {"a": pl.DataFrame({"query": [1, 2], "m": [0.2, 0.4]}),
+           "b": pl.DataFrame({"query": [1, 2], "m": [0.3, 0.6]})}  # fmt: skip
+    found = rankql.compare(few, test="anytime", bounds={"m": (0, 1)})
+    assert found.table["detectable"].to_list() == [None]
+    assert found.sentences[0].endswith("too few queries to detect any difference with 80% power")
+
+
 def test_anytime_needs_a_range():
     """Of a metric without one it is asked for by name; values outside it are refused."""
     runs = {"old": OLD, "new": NEW}
