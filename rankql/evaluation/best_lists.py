@@ -1,9 +1,10 @@
-"""Packed tops of rankings by score, from a list of the grades of the best items.
+"""Packed tops of rankings by score, from one list of the best items of each ranking.
 
 A window sorts all rows, with their ids. Here, `arg_max` keeps the items with the k + 1 best scores
-of each ranking, in one pass: of each its grade, and a hash of its score to see whether the next one
-is the same. Rankings with such ties get a window of their own. For nDCG@10 of 1M rows in 10,000
-rankings this takes a third of the time of the window, and two thirds if all rankings have ties.
+of each ranking, in one pass: of each its grade, and a hash of its score, to detect ties. (Scores
+with the same hash only cost time.) Rankings with ties get a window of their own. For nDCG@10 of 1M
+rows in 10,000 rankings this takes a third of the time of the window, and two thirds if all
+rankings have ties. Unlike the window, lists do not spill to disk.
 """
 
 from __future__ import annotations
@@ -15,21 +16,26 @@ from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import literal, quote
+from rankql.sources.session import in_gib
 
 # In smaller tables, a window is as fast.
 MANY_ROWS = 50_000
-# DuckDB 1 reserves memory for k items of each ranking. For more than FEW items, that is too much
-# unless rankings have LENGTH * k items.
-FEW, LENGTH = 20, 3
-# A grade from 0 to 5 has so many bits.
+# An item of a list takes so many bytes at most. DuckDB 1 reserves them for all k + 1.
+ITEM_BYTES = 40
+# Lists that may take more than this number of GiB, or than this share of the memory limit, are used
+# only if rankings have at least LENGTH * k items on average.
+ROOM, SHARE = 1, 1 / 4
+LENGTH = 3
+# The bits of a grade from 0 to 5, below those of the hash. Both fit into a BIGINT.
 GRADE_BITS = 3
 
 
 def suit_best_lists(run_sql: SqlRunner, rows: int, keys: str, k: int) -> bool:
-    """Is the table large, and are the lists short or the rankings long?"""
+    """Is the table large, and is there room for the lists?"""
     if rows < MANY_ROWS:
         return False
-    if k <= FEW:
+    ((limit,),) = run_sql("SELECT current_setting('memory_limit')")
+    if rows * (k + 1) * ITEM_BYTES <= min(ROOM, SHARE * in_gib(limit)) * 2**30:
         return True
     ((rankings,),) = run_sql(f"SELECT approx_count_distinct(({keys})) FROM run")
     return bool(rows >= LENGTH * k * rankings)
@@ -49,7 +55,8 @@ def best_list_ctes(
     tie_error: what to say of tied items and of rows without a valid score, which are then refused.
     """
     names = {key: key for key in keys.split(", ")}
-    item = f"(CAST(hash(score) >> 4 AS BIGINT) << {GRADE_BITS}) | coalesce(CAST(rel AS BIGINT), 0)"
+    of_score = f"CAST(hash(score) >> {GRADE_BITS + 1} AS BIGINT) << {GRADE_BITS}"
+    item = f"({of_score}) | coalesce(CAST(rel AS BIGINT), 0)"
     lists = {"items": f"arg_max({item}, score, {top.k + 1})"}
     if tie_error:
         lists["invalid"] = "count(*) FILTER (WHERE NOT coalesce(rankql_is_score(score), false))"
@@ -62,7 +69,7 @@ def best_list_ctes(
         refused = f"CASE WHEN {tied} OR invalid > 0 THEN rankql_fail({literal(tie_error)})"
         fields.append(f"{refused} ELSE {top.integer(f'coalesce({packed}, 0)')} END AS top")
         return {BEST: best, "sums": select_from(BEST, fields)}
-    cuts = f"run SEMI JOIN (FROM {BEST} WHERE {tied}) USING ({keys})"
+    tied_rows = f"run SEMI JOIN (FROM {BEST} WHERE {tied}) USING ({keys})"
     least = f"max(score, {top.k})[-1] AS least"
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
     fields.append(f"{top.integer(f'coalesce(tops.packed, {packed}, 0)')} AS top")
@@ -70,7 +77,7 @@ def best_list_ctes(
     sums = [keys, f"{top.packed_rows('CAST(rel AS INTEGER)', 'pos')} AS packed"]
     return {
         BEST: best,
-        "tied_cuts": select_from(cuts, [keys, least], f"GROUP BY {keys}"),
+        "tied_cuts": select_from(tied_rows, [keys, least], f"GROUP BY {keys}"),
         "tied": select_from(rows, [keys, "rel", position], at_least),
         "tops": select_from("tied", sums, f"GROUP BY {keys}"),
         "sums": select_from(f"{BEST} LEFT JOIN tops USING ({keys})", fields),

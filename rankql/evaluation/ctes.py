@@ -98,7 +98,7 @@ def ranking_ctes(
 
 
 def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
-    """Can the tops of rankings be packed from lists of their best grades?"""
+    """Can the tops of rankings be packed from lists of their best items?"""
     every_row = conventions.unjudged == "zero" and conventions.ties != "expected"
     return inputs.qrels is None and inputs.scored and every_row
 

@@ -69,7 +69,7 @@ def choose_lists(
 def _choose_best_lists(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int
 ) -> ListChoice | None:
-    """The same for a table with grades and scores: lists of the best grades of each ranking."""
+    """The same for a table with grades and scores: a list of the best items of each ranking."""
     if not can_pack_lists(inputs, conventions):
         return None
     top, packed = pack_metrics(end, metrics, vars(conventions))

@@ -60,7 +60,7 @@ ONE_RANKING = ("run", "pos", "WHERE pos = 1")
 # How the packed form refuses data: errors with this remedy. evaluate() then runs the plain form.
 INSTEAD = "Use the query of `rankql sql --readable`"
 _TOO_MANY = f"items of a query have a gain. {INSTEAD}"
-_TIED = f"scores are tied, or NULL. {INSTEAD}"
+_TIED = f"scores are tied, NULL or NaN. {INSTEAD}"
 # What the packed form says about itself.
 _PACKED = """\
 -- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
@@ -89,7 +89,7 @@ class Query:
     checked: bool = False
     # All values of a ranking are sums.
     only_sums: bool = False
-    # It refuses scores that are tied or NULL.
+    # It refuses scores that are tied, NULL or NaN.
     untied: bool = False
     # It checks scores itself.
     validates_scores: bool = False
@@ -128,7 +128,7 @@ def build_query(
 
     end: all grades are whole numbers from 0 to end; 0 if they may be anything. best: the aggregate
     for lists of the scores of each ranking, if the query has lists. untied: these refuse scores
-    that are tied or NULL. counts_overlap: it counts what runs and judgments have in common.
+    that are tied, NULL or NaN. counts_overlap: it counts what runs and judgments have in common.
     """
     require_compatible(inputs, metrics, conventions)
     tie_error = _TIED if untied else ""
@@ -183,6 +183,7 @@ def build_query(
     else:
         sql = with_ctes(steps) + grouped(inputs, keys | mask_undefined(calls, conventions))
         sql += in_order
+    lists_validate = CUTS in steps or (untied and can_pack_lists(inputs, conventions))
     return Query(
         (_UNTIED if untied else "") + sql,
         names,
@@ -192,8 +193,7 @@ def build_query(
         checked=any(metric.record is None for metric in metrics),
         only_sums=packed.keys() == calls.keys(),
         untied=untied,
-        validates_scores=(CUTS in steps or (untied and can_pack_lists(inputs, conventions)))
-        and not any(run.text for run in inputs.runs.values()),
+        validates_scores=lists_validate and not any(run.text for run in inputs.runs.values()),
         uncounted=(
             partial(build_query, inputs, metrics, original, end, best, untied) if counts else None
         ),

@@ -32,7 +32,7 @@ from rankql.registry.argument_checks import require
 
 BITS = 13  # bits per counter; all counters share a Float64, which sums 53 bits exactly
 SMALL_GROUP = 16  # rows; if groups are smaller on average, sorted keys take longer than hashed ones
-FIRST_ROWS = 100_000  # so many rows tell how large groups are
+FIRST_ROWS = 100_000  # the size of groups is estimated from so many rows
 
 
 def ndcg_of_groups(

@@ -327,9 +327,13 @@ def _has_room(con: duckdb.DuckDBPyConnection) -> bool:
     """Is there half a GiB for each thread?"""
     sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
     ((limit, threads),) = con.execute(sql).fetchall()
+    return bool(in_gib(limit) >= threads / 2)
+
+
+def in_gib(limit: str) -> float:
+    """A memory limit of DuckDB, such as '18.7 GiB', as a number; 0 below one GiB."""
     size, unit = limit.split()
-    gib = {"GiB": 1, "TiB": 1024}.get(unit, 0)
-    return bool(float(size) * gib >= threads / 2)
+    return float(size) * {"GiB": 1, "TiB": 1024}.get(unit, 0)
 
 
 _LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyDictionary()

@@ -40,7 +40,7 @@ def main() -> None:
     # OpenBLAS, which numpy and scikit-learn load, otherwise keeps a core busy for 30 ms after its
     # work is done, and slows down what is measured next.
     os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
-    # With it, each process compiles all modules again.
+    # PYTHONDONTWRITEBYTECODE would make each process compile all modules again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     given = arguments()
     with tempfile.TemporaryDirectory() as temporary:
