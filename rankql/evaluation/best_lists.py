@@ -16,7 +16,7 @@ from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import literal, quote
-from rankql.sources.session import in_gib
+from rankql.sources.private import in_gib
 
 # In smaller tables, a window is as fast.
 MANY_ROWS = 50_000

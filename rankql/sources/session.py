@@ -39,7 +39,7 @@ from rankql.sources.files import (
 from rankql.sources.frames import library, polars_counts, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
-from rankql.sources.private import in_transaction, is_private, private_connection
+from rankql.sources.private import has_room, in_transaction, is_private, private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
 
@@ -307,7 +307,7 @@ class Session:
         con, owned = self.con, self._own
         if not owned and not in_transaction(self.con) and all(t.lasts(columns) for t in tables):
             con, owned = self.con.cursor(), True
-        if not owned or not _has_room(con):
+        if not owned or not has_room(con):
             yield
             return
         with suppress(duckdb.Error):  # the configuration may be locked
@@ -321,19 +321,6 @@ class Session:
                 con.execute("RESET SESSION perfect_ht_threshold").fetchall()
             else:
                 con.close()
-
-
-def _has_room(con: duckdb.DuckDBPyConnection) -> bool:
-    """Is there half a GiB for each thread?"""
-    sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
-    ((limit, threads),) = con.execute(sql).fetchall()
-    return bool(in_gib(limit) >= threads / 2)
-
-
-def in_gib(limit: str) -> float:
-    """A memory limit of DuckDB, such as '18.7 GiB', as a number; 0 below one GiB."""
-    size, unit = limit.split()
-    return float(size) * {"GiB": 1, "TiB": 1024}.get(unit, 0)
 
 
 _LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyDictionary()

@@ -10,7 +10,7 @@ from timing import Measured
 from workloads import EVERY, PEERS
 
 # The peers that compute with frames or arrays of all queries at once.
-CLOSE = ("scikit-learn", "scikit-learn, ignore_ties", "torchmetrics", "RecTools")
+CLOSE = ("scikit-learn", "scikit-learn, ignore_ties", "polars_ds", "torchmetrics", "RecTools")
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,18 @@ def sklearn_ignoring_ties(metric: str) -> Value:
     return sklearn(metric, ignore_ties=True)
 
 
+def polars_ds(metric: str) -> Value:
+    """polars_ds.query_ndcg_score, an expression by query; with ties it needs polars 1."""
+    import polars_ds as library
+
+    def value(run: str, qrels: str) -> float:
+        ndcg = library.query_ndcg_score("rel", "score", k=10, ignore_ties=True)
+        values = joined(run, qrels).lazy().group_by("query").agg(ndcg.alias("ndcg"))
+        return float(values.select(pl.col("ndcg").mean()).collect().item())
+
+    return value
+
+
 def torchmetrics(metric: str) -> Value:
     """torchmetrics.retrieval.RetrievalNormalizedDCG, on the CPU."""
     from torchmetrics.retrieval import RetrievalNormalizedDCG
@@ -172,6 +184,7 @@ PEERS: dict[str, tuple[Callable[[str], Value], str]] = {
     "ranx": (ranx, "ranx"),
     "scikit-learn": (sklearn, "scikit-learn"),
     "scikit-learn, ignore_ties": (sklearn_ignoring_ties, "scikit-learn"),
+    "polars_ds": (polars_ds, "polars-ds"),
     "torchmetrics": (torchmetrics, "torchmetrics"),
     "RecTools": (rectools, "rectools"),
     "Spark": (spark, "pyspark"),

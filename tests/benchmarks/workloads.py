@@ -235,6 +235,7 @@ PEERS = {
     "scikit-learn": Peer(SKLEARN),
     # Neither averages over tied items then.
     "scikit-learn, ignore_ties": Peer({**SKLEARN, "ties": "item"}),
+    "polars_ds": Peer({**SKLEARN, "ties": "item"}),
     # It computes in 32 bits.
     "torchmetrics": Peer(SKLEARN, tolerance=1e-6, apart=True),
     # Binary, over the users who have a relevant item.
