@@ -193,7 +193,12 @@ def _fill(
     try:
         _fill_at_once(result, session, inputs, query, output, rows)
     except duckdb.OutOfMemoryException as error:
-        _with_valid_scores(session, inputs, build(inputs))  # the parts have no lists
+        try:
+            _with_valid_scores(session, inputs, build(inputs))  # the parts have no lists
+        except RankqlError as failed:
+            if isinstance(failed.__cause__, duckdb.TransactionException):
+                raise error from None  # the failed query ended the user's transaction
+            raise
         result.values, parts = evaluate_in_parts(session, inputs, build, error)
         result.notes.append(
             f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
