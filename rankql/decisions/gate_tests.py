@@ -12,15 +12,9 @@ from rankql import text
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_rows import format_level
 from rankql.decisions.margin import Judgement
-from rankql.decisions.noninferiority import (
-    judge_constant,
-    judge_slices,
-    mean_interval,
-    testable_margin,
-)
+from rankql.decisions.noninferiority import judge_slices, mean_interval, testable_margin
 from rankql.decisions.sample import Sample
 from rankql.decisions.system_values import PairedRuns, SystemValues
-from rankql.decisions.verdict import FAILED, TOO_FEW
 from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 
@@ -39,18 +33,9 @@ def judge_means(
             defined, _, clusters, weights = values.pair(limit.name(run), "run", "run", part)
             if len(defined):
                 samples[part] = Sample(limit.sign * (defined - limit.bound), clusters, weights)
-        ends = [limit.sign * (end - limit.bound) for end in values.range(limit.name(run))]
-        decided = judge_slices(samples, limit.margin, alpha, min_queries)
-        slices = len(decided.keys() - {"all"})
-        for part, judgement in decided.items():
-            if judgement.constant and judgement.decision != TOO_FEW:
-                level = alpha if part == "all" else alpha / slices
-                found = judge_constant(samples[part], limit.margin, min(ends), max(ends), level)
-                few = part != "all" and len(samples[part].differences) < min_queries
-                if few and found.decision != FAILED:
-                    found = replace(found, decision=TOO_FEW, queries_needed=None)
-                decided[part] = found
-        judgements.append({part: x.within(min(ends), max(ends)) for part, x in decided.items()})
+        low, high = sorted(limit.sign * (x - limit.bound) for x in values.range(limit.name(run)))
+        decided = judge_slices(samples, limit.margin, alpha, min_queries, (low, high))
+        judgements.append({part: x.within(low, high) for part, x in decided.items()})
     return judgements
 
 

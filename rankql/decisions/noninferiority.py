@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from scipy import special
@@ -23,6 +24,8 @@ from rankql.decisions.significance import explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.evaluation.intervals import constant_interval
 
+# The lower and the higher end of an interval or a range.
+Ends: TypeAlias = tuple[float, float]
 # A sample's skewness is too small on average. The factor 1 + 6 / n keeps the error below 5% on
 # lognormal losses of 20 queries (run_simulation.py). It does not grow for fewer queries, where
 # intervals would become useless.
@@ -31,19 +34,24 @@ INFLATED_FROM = 20
 
 
 def judge_slices(
-    samples: Mapping[str, Sample], margin: Margin, alpha: float, min_queries: int
+    samples: Mapping[str, Sample],
+    margin: Margin,
+    alpha: float,
+    min_queries: int,
+    ends: Ends | None = None,
 ) -> dict[str, Judgement]:
     """Test the mean of every slice against the margin.
 
     The overall test is not adjusted. Slices are adjusted among themselves, and so are slices with
-    fewer than `min_queries` queries, so that they do not weaken the others.
+    fewer than `min_queries` queries, so that they do not weaken the others. ends: the range of the
+    losses, so that equal losses have an interval too; without it they need none.
     """
     parts = [part for part in samples if part != "all"]
     large = [x for x in parts if len(samples[x].differences) >= min_queries]
     small = [x for x in parts if x not in large]
     judgements: dict[str, Judgement] = {}
     for family in (["all"] if "all" in samples else [], large, small):
-        decided = judge_samples([samples[part] for part in family], margin, alpha)
+        decided = judge_samples([samples[part] for part in family], margin, alpha, ends)
         judgements |= dict(zip(family, decided, strict=True))
     for part in small:
         # A small slice fails only if its losses cannot all have the same sign by chance.
@@ -54,20 +62,24 @@ def judge_slices(
     return judgements
 
 
-def judge_samples(samples: Sequence[Sample], margin: Margin, alpha: float) -> list[Judgement]:
+def judge_samples(
+    samples: Sequence[Sample], margin: Margin, alpha: float, ends: Ends | None = None
+) -> list[Judgement]:
     """Test the mean of every sample against the margin, adjusted for their number (Holm).
 
     Each stage computes the intervals of all undecided samples at level alpha / (their number). A
     sample whose interval excludes the margin is decided. The others keep their last level.
     """
-    judgements = {i: _judge_without_interval(sample, margin) for i, sample in enumerate(samples)}
+    judgements = {
+        i: _judge_without_interval(sample, margin, ends) for i, sample in enumerate(samples)
+    }
     undecided = [i for i, judgement in judgements.items() if judgement is None]
     while undecided:
         level = alpha / len(undecided)
         decided = []
         for i in undecided:
-            interval = mean_interval(samples[i], level)
-            judgements[i] = _judge_interval(samples[i], margin, interval, level)
+            interval = mean_interval(samples[i], level, ends)
+            judgements[i] = _judge_interval(samples[i], margin, interval, level, ends)
             if interval and margin.excluded(*interval):
                 decided.append(i)
         if not decided:
@@ -76,50 +88,40 @@ def judge_samples(samples: Sequence[Sample], margin: Margin, alpha: float) -> li
     return [judgement for judgement in judgements.values() if judgement is not None]
 
 
-def _judge_without_interval(sample: Sample, margin: Margin) -> Judgement | None:
+def _judge_without_interval(sample: Sample, margin: Margin, ends: Ends | None) -> Judgement | None:
     """The decision if no interval is needed or possible; None otherwise."""
     if sample.units < 2:
         unknown = margin.required or not margin.holds(sample.mean)
         return Judgement(INCONCLUSIVE if unknown else PASSED)
-    if sample.constant:
+    if sample.constant and ends is None:
         return Judgement(margin.decide(sample.mean, sample.mean), constant=True)
     return None
 
 
 def _judge_interval(
-    sample: Sample, margin: Margin, interval: tuple[float, float] | None, level: float
+    sample: Sample, margin: Margin, interval: Ends | None, level: float, ends: Ends | None
 ) -> Judgement:
     confidence = 1.0 - level
     if interval is None:
         return Judgement(INCONCLUSIVE, confidence=confidence)
     decision, needed = margin.decide(*interval), None
     if decision == INCONCLUSIVE:
-        needed = queries_to_decide(sample, margin.size, interval, level)
+        if sample.constant and ends is not None:
+            needed = _equal_losses_to_decide(sample.mean, margin.size, level, ends)
+        else:
+            needed = queries_to_decide(sample, margin.size, interval, level)
     return Judgement(decision, *interval, confidence, needed)
 
 
-def judge_constant(
-    sample: Sample, margin: Margin, lowest: float, highest: float, level: float
-) -> Judgement:
-    """The decision if all losses are the same, by the interval of `constant_interval`.
+def mean_interval(sample: Sample, alpha: float, ends: Ends | None = None) -> Ends | None:
+    """Student's confidence interval of the mean, widened for skewness; None if there is none.
 
-    lowest, highest: the range of the losses, infinite if it is unknown.
+    ends: the range of the losses, from which the interval of equal losses follows.
     """
-    low, high = (end if math.isfinite(end) else None for end in (lowest, highest))
-    lo, hi = constant_interval(sample.mean, sample.units, low, high, 1 - level)
-    if lo is None or hi is None:
-        return Judgement(INCONCLUSIVE, confidence=1 - level)
-    decision, needed = margin.decide(lo, hi), None
-    if decision == INCONCLUSIVE:
-        end = highest if sample.mean < margin.size else lowest
-        share = (end - margin.size) / (end - sample.mean) if end != sample.mean else 1.0
-        count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
-        needed = None if count > 1e9 else int(_rounded_up(count))
-    return Judgement(decision, lo, hi, 1 - level, needed)
-
-
-def mean_interval(sample: Sample, alpha: float) -> tuple[float, float] | None:
-    """Student's confidence interval of the mean, widened for skewness; None if there is none."""
+    if sample.constant and ends is not None:
+        lowest, highest = (end if math.isfinite(end) else None for end in ends)
+        lo, hi = constant_interval(sample.mean, sample.units, lowest, highest, 1 - alpha)
+        return None if lo is None or hi is None else (lo, hi)
     if explain_untestable("t", sample):
         return None
     result = t(sample, SignificanceOptions(alpha))
@@ -181,6 +183,14 @@ def queries_to_decide(
     if needed > 1e5 * gap:  # its square, for two queries, is beyond a billion
         return None
     count = len(sample.differences) * (needed / gap) ** 2
+    return None if count > 1e9 else int(_rounded_up(count))
+
+
+def _equal_losses_to_decide(loss: float, margin: float, level: float, ends: Ends) -> int | None:
+    """How many equal losses decide, by `constant_interval`; None as in `queries_to_decide`."""
+    end = ends[1] if loss < margin else ends[0]
+    share = (end - margin) / (end - loss) if end != loss else 1.0
+    count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
     return None if count > 1e9 else int(_rounded_up(count))
 
 

@@ -366,6 +366,12 @@ def test_bounds_of_a_minimum():
         assert verdict.table.select("lo", "hi").row(0) == pytest.approx(
             (0.41578, 0.58422), abs=1e-5
         )
+    # A slice of equal values is one of those that are adjusted.
+    mixed = OLD.with_columns(pl.when(segment="new").then(0.5).otherwise("nDCG@10").alias("nDCG@10"))
+    verdict = rankql.gate(
+        mixed, minimum="nDCG@10>=0.99", minimum_bound=True, by="segment", min_queries=2
+    )
+    assert all("97.5% CI" in said(verdict, f"segment={name}")[0] for name in ("new", "old"))
     few = rankql.gate(flat.head(6), minimum="nDCG@10>=0.4", minimum_bound=True)
     assert said(few) == [
         "0.50 (95% CI 0.27 to 0.73) over 6 queries. Inconclusive: the mean may be on either side "
