@@ -8,7 +8,7 @@ values to the last bit. One query takes less memory for very many rankings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -73,14 +73,10 @@ class PackedSums:
         columns = _expressions(values)
         threads = min(pl.thread_pool_size(), THREADS, integers.height // ROWS_PER_THREAD) or 1
         size = min(CELLS // sum(map(len, [*steps, columns])), -(-integers.height // threads)) or 1
+        batches = [*integers.iter_slices(size)] or [integers]
         parts = []
-        for batches in integers.iter_slices(size * threads) if integers.height else [integers]:
-            plans = []
-            for batch in batches.iter_slices(size) if threads > 1 else [batches]:
-                plan = batch.lazy()
-                for step in steps:  # at once, each thread of polars would give a chunk of rows
-                    plan = plan.with_columns_seq(step)
-                plans.append(plan.select_seq(columns))
+        for i in range(0, len(batches), threads):
+            plans = [_plan(batch, steps, columns) for batch in batches[i : i + threads]]
             parts += pl.collect_all(plans, engine="in-memory", optimizations=NONE)
         return pl.concat(parts)
 
@@ -88,6 +84,16 @@ class PackedSums:
         """The values; that of MISSING is another one for rankings that are refused."""
         cases = " ".join(f"WHEN {condition} THEN {value}" for condition, value in refused.items())
         return {**self.values, MISSING: f"CASE {cases} ELSE {self.values[MISSING]} END"}
+
+
+def _plan(
+    batch: pl.DataFrame, steps: Sequence[Sequence[pl.Expr]], columns: Sequence[pl.Expr]
+) -> pl.LazyFrame:
+    """The columns of a batch after all steps."""
+    plan = batch.lazy()
+    for step in steps:  # at once, each thread of polars would give a chunk of rows
+        plan = plan.with_columns_seq(step)
+    return plan.select_seq(columns)
 
 
 def _expressions(columns: Mapping[str, Formula]) -> list[pl.Expr]:

@@ -129,16 +129,15 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
     elif match := _NAME.fullmatch(text):
         record = _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
-        cutoffs = [match["k"]] if match["k"] is None else match["k"].split(",")
         k = options.pop("k", None)
         if k is not None and match["k"] is not None:
             raise RankqlError(f"{text!r}: the cutoff is given twice")
-        for cutoff in cutoffs:
-            _require_no_name(text, (cutoff or "").strip())
-        if cutoffs != [None]:
-            yield from (_metric(text, record, options, cutoff) for cutoff in cutoffs)
-        else:
+        if match["k"] is None:
             yield _metric(text, record, options, k)
+        else:
+            for cutoff in match["k"].split(","):
+                _require_no_name(text, cutoff.strip())
+                yield _metric(text, record, options, cutoff)
     elif re.fullmatch(r"[^=()@]+=\s*", text):
         raise RankqlError(
             f"{text!r} has no expression after '='. Write label = SQL expression, "
