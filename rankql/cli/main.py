@@ -14,6 +14,7 @@ from rankql.cli import compare, data, experiment, gate, monitor, reference
 from rankql.cli import metric_commands as evaluate
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
+from rankql.retired import refuse_retired
 
 # Printed if rankql is called without a command.
 _START = """\
@@ -34,6 +35,10 @@ class _Group(Command, click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        refuse_retired(f"rankql {cmd_name}")
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

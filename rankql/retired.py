@@ -1,0 +1,18 @@
+"""Names that rankql used to have, and what to use instead."""
+
+from __future__ import annotations
+
+from rankql.errors import RankqlError
+
+# By name as the user writes it: a function, method, command, or an option with its value.
+RETIRED: dict[str, str] = {}
+
+
+class RetiredName(RankqlError, AttributeError):
+    """Use of a retired name. Also an AttributeError, so that hasattr() is False."""
+
+
+def refuse_retired(name: str) -> None:
+    """Raise an error if rankql used to have a name: what to use instead."""
+    if instead := RETIRED.get(name):
+        raise RetiredName(f"{name} was removed from rankql. {instead}")
