@@ -16,10 +16,10 @@ from .diagnostics.funnel_result import Funnel
 from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
 from .engines.dialects import translate
-from .engines.evaluate import evaluate
 from .errors import RankqlError
 from .evaluation.combining import combine
 from .evaluation.conversion import convert
+from .evaluation.evaluate import evaluate
 from .evaluation.result import Result
 from .expressions.cascade import (
     arhr,

@@ -190,8 +190,7 @@ def register(
     """
     import duckdb  # not at the top: reading the texts does not need it
 
-    if is_other_database(con):
-        raise duckdb_required(con)
+    require_duckdb(con)
     if not isinstance(persist, bool):
         raise RankqlError(f"persist must be True or False, not {persist!r}")
     if not isinstance(schema, str) or not schema:
@@ -216,19 +215,18 @@ def register(
         ) from error
 
 
-def is_other_database(con: object) -> bool:
-    """Return whether a connection is not a DuckDB connection."""
+def require_duckdb(con: object) -> None:
+    """Raise an error if `con` is a connection to another database."""
     import duckdb
 
-    return con is not None and con is not duckdb and not isinstance(con, duckdb.DuckDBPyConnection)
-
-
-def duckdb_required(con: object) -> RankqlError:
-    """Make the error for another database where only DuckDB works."""
+    if con is None or con is duckdb or isinstance(con, duckdb.DuckDBPyConnection):
+        return
     kind = type(con)
-    return RankqlError(
-        f"con must be a DuckDB connection, not {kind.__module__}.{kind.__name__}. "
-        "Only evaluate, compare and gate accept Postgres"
+    raise RankqlError(
+        f"con must be a DuckDB connection, not {kind.__module__}.{kind.__name__}. Pass frames: "
+        "pl.read_database(query, connection), fastest with ADBC. Or attach the database in DuckDB: "
+        "ATTACH '...' AS shop (TYPE postgres). Or compute in Postgres: "
+        "rankql.translate(query, 'postgres')"
     )
 
 

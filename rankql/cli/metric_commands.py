@@ -50,7 +50,7 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     TREC files. Without QRELS, RUN has the grades too. NAME=RUN names a run.
     """
     data = split_inputs(inputs)
-    from rankql.engines.evaluate import evaluate
+    from rankql.evaluation.evaluate import evaluate
 
     _print_means(evaluate, DEFAULT_METRICS, data, form, **options)
 

@@ -90,7 +90,7 @@ def sql_command(
     elif not inputs:
         click.echo(macros.read_sql(), nl=False)
     else:
-        from rankql.evaluation.execution import render_query
+        from rankql.evaluation.evaluate import render_query
 
         names = list(metrics) or DEFAULT_METRICS
         keywords = keyword_arguments(options)

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from rankql import text
-from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import combine_systems, read_metadata
+from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, align_results, read_result
 from rankql.registry.conventions import describe_option, option_names

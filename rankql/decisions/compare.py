@@ -21,9 +21,9 @@ from rankql.decisions.arguments import (
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
-from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics

@@ -19,9 +19,9 @@ from rankql.decisions.arguments import (
     require_no_run_options,
 )
 from rankql.decisions.gate_limits import GateLimit
-from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
 from rankql.evaluation.combining import combine_systems, require_finite_metrics
+from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result
 from rankql.macros import MISSING

@@ -18,9 +18,9 @@ from rankql.diagnostics.unjudged import (
     measure_bounds,
     summarise_judged,
 )
-from rankql.engines.evaluate import evaluate
 from rankql.evaluation.arguments import DEFAULT_METRICS, RankingOptions
 from rankql.evaluation.chunks import read_rankings
+from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors

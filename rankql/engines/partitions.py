@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
-from rankql.evaluation.execution import fetch_values
+from rankql.evaluation.evaluate import fetch_values
 from rankql.evaluation.overlap import (
     count_ranked_rows,
     few_common_items_note,

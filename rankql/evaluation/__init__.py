@@ -1,6 +1,6 @@
 """Evaluation: from tables and metrics to one SQL query, and from its rows to a `Result`.
 
-`execution` runs an evaluation from start to end. `planning` resolves metrics and conventions.
+`evaluate` runs an evaluation from start to end. `planning` resolves metrics and conventions.
 `query` writes the SQL from `source_ctes`, the rankings of `ctes` and `metric_columns`, with
 `packed`, `packed_metrics` and `packed_sums` for grades that are few whole numbers, `judged_ranks`,
 `hit_metrics` and `best_lists` for many rows with scores (`list_choice` says when), `catalogue` for

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from rankql.errors import RankqlError
 from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.tables import Data
@@ -53,7 +55,7 @@ class EvaluateArguments:
     qrels: Data | None
     metrics: str | Sequence[str]
     attributes: Data | None = None
-    con: Any = None
+    con: duckdb.DuckDBPyConnection | None = None
     # The columns that the caller names, by role.
     columns: Mapping[str, Any] = field(default_factory=dict)
     system: str | None = None

@@ -20,7 +20,7 @@ from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.catalogue import is_catalogue
 from rankql.evaluation.column_checks import count_values, require_ids
 from rankql.evaluation.combining import read_metadata
-from rankql.evaluation.execution import evaluate_in_duckdb
+from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Direction, set_directions
 from rankql.macros import INTERNAL_PREFIX, literal, quote

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.macros import duckdb_required, is_other_database, literal, quote
+from rankql.macros import literal, quote, require_duckdb
 from rankql.sources.catalog import CatalogTable, find_table
 from rankql.sources.dicts import frame_from_dict, is_several_runs
 from rankql.sources.files import (
@@ -49,8 +49,7 @@ def open_session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
     """Open a session on the user's connection, that of the relations, or a new one."""
-    if is_other_database(con):
-        raise duckdb_required(con)
+    require_duckdb(con)
     own = None
     if con is None:
         relations = any(

@@ -11,8 +11,8 @@ from rankql.diagnostics.check import check
 from rankql.diagnostics.check_columns import RULES
 from rankql.diagnostics.check_rows import CHECKS
 from rankql.diagnostics.findings import LEVELS, Finding, Report
-from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
+from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19
 
 QRELS = [("a", "x", 1), ("a", "y", 0), ("b", "x", 1), ("b", "y", 0)]

@@ -18,6 +18,7 @@ from rankql.errors import database_message
 from support import metric_engines, signatures, spark_sessions, window_databases
 from support.metric_engines import same
 from support.printed_dialects import PRINTED, SNAPSHOT, snapshot
+from support.small_evaluation import QRELS, RUN, assert_alike
 
 EXECUTED = ["duckdb", "datafusion", "postgres"]
 OFFERED = [
@@ -439,3 +440,16 @@ def test_the_mean_of_decimals():
         values = pa.array([1, 1, 2], pa.int64()).cast(pa.decimal128(21, 2))
         engine.load("d", pa.table({"x": values}))
         assert engine.ask(translate_to_windows("SELECT avg(x) FROM d", "datafusion")) == [(4 / 3,)]
+
+
+@pytest.mark.parametrize("engine", window_databases.params("postgres"), indirect=True)
+def test_tables_of_postgres_are_read_as_frames(engine):
+    for name, frame in {"run": RUN, "qrels": QRELS}.items():
+        engine.load(name, pa.table(frame.to_dict(as_series=False)))
+    queries = (
+        "SELECT query::char(1), item::varchar, score::numeric, hour::smallint FROM run",
+        "SELECT query, item, rel::real FROM qrels",
+    )
+    frames = [pl.read_database(query, engine.con) for query in queries]
+    theirs = rankql.evaluate(*frames, ["nDCG@10", "AP"], by="hour")
+    assert_alike(rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], by="hour"), theirs)

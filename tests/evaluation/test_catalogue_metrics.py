@@ -167,7 +167,7 @@ def test_they_need_all_queries_at_once(monkeypatch):
     def short_of_memory(*_, **__):
         raise duckdb.OutOfMemoryException("Out of Memory Error: no room")
 
-    monkeypatch.setattr("rankql.evaluation.execution.fetch_frame", short_of_memory)
+    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", short_of_memory)
     with pytest.raises(RankqlError, match=r"^gini@3 needs all queries at once. Raise memory_limit"):
         rankql.evaluate(RUN, metrics={"gini@3": METRICS["gini@3"]}, rel="1")
 

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 import pytrec_eval
 
-from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
 from rankql.evaluation.conversion import convert
+from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19
 
 METRICS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "bpref"]

@@ -6,7 +6,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import execution, list_choice, overlap, query, validation
+from rankql.evaluation import evaluate, list_choice, overlap, query, validation
 from rankql.macros import FOUND, JUDGED_ROWS, MISSING, RANKINGS
 
 QRELS = pl.DataFrame(
@@ -120,7 +120,7 @@ def test_same_outcome_as_if_checked_first(monkeypatch, case, metrics, options, f
 
 def test_repeated_judgments_are_refused_before_the_join(monkeypatch):
     """If items repeat in both tables, the join has the product of their rows."""
-    monkeypatch.setattr(execution, "_fill", lambda *_: pytest.fail("the query ran"))
+    monkeypatch.setattr(evaluate, "_fill", lambda *_: pytest.fail("the query ran"))
     run = pl.DataFrame({"query": ["q"] * 100, "item": ["x"] * 100, "score": range(100)})
     for forced in (False, True):
         by_lists(monkeypatch, forced)
@@ -201,14 +201,14 @@ def test_in_parts(monkeypatch, case, metrics, ties):
     run, qrels, _ = CASES[case]
     by_lists(monkeypatch, True)
     expected = outcome(run, qrels, metrics, ties=ties)
-    once, fetch_values = [1], execution.fetch_values
+    once, fetch_values = [1], evaluate.fetch_values
 
     def fail_once(*args, **options):
         if once:
             raise duckdb.OutOfMemoryException(once.pop())
         return fetch_values(*args, **options)
 
-    monkeypatch.setattr(execution, "fetch_values", fail_once)
+    monkeypatch.setattr(evaluate, "fetch_values", fail_once)
     found = outcome(run, qrels, metrics, ties=ties)
     assert not once
     if isinstance(expected, str):

@@ -1432,7 +1432,7 @@ def test_parts_are_the_same(form, options, monkeypatch):
             {"query": [1, 1, 2, 3, 3], "rel": [1, 0, 2, 0, 3], "pos": [2, 1, 1, 1, 4]}
         )
     whole = rankql.evaluate(run, qrels, metrics, **options)
-    fetch_frame, made = rankql.evaluation.execution.fetch_frame, []
+    fetch_frame, made = rankql.evaluation.evaluate.fetch_frame, []
 
     def short_of_memory(here, sql, *arguments, **options):
         if "% 4 =" not in sql:
@@ -1440,7 +1440,7 @@ def test_parts_are_the_same(form, options, monkeypatch):
         made.append(sql)
         return fetch_frame(here, sql, *arguments, **options)
 
-    monkeypatch.setattr("rankql.evaluation.execution.fetch_frame", short_of_memory)
+    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", short_of_memory)
     parts = rankql.evaluate(run, qrels, metrics, **options)
     assert_frame_equal(parts.per_query, whole.per_query, check_exact=True)
     assert_frame_equal(parts.summary, whole.summary, check_exact=True)
@@ -1458,11 +1458,11 @@ def test_out_of_memory(monkeypatch, tmp_path):
     def refuse(*arguments, **options):
         raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
 
-    monkeypatch.setattr("rankql.evaluation.execution.create_macros", refuse)
+    monkeypatch.setattr("rankql.evaluation.evaluate.create_macros", refuse)
     parts = rankql.evaluate(RUN, QRELS, "AP", output=path)
     assert "evaluated in 4 parts" in parts.notes[-1]
     assert_frame_equal(rankql.combine([path]).per_query, whole.per_query, check_exact=True)
-    monkeypatch.setattr("rankql.evaluation.execution.fetch_frame", refuse)
+    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", refuse)
     message = r"^DuckDB is out of memory: no room\. Raise its limit \(SET memory_limit = '4GB'\)"
     with pytest.raises(rankql.RankqlError, match=message):
         rankql.evaluate(RUN, QRELS, "AP")

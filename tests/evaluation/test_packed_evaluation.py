@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import execution, packed, packed_metrics, planning
+from rankql.evaluation import evaluate, packed, packed_metrics, planning
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES, Conventions
@@ -68,7 +68,7 @@ def plain(*args, **options):
 def as_query(*args, **options):
     """The outcome by the printed query alone: polars computes nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "may_lack_threads", lambda: True)
+        patch.setattr(evaluate, "may_lack_threads", lambda: True)
         return outcome(*args, **options)
 
 

@@ -1,6 +1,7 @@
 """Beyond one file: Hive folders, paths of other file systems, attached databases."""
 
 import os
+import sqlite3
 from datetime import date, datetime
 
 import duckdb
@@ -170,6 +171,15 @@ def test_attached_databases(attached):
     wanted = means(*whole(), by="segment")
     for segment, value in attached.sql(query).fetchall():
         assert value == pytest.approx(wanted[f"segment={segment}", "nDCG@10"], abs=1e-12)
+
+
+@pytest.mark.parametrize("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
+@pytest.mark.parametrize("call", [rankql.evaluate, rankql.compare, rankql.check, rankql.register])
+def test_a_connection_to_another_database_is_refused(call, con):
+    run = () if call == rankql.register else ("run",)
+    message = r"^con must be a DuckDB connection, not \w+\.\w+\. .*pl\.read_database.*translate"
+    with pytest.raises(rankql.RankqlError, match=message):
+        call(*run, con=con)
 
 
 def test_names_of_attached_tables(tmp_path, con):

@@ -64,7 +64,6 @@ COMPONENTS = {
     "datafusion": Component(("datafusion",)),
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),
-    "drivers": Component(("psycopg", "sqlalchemy", "adbc_driver_postgresql")),
     "duckdb_cli": Component((), (("duckdb",),)),
     "lakes": Component(("deltalake", "fsspec", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
