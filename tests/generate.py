@@ -13,10 +13,9 @@ import polars as pl
 
 from rankql import macros
 from rankql.cli import demo
-from rankql.engines.windows import translate_to_windows
 from support import case_table, doc_blocks, metric_pages, negative_grades, notebooks
 from support.paths import ROOT
-from support.printed_dialects import PRINTED, SNAPSHOT, snapshot
+from support.printed_dialects import PRINTED, snapshot_path, write_snapshot
 
 
 def docs():
@@ -51,9 +50,9 @@ def notebook():
 
 
 def dialects():
-    """The query of tests/snapshots in every dialect."""
+    """The texts of tests/snapshots."""
     for dialect in PRINTED:
-        snapshot(dialect).write_text(translate_to_windows(SNAPSHOT, dialect) + "\n", "utf-8")
+        snapshot_path(dialect).write_text(write_snapshot(dialect), "utf-8")
 
 
 def sql():
