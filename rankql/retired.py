@@ -5,7 +5,11 @@ from __future__ import annotations
 from rankql.errors import RankqlError
 
 # By name as the user writes it: a function, method, command, or an option with its value.
-RETIRED: dict[str, str] = {}
+RETIRED = {
+    "interval='bootstrap'": "Use interval='auto', the default.",
+    "test='bootstrap'": "Use test='t', the default, or test='randomisation', which is exact for up "
+    "to 20 queries.",
+}
 
 
 class RetiredName(RankqlError, AttributeError):

@@ -111,8 +111,8 @@ RANKINGS = combine_options(
 MEANS_OPTIONS = combine_options(
     SLICES,
     click.option("-q", "--per-query", is_flag=True, help="Print the values per query."),
-    click.option("--interval", type=click.Choice(["auto", "t", "bootstrap", "none"]),
-                 default="auto", help="Confidence interval of the means."),
+    click.option("--interval", metavar="auto|t|none", default="auto",
+                 help="Confidence interval of the means."),
     CONFIDENCE,
 )  # fmt: skip
 
@@ -148,13 +148,14 @@ COMPARISON_OPTIONS = combine_options(
     click.option("--baseline", metavar="NAME", help="Compare the other runs with this one.",
                  show_default="every pair"),
     click.option("--test", metavar="NAME", show_default="t",
-                 help="Significance test: t, randomisation, bootstrap or anytime."),
+                 help="Significance test: t, randomisation or anytime."),
     click.option("--correction", metavar="NAME", show_default="holm",
                  help="Adjustment for multiple tests: holm, bonferroni, bh or none."),
     CLUSTER,
     WEIGHT,
-    click.option("--resamples", type=int, show_default="9999", help="Number of resamples."),
-    click.option("--seed", type=int, show_default="7", help="Seed of the resampling."),
+    click.option("--resamples", type=int, show_default="9999",
+                 help="Number of random sign patterns of --test randomisation."),
+    click.option("--seed", type=int, show_default="7", help="Seed of the sign patterns."),
     SLICES,
     BOUNDS,
     CONFIDENCE,

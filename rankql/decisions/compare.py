@@ -65,7 +65,7 @@ def compare(
     `higher_is_better` is the direction of columns that are not metrics of rankql: True, False or a
     dict of name: bool. By default, higher is assumed to be better, and a note says so.
 
-    `test` is 't', 'randomisation', 'bootstrap' or 'anytime'. Only 'anytime' stays valid if you look
+    `test` is 't', 'randomisation' or 'anytime'. Only 'anytime' stays valid if you look
     again as queries come in. It needs metrics with a known range, or `bounds`, such as
     {'DCG@10': (0, 20)}. `correction` adjusts for multiple tests, over all rows of the table:
     'holm', 'bonferroni', 'bh' or 'none'. Each interval has the level of its own test, so it
@@ -73,8 +73,7 @@ def compare(
     queries that belong together, such as a user. It needs test='t' or 'randomisation', and at least
     10 clusters. `weight` names a column with one weight per query, such as its traffic, which means
     and tests then respect: test='t' or 'randomisation'. `resamples` and `seed` are for
-    'randomisation' and 'bootstrap'. Slices with fewer than `min_queries` queries are shown, but not
-    tested.
+    'randomisation'. Slices with fewer than `min_queries` queries are shown, but not tested.
 
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})

@@ -33,6 +33,7 @@ from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.registry.parse import value_range
+from rankql.retired import refuse_retired
 
 MICRO = "a mean over all queries at once"
 TOO_FEW = "too few queries"
@@ -59,15 +60,16 @@ class Settings:
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
+        refuse_retired(f"test={self.test!r}")
         for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))
         require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in _SMALLEST.items():
             require_whole_number(name, getattr(self, name), smallest)
-        for option, support in (("cluster", "clusters"), ("weight", "weights")):
-            value, known = getattr(self, option), [x for x in TESTS if getattr(TESTS[x], support)]
-            if value is not None and self.test not in known:
+        known = [name for name, test in TESTS.items() if test.weights]
+        for option in ("cluster", "weight"):
+            if (value := getattr(self, option)) is not None and self.test not in known:
                 raise RankqlError(
                     f"test={self.test!r} does not support {option}={value!r}. Use one of: "
                     f"{', '.join(map(repr, known))}"

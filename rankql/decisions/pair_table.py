@@ -137,7 +137,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     label = TESTS[settings.test].label
     if reason == NOT_TESTABLE:
         units = "queries" if pair.clusters is None else f"clusters, not {pair.sample.units}"
-        needed = count_required_units(settings.test, bool(settings.cluster))
+        needed = count_required_units(bool(settings.cluster))
         why = f"the {label} needs at least {needed} {units}"
     elif reason == DOMINATED:
         why = reason
@@ -176,7 +176,7 @@ def describe_tests(
         if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
             rows = text.format_count(unbounded, "row")
             notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
-    if tests and TESTS[settings.test].resamples:
+    if tests and settings.test == "randomisation":
         notes += _describe_resampling(pairs, tests, settings)
     if settings.test == "anytime":
         notes.append(
@@ -241,17 +241,11 @@ def _describe_resampling(
         f"p-values are from {settings.resamples:,} resamples (seed {settings.seed}). Their "
         f"standard error is at most {max(errors):.1g}"
     )
-    if (smallest := _smallest_p(tests, settings)) > settings.alpha:
+    # The smallest adjusted p-value that this number of resamples can give.
+    smallest = tests / (settings.resamples + 1)
+    if settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
         enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
         yield (
             f"{settings.resamples:,} resamples cannot give an adjusted p-value of "
             f"{settings.alpha:g} or less for {tests:,} tests. Pass resamples={enough}"
         )
-
-
-def _smallest_p(tests: int, settings: Settings) -> float:
-    """The smallest adjusted p-value that this number of resamples can give."""
-    if settings.correction not in ("holm", "bonferroni"):
-        return 0.0
-    tails = 2 if settings.test == "bootstrap" else 1
-    return tails * tests / (settings.resamples + 1)

@@ -56,32 +56,6 @@ def randomisation(sample: Sample, options: SignificanceOptions) -> SignificanceR
     return SignificanceResult.of(p, lo, hi, None if exact else options.resamples)
 
 
-def bootstrap(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
-    """The studentised bootstrap (bootstrap-t): queries drawn with replacement.
-
-    Each resample has its own t = (its mean - mean) / its standard error. Their quantiles replace
-    Student's in both tails, which allows for skewed differences.
-    """
-    n, centred = sample.units, sample.residuals
-    sums, squares = sum_resamples(np.stack([centred, np.square(centred)]), options)
-    spread = squares - np.square(sums) / n
-    spread[spread <= ROUNDING * squares] = 0.0
-    sums[np.abs(sums) <= n * sample.rounding] = 0.0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = sums / n / np.sqrt(spread / (n - 1) / n)
-    drawn = np.nan_to_num(drawn, nan=0.0, posinf=np.inf, neginf=-np.inf) * sample.error
-    mean = sample.mean
-    drawn = np.where(np.abs(drawn - mean) <= ROUNDING * abs(mean), mean, drawn)
-    tail = min(np.count_nonzero(drawn >= mean), np.count_nonzero(drawn <= mean))
-    p = min(1.0, 2 * (1 + tail) / (len(drawn) + 1))
-    beyond = math.floor(options.alpha * (len(drawn) + 1) / 2 + 1e-9)
-    if not beyond:
-        return SignificanceResult.of(p, -math.inf, math.inf, options.resamples)
-    low = float(np.partition(drawn, beyond - 1)[beyond - 1])
-    high = float(-np.partition(-drawn, beyond - 1)[beyond - 1])
-    return SignificanceResult.of(p, mean - high, mean - low, options.resamples)
-
-
 # The number of values in memory while resampling.
 BATCH = 2**21
 
@@ -116,17 +90,4 @@ def sum_random_signs(columns: Array, options: SignificanceOptions) -> Array:
             for j in range(height):
                 np.take(tables[j, i], byte, out=picked, mode="clip")
                 sums[j] += picked
-    return sums
-
-
-def sum_resamples(columns: Array, options: SignificanceOptions) -> Array:
-    """The sums of each row over as many columns, drawn with replacement."""
-    rng = np.random.default_rng(options.seed)
-    n = columns.shape[1]
-    sums = np.empty((len(columns), options.resamples))
-    step = max(1, BATCH // n)
-    for start in range(0, options.resamples, step):
-        drawn = rng.integers(0, n, (min(step, options.resamples - start), n), dtype=np.uint32)
-        for row, column in zip(sums, columns, strict=True):
-            row[start : start + step] = column[drawn].sum(1)
     return sums

@@ -14,7 +14,7 @@ import numpy as np
 
 from rankql import text
 from rankql.decisions.anytime import anytime
-from rankql.decisions.pairwise_tests import bootstrap, randomisation, t
+from rankql.decisions.pairwise_tests import randomisation, t
 from rankql.decisions.sample import (
     DOMINATED,
     NO_DIFFERENCE,
@@ -26,9 +26,7 @@ from rankql.decisions.sample import (
     SignificanceResult,
 )
 
-# The bootstrap rejects too often on fewer queries, and standard errors of fewer clusters are too
-# small: tests/run_simulation.py measures both.
-BOOTSTRAP_QUERIES = 15
+# Standard errors of fewer clusters are too small: tests/run_simulation.py measures it.
 CLUSTERS = 10
 # Levels are rounded to 12 digits: smaller ones would be 0.
 LEAST_ALPHA = 5e-13
@@ -42,25 +40,14 @@ class SignificanceTest:
 
     label: str
     pair: PairwiseTest
-    clusters: bool = False
-    weights: bool = False
+    weights: bool = False  # supports weights and clusters of queries
     constant: bool = False  # works if all queries have the same difference
-    resamples: bool = False
-    least_units: int = 2  # the number of queries it needs
 
 
 TESTS = {
-    "t": SignificanceTest("paired t test", t, clusters=True, weights=True),
+    "t": SignificanceTest("paired t test", t, weights=True),
     "randomisation": SignificanceTest(
-        "randomisation test",
-        randomisation,
-        clusters=True,
-        weights=True,
-        constant=True,
-        resamples=True,
-    ),
-    "bootstrap": SignificanceTest(
-        "studentised bootstrap", bootstrap, resamples=True, least_units=BOOTSTRAP_QUERIES
+        "randomisation test", randomisation, weights=True, constant=True
     ),
     "anytime": SignificanceTest("anytime-valid confidence sequence", anytime, constant=True),
 }
@@ -68,7 +55,7 @@ TESTS = {
 
 def explain_untestable(name: str, sample: Sample) -> str:
     """The reason why a test cannot be applied, or ''."""
-    if sample.units < count_required_units(name, sample.clusters is not None):
+    if sample.units < count_required_units(sample.clusters is not None):
         return NOT_TESTABLE
     if sample.is_dominated:
         return DOMINATED
@@ -77,9 +64,9 @@ def explain_untestable(name: str, sample: Sample) -> str:
     return ZERO_VARIANCE if sample.constant and not TESTS[name].constant else ""
 
 
-def count_required_units(name: str, clusters: bool) -> int:
+def count_required_units(clusters: bool) -> int:
     """The number of queries or clusters that a test needs."""
-    return CLUSTERS if clusters else TESTS[name].least_units
+    return CLUSTERS if clusters else 2
 
 
 def describe_adjustment(correction: str, tests: int) -> str:

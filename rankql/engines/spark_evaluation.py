@@ -63,7 +63,7 @@ def evaluate_in_spark(
     A Python worker holds the rows of a partition in memory; DuckDB uses `memory` in addition before
     it writes to disk. spark.sql.shuffle.partitions sets the number of partitions; Spark combines
     small ones. ties='order' raises an error, because a shuffle does not keep the order of rows.
-    interval='bootstrap' does too: it needs the values, as do intervals of weighted means.
+    interval='t' with `weight` does too: it needs the values.
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """

@@ -79,12 +79,10 @@ class SparkResult(MeansResult):
 
 def require_interval_of_moments(interval: str | None, weight: str | None) -> None:
     """Refuse an interval that needs the values of all queries."""
-    if interval == "bootstrap" or (interval == "t" and weight is not None):
-        of = "" if weight is None else " of weighted means"
+    if interval == "t" and weight is not None:
         raise RankqlError(
-            f"interval={interval!r}{of} needs the values of all queries, which stay in Spark. "
-            "Leave out interval=, then call "
-            f"rankql.combine([result.collect()], interval={interval!r})"
+            "interval='t' of weighted means needs the values of all queries, which stay in Spark. "
+            "Leave out interval=, then call rankql.combine([result.collect()], interval='t')"
         )
 
 

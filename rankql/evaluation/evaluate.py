@@ -113,7 +113,7 @@ def evaluate(
 
     `by` slices the means by attributes of the queries from `attributes` (a table with the query
     column), the qrels or the run. A nested list is a grouping of its own: by=[["segment"],
-    ["segment", "device"]]. `interval` is 'auto', 't', 'bootstrap' or None: 't' is the mean ±
+    ["segment", "device"]]. `interval` is 'auto', 't' or None: 't' is the mean ±
     Student's t times the standard error, cut at the metric's range; 'auto' applies t to the logit
     of the mean if the metric has two bounds, which covers skewed values better, and otherwise 't'.
     `weight` names a column with one weight per query, found like those of `by`: its traffic, its

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import polars as pl
 
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.parse import value_range
+from rankql.retired import refuse_retired
 
 Ends: TypeAlias = tuple[float | None, float | None]
 # Otherwise (1 + confidence) / 2 is rounded to 1.
 HIGHEST_CONFIDENCE = 1 - 2**-52
-RESAMPLES = 2000
-SEED = 7
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
     """Refuse an unknown interval or a confidence out of range."""
-    if interval not in ("auto", "t", "bootstrap", None):
-        raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
+    refuse_retired(f"interval={interval!r}")
+    if interval not in ("auto", "t", None):
+        raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
     require_probability("confidence", confidence)
-    if interval == "bootstrap":
-        require_package("scipy", "stats", f"interval={interval!r}")
 
 
 def mean_intervals(
@@ -36,15 +34,11 @@ def mean_intervals(
     """The confidence interval of every mean, or (None, None). metrics: the metric of each row."""
     if interval is None:
         return [(None, None)] * means.height
-    spreads: Iterable[Any]
-    if interval == "bootstrap":
-        spreads = means["sample"].to_list()
-    else:
-        spreads = means["width"] if "width" in means.columns else _half_widths(means, confidence)
+    widths = means["width"] if "width" in means.columns else _half_widths(means, confidence)
     columns = (means[name] for name in ("mean", "least", "most", "df"))
     ends: list[Ends] = []
-    for metric, spread, mean, least, most, df in zip(metrics, spreads, *columns, strict=True):
-        if mean is None or spread is None:
+    for metric, width, mean, least, most, df in zip(metrics, widths, *columns, strict=True):
+        if mean is None or width is None:
             ends.append((None, None))
             continue
         lowest, highest = value_range(metric)
@@ -55,10 +49,8 @@ def mean_intervals(
             highest = None
         if least == most and interval != "t":
             ends.append(constant_interval(mean, df + 1, lowest, highest, confidence))
-        elif interval == "bootstrap":
-            ends.append(_bootstrap_interval(spread, confidence))
         else:
-            ends.append(interval_within_range(mean, spread, lowest, highest, interval != "t"))
+            ends.append(interval_within_range(mean, width, lowest, highest, interval != "t"))
     return ends
 
 
@@ -155,30 +147,3 @@ _SERIES = (
     (384, (-15, 17, 19, 3)),
     (92160, (-945, -1920, 1482, 776, 79)),
 )
-
-
-def _bootstrap_interval(sample: list[dict[str, float | None]], confidence: float) -> Ends:
-    """The percentile interval of a mean, weighted or not, over resampled queries."""
-    import numpy as np
-    from scipy.stats import bootstrap
-
-    kept = [row for row in sample or () if row["weight"]]
-    values = np.array([row["value"] or 0.0 for row in kept])
-    weights = np.array([row["weight"] for row in kept])
-    if len(values) < 2 or not weights.sum():
-        return None, None
-
-    def mean(value: Any, weight: Any, axis: int) -> Any:
-        return (value * weight).sum(axis) / weight.sum(axis)
-
-    ends = bootstrap(
-        (values, weights),
-        mean,
-        paired=True,
-        n_resamples=RESAMPLES,
-        batch=max(1, 2_000_000 // len(values)),
-        confidence_level=confidence,
-        method="percentile",
-        rng=np.random.default_rng(SEED),
-    ).confidence_interval
-    return float(ends.low), float(ends.high)

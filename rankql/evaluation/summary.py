@@ -102,8 +102,6 @@ def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float)
     slice_, slice_order = slice_columns(attributes)
     weighted = meta.get("weight")
     kept, defined = counted_rows(meta)
-    keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
-    sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
     columns = [*systems, f"{slice_} AS slice", *attributes.values(), "i"]
     columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
     squares = f"fsum(query_weight * query_weight) {defined}"
@@ -118,9 +116,10 @@ def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float)
         name, spread = "error", f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
         if weighted:
             level = min(confidence, HIGHEST_CONFIDENCE)
+            keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
+            sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
             name, spread = "width", f"rankql_weighted_rows({sample}, {level})['width']"
-        of_mean = f"CASE WHEN NOT any_value(micro) THEN {spread} END AS {name}"
-        columns.append(f"{sample} AS sample" if interval == "bootstrap" else of_mean)
+        columns.append(f"CASE WHEN NOT any_value(micro) THEN {spread} END AS {name}")
     if weighted:
         columns.append(f"{n_eff} AS n_eff")
     columns += [

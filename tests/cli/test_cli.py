@@ -55,6 +55,20 @@ def run(folder, *arguments, code=0):
     return done.stdout, done.stderr
 
 
+@pytest.mark.parametrize(
+    "command, option, instead",
+    [("eval one.run", "interval", "auto"), ("compare one.run two.run", "test", "randomisation")],
+)
+def test_the_retired_bootstrap(files, command, option, instead):
+    _, said = run(files, *command.split(), "qrels", f"--{option}", "bootstrap", code=2)
+    assert said.count("\n") == 1
+    assert f"--{option} bootstrap was removed" in said and f"--{option} {instead}" in said
+    arguments = [str(files / name) for name in (*command.split()[1:], "qrels")]
+    function = {"interval": rankql.evaluate, "test": rankql.compare}[option]
+    with pytest.raises(rankql.RankqlError, match=f"{option}='bootstrap' was removed.*{instead}"):
+        function(*arguments, **{option: "bootstrap"})
+
+
 def test_one_named_input(files):
     """NAME=PATH alone is a dict of one run."""
     run(files, "eval", "one.run", "qrels", "-m", "RR@10", "--output", "one.parquet")

@@ -45,8 +45,7 @@ B = [7, 3, 2, 6, 4, 4, 0, 7, 1, 3, 5, 4, 0, 6, 5, 3, 1, 5, 2, 1]
 A = [5, 1, 0, 2, 4, 3, 0, 5, 3, 3, 4, 4, 1, 4, 2, 1, 1, 6, 3, 2]
 SAKAI = np.array(B) / 10 - np.array(A) / 10
 
-CLUSTERED = [name for name, test in TESTS.items() if test.clusters]
-RESAMPLED = [name for name, test in TESTS.items() if test.resamples]
+CLUSTERED = [name for name, test in TESTS.items() if test.weights]
 
 
 def outcome(name, differences, clusters=None, **setting):
@@ -306,74 +305,16 @@ def test_few_queries_have_a_p_and_no_interval():
     assert outcome("randomisation", normal(6)).lo is not None
 
 
-# Bootstrap.
-
-
-def students(differences, setting):
-    """The t of every resample around the observed mean, one resample after the other."""
-    rng, n = np.random.default_rng(setting.seed), len(differences)
-    for row in rng.integers(0, n, (setting.resamples, n), dtype=np.uint32):
-        drawn = differences[row]
-        gap, spread = drawn.mean() - differences.mean(), drawn.std(ddof=1)
-        if spread <= 1e-9:
-            yield 0.0 if abs(gap) <= 1e-9 else math.copysign(math.inf, gap)
-        else:
-            yield gap / (spread / math.sqrt(n))
-
-
-@pytest.mark.parametrize("n", [15, 43])
-@pytest.mark.parametrize("draw", [normal, skewed])
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
-def test_bootstrap_is_the_studentised_one(n, draw, alpha):
-    """Quantiles of the resampled t in place of Student's (Efron and Tibshirani 1993)."""
-    d, setting = draw(n, seed=n), SignificanceOptions(alpha=alpha, resamples=999)
-    drawn = np.sort(list(students(d, setting)))
-    error = d.std(ddof=1) / math.sqrt(n)
-    tail = min((drawn >= d.mean() / error).sum(), (drawn <= d.mean() / error).sum())
-    found = outcome("bootstrap", d, alpha=alpha, resamples=999)
-    assert found.p == pytest.approx(min(1, 2 * (1 + tail) / 1000))
-    place = round(alpha / 2 * 1000) - 1
-    ends = d.mean() - drawn[-1 - place] * error, d.mean() - drawn[place] * error
-    assert (found.lo, found.hi) == pytest.approx(ends, abs=1e-9)
-    quantiles = np.quantile(drawn, [1 - alpha / 2, alpha / 2])
-    assert (found.lo, found.hi) == pytest.approx(tuple(d.mean() - quantiles * error), abs=0.01)
-
-
-def test_bootstrap_allows_for_skew():
-    """The interval reaches further toward the long tail, and is Student's without skew."""
-    skew = np.random.default_rng(1).exponential(1, 200)
-    found = outcome("bootstrap", skew, resamples=9_999)
-    assert found.hi - skew.mean() > 1.1 * (skew.mean() - found.lo)
-    even, student = normal(200), outcome("t", normal(200))
-    found = outcome("bootstrap", even, resamples=9_999)
-    width = student.hi - student.lo
-    assert (found.lo, found.hi) == pytest.approx((student.lo, student.hi), abs=0.03 * width)
-
-
-def test_bootstrap_needs_queries():
-    """Two queries gave better, p < 0.001: it is refused below 15."""
-    for n in range(2, 15):
-        assert outcome("bootstrap", skewed(n) + 0.5).reason == NOT_TESTABLE
-    assert outcome("bootstrap", skewed(15) + 0.5).p < 0.05
-    given = frames(block(14, 2).round(2))
-    assert (
-        rankql.compare(given, test="bootstrap")
-        .table["sentence"][0]
-        .endswith("(14 queries). Not tested: the studentised bootstrap needs at least 15 queries")
-    )
-
-
 def block(n, m, seed=1):
     rng = np.random.default_rng(seed)
     return np.clip(rng.random((n, 1)) + rng.normal(0, 0.2, (n, m)) + np.arange(m) / (5 * m), 0, 1)
 
 
-@pytest.mark.parametrize("name", ["randomisation", "bootstrap"])
-def test_resamples_in_batches(name, monkeypatch):
+def test_resamples_in_batches(monkeypatch):
     d = skewed(100)
-    whole = outcome(name, d, resamples=2_000)
+    whole = outcome("randomisation", d, resamples=2_000)
     monkeypatch.setattr(pairwise_tests, "BATCH", 2_000)
-    parts = outcome(name, d, resamples=2_000)
+    parts = outcome("randomisation", d, resamples=2_000)
     assert within(whole.p, parts.p, 2_000, errors=6)
     assert (whole.lo, whole.hi) == pytest.approx((parts.lo, parts.hi), abs=0.02)
 
@@ -596,12 +537,10 @@ def test_the_interval_goes_with_p(name, differences):
             assert (found.p is not None) == (found.reason == UNBOUNDED)
             if found.p is not None and name == "randomisation":
                 assert found.p > alpha
-            if len(differences) < 15 and name == "bootstrap":
-                assert found.reason == NOT_TESTABLE
             continue
         assert all(type(x) is float for x in (found.p,))
         assert 0 <= found.p <= 1
-        assert found.p or not TESTS[name].resamples
+        assert found.p or name != "randomisation"
         assert type(found.lo) is type(found.hi) is float
         assert math.isfinite(found.lo) and math.isfinite(found.hi)
         assert found.lo <= found.hi
@@ -634,7 +573,7 @@ def test_twice_the_differences_twice_the_interval(name, differences):
 @given(DIFFERENCES, st.randoms(use_true_random=False))
 def test_the_order_of_queries_changes_what_is_drawn_at_most(name, differences, random):
     """A p that is not resampled is the same; bit for bit, compare sorts the queries."""
-    if TESTS[name].resamples and not (name == "randomisation" and len(differences) <= 20):
+    if name == "randomisation" and len(differences) > 20:
         return
     moved = list(differences)
     random.shuffle(moved)
@@ -681,9 +620,6 @@ WORDS = {
 def test_words(name, case):
     differences, word = WORDS[case]
     found = outcome(name, differences)
-    if name == "bootstrap" and word != NOT_TESTABLE:
-        assert found.reason == NOT_TESTABLE
-        found = outcome(name, differences * 5)
     if word == ZERO_VARIANCE and name == "anytime":
         assert found.p > 0.05 and found.lo < differences[0] < found.hi
         return
@@ -743,7 +679,7 @@ def test_bit_for_bit(name):
     """Neither the order of rows and queries nor that of the systems changes a bit."""
     values = block(30, 2).round(2)
     users = [f"u{i * 7 % 11}" for i in range(30)]
-    cluster = {"cluster": "user"} if TESTS[name].clusters else {}
+    cluster = {"cluster": "user"} if TESTS[name].weights else {}
     given = frames(values, user=users)
     options = {"test": name, "resamples": 499, **cluster}
     table = rankql.compare(given, **options).table
@@ -791,7 +727,7 @@ def test_every_table_has_numbers_or_words(name, values, confidence):
         assert row["verdict"] in (words if row["p"] is None else judged)
         assert (row["p"] is None) == (row["p_adjusted"] is None)
         assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
-        assert row["p"] or not TESTS[name].resamples or row["p"] is None
+        assert row["p"] or name != "randomisation" or row["p"] is None
         assert row["wins"] + row["ties"] + row["losses"] == row["n"]
         if row["lo"] is not None:
             assert (row["lo"] <= 0 <= row["hi"]) == (row["verdict"] == "not significant")
@@ -1023,13 +959,10 @@ def test_one_and_two_queries(name, n):
     if n == 1:
         assert (row["verdict"], row["p"], row["lo"], row["effect"]) == (NOT_TESTABLE, *[None] * 3)
         assert row["difference"] == 0.4
-        label, least = TESTS[name].label, 15 if name == "bootstrap" else 2
+        label = TESTS[name].label
         assert row["sentence"] == (
-            f"s1 differs from s0 by 0.4 (1 query). Not tested: the {label} needs at least {least} "
-            "queries"
+            f"s1 differs from s0 by 0.4 (1 query). Not tested: the {label} needs at least 2 queries"
         )
-    elif name == "bootstrap":
-        assert row["verdict"] == NOT_TESTABLE
     else:
         assert 0.05 < row["p"] <= 1
         assert row["verdict"] == "not significant"

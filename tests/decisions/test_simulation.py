@@ -17,7 +17,6 @@ from support.simulation import (
     CLUSTER_SIZES,
     SHAPES,
     SIZES,
-    SMALL,
     WEIGHTS,
     at_most,
     by_chance,
@@ -28,7 +27,6 @@ from support.simulation import (
     often,
     peeking,
     single,
-    small,
     stratified,
     tried,
     unequal,
@@ -36,13 +34,13 @@ from support.simulation import (
 )
 
 # Tests that reject as often as they say. `anytime`, made for many looks, rejects less often.
-LEVEL = ("t", "randomisation", "bootstrap")
-CLUSTERED = [name for name in TESTS if TESTS[name].clusters]
+LEVEL = ("t", "randomisation")
+CLUSTERED = [name for name in TESTS if TESTS[name].weights]
 
 single, family, clustered = map(functools.cache, (single, family, clustered))
 
 
-@pytest.mark.parametrize("name", ["t", "bootstrap"])
+@pytest.mark.parametrize("name", LEVEL)
 def test_in_short(name):
     rejected, held = single(name, 43, 300)
     assert by_chance(rejected, repeats=300)
@@ -65,18 +63,6 @@ def test_without_a_difference(name, n):
 def test_intervals_hold_the_true_difference(name, n):
     _, held = single(name, n)
     assert by_chance(1 - held) if name in LEVEL else held > 0.98
-
-
-# How often at most, in percent, few queries of these shapes give a difference that is not there.
-FEW = {"normal": 5, "discrete": 6, "exponential": 7, "rare gains": 5, "rare losses": 5}
-
-
-@pytest.mark.slow
-@pytest.mark.simulation
-@pytest.mark.parametrize("n", SMALL)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_bootstrap_of_few_queries(shape, n):
-    assert at_most(small("bootstrap", shape, n), FEW[shape] / 100)
 
 
 @pytest.mark.slow

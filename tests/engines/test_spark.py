@@ -181,10 +181,9 @@ def test_what_needs_all_values(spark):
     gini = {"gini@10": "gini(item, catalogue := 5)"}
     for options, message in (
         (
-            {"interval": "bootstrap"},
+            {"interval": "t", "weight": "hour"},
             r"Leave out interval=, then call rankql.combine\(\[result.collect",
         ),
-        ({"interval": "t", "weight": "hour"}, "interval='t' of weighted means needs the values"),
         ({"output": "a.parquet"}, "output= is not supported in Spark. Write the values there"),
         ({"metrics": gini}, "gini@10: metrics of all rankings together are not supported in Spark"),
         ({"undefined": "error"}, "1 query with an undefined metric, such as 'b'"),

@@ -58,12 +58,11 @@ def test_any_confidence(confidence, interval, weight):
     assert math.isclose(row["mean"], 0.75)
 
 
-@pytest.mark.parametrize("interval", ["auto", "bootstrap"])
 @pytest.mark.parametrize("weight", [None, "w"])
 @pytest.mark.parametrize("n", [1, 2, 6, 50])
-def test_equal_values_are_no_certainty(interval, weight, n):
+def test_equal_values_are_no_certainty(weight, n):
     """For 0 and 1, the exact interval of a share."""
-    options = {"confidence": 0.9, "interval": interval, "weight": weight}
+    options = {"confidence": 0.9, "weight": weight}
     for successes, rel in ((n, 1), (0, 0)):
         ranked = pl.DataFrame({"query": range(n), "pos": 1, "rel": rel, "w": 2.0})
         result = rankql.evaluate(ranked, None, ["P@1", "CG@1"], **options)

@@ -648,9 +648,6 @@ NEEDS = {
         pl.DataFrame({"user": [1, 2], "clicks": [0, 1]}), metrics="clicks"
     ),
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
-    "interval='bootstrap' needs scipy: pip install 'rankql[stats]'": lambda: rankql.evaluate(
-        RUN, QRELS, "RR", interval="bootstrap"
-    ),
     "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
     "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
         "SELECT 1", "spark"

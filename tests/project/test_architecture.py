@@ -9,9 +9,9 @@ from support.paths import PACKAGE
 
 # Each may import those before it.
 LAYERS = [
-    "errors", "retired", "processes", "macros", "text", "writing", "results", "versions", "registry",
-    "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics", "decisions",
-    "online", "testing", "output", "cli", "__main__",
+    "errors", "retired", "processes", "macros", "text", "writing", "results", "versions",
+    "registry", "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics",
+    "decisions", "online", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {

@@ -448,11 +448,11 @@ def main():
     print(rows(head, *body), end="\n\n")
     body = [
         [f"{name}, {shape}", *(percent(small(name, shape, n, repeats)) for n in SMALL)]
-        for name in ("t", "bootstrap")
+        for name in ("t", "randomisation")
         for shape in SHAPES
     ]
     print(rows(["rejected, few queries", *(f"n = {n}" for n in SMALL)], *body), end="\n\n")
-    names = [name for name in TESTS if TESTS[name].clusters]
+    names = [name for name in TESTS if TESTS[name].weights]
     body = [[name, *map(percent, clustered(name, repeats))] for name in names]
     print(rows(["40 users, 1 to 12 queries each", "by query", "cluster="], *body), end="\n\n")
     body = [
