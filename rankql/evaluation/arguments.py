@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from rankql.errors import RankqlError
 from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.tables import Data
+
+if TYPE_CHECKING:
+    import duckdb
 
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 # Those of `correlate`.
