@@ -138,8 +138,6 @@ from .logs.propensity import click_model, harvested_propensity, randomised_prope
 from .logs.splits import leave_one_out, time_split
 from .logs.weights import weighted_mean
 from .macros import register
-from .online.experiment import experiment, plan_experiment
-from .online.experiment_result import Experiment
 from .online.monitor import monitor
 from .online.monitor_result import Monitoring
 from .registry.all_metrics import metrics
@@ -153,7 +151,6 @@ __all__ = [
     "AssociationTable",
     "Comparison",
     "Conventions",
-    "Experiment",
     "Explanation",
     "Finding",
     "Funnel",
@@ -200,7 +197,6 @@ __all__ = [
     "evaluate",
     "exp2_gain",
     "expected_exposure_loss",
-    "experiment",
     "explain",
     "exposure",
     "exposure_disparity",
@@ -262,7 +258,6 @@ __all__ = [
     "near_duplicate_share",
     "novelty",
     "personalisation",
-    "plan_experiment",
     "precision_at",
     "precision_at_by_score",
     "propensity_scored",

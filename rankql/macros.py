@@ -27,7 +27,6 @@ FAMILIES = (
     "debias",
     "propensity",
     "interleaving",
-    "experiments",
     "monitor",
     "weights",
     "bounds",

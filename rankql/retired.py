@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from rankql.errors import RankqlError
 
+_USE_TEA_TASTING = "Use the package tea-tasting: docs/experiment.md"
 # By name as the user writes it: a function, method, command, or an option with its value.
 RETIRED = {
     "interval='bootstrap'": "Use interval='auto', the default.",
     "test='bootstrap'": "Use test='t', the default, or test='randomisation', which is exact for up "
     "to 20 queries.",
+    **dict.fromkeys(("experiment", "plan_experiment", "Experiment"), _USE_TEA_TASTING),
+    "rankql experiment": _USE_TEA_TASTING,
 }
 
 

@@ -48,7 +48,6 @@ THINNED = {
     "test_correlation.py": 3,
     "test_debias.py": 6,
     "test_wrong_input.py": 3,
-    "test_experiment.py": 2,
     "test_funnel.py": 2,
     "test_id_lists.py": 2,
     "test_monitor.py": 2,

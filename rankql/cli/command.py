@@ -13,8 +13,7 @@ import click
 _GROUPS = {
     "Input": (
         "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
-        "which", "on", "outcome", "baseline", "queries", "dialect", "arm", "unit", "control",
-        "ratio", "before", "day", "states", "gaps",
+        "which", "on", "outcome", "baseline", "queries", "dialect", "day", "states", "gaps",
     ),
     "Metrics": (
         "metrics", "metric", "lower_is_better", "conventions", "gain", "threshold", "max_rel",
@@ -24,7 +23,7 @@ _GROUPS = {
     "Limits": ("minimum", "max_drop", "minimum_bound", "any_drop", "inconclusive", "min_queries"),
     "Statistics": (
         "by", "test", "correction", "cluster", "alpha", "confidence", "interval", "resamples",
-        "seed", "bounds", "sequential", "burn_in", "plan",
+        "seed", "bounds",
     ),
     "Output": (),
 }  # fmt: skip

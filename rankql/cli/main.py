@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from rankql.cli import compare, data, experiment, gate, monitor, reference
+from rankql.cli import compare, data, gate, monitor, reference
 from rankql.cli import metric_commands as evaluate
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
@@ -100,7 +100,6 @@ for command in (
     compare.report_command,
     compare.associate_command,
     gate.gate_command,
-    experiment.experiment_command,
     monitor.monitor_command,
     data.check_command,
     data.convert_command,

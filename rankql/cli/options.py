@@ -134,10 +134,6 @@ def _parse_bounds(
     return bounds or None
 
 
-BOUNDS = click.option(
-    "--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_parse_bounds,
-    help="Range of a metric that has none, for --test anytime or --sequential.",
-)  # fmt: skip
 LOWER_IS_BETTER = click.option(
     "--lower-is-better", multiple=True, metavar="NAME",
     help="Column of your own where lower is better, such as a waiting time. Repeatable.",
@@ -157,6 +153,8 @@ COMPARISON_OPTIONS = combine_options(
                  help="Number of random sign patterns of --test randomisation."),
     click.option("--seed", type=int, show_default="7", help="Seed of the sign patterns."),
     SLICES,
-    BOUNDS,
+    click.option("--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST",
+                 callback=_parse_bounds,
+                 help="Range of a metric that has none, for --test anytime."),
     CONFIDENCE,
 )  # fmt: skip

@@ -27,7 +27,7 @@ def anytime(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
     if options.bounds is None:
         raise ValueError("anytime needs SignificanceOptions(bounds=...)")
     low, high = options.bounds
-    points, weights = round_to_steps(np.sort(sample.differences), low, high)
+    points, weights = _round_to_steps(np.sort(sample.differences), low, high)
     above = (points - low, weights, low)
     below = (np.flip(high - points).copy(), np.flip(weights).copy(), -high)
     p = min(1.0, 2 * min(_ruin(0.0, *above), _ruin(0.0, *below)))
@@ -36,40 +36,34 @@ def anytime(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
     return SignificanceResult(p, float(lo), float(hi))
 
 
-def round_to_steps(
-    values: Array, low: float, high: float, most: int = _STEPS
-) -> tuple[Array, Array]:
-    """Sorted values and their weights; more than `most` values are rounded to a grid.
+def _round_to_steps(values: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Sorted values and their weights; more than `_STEPS` values are rounded to a grid.
 
     A value between two grid points is split between both so that the mean is kept. The logarithm
     of the capital is concave in the value, so this never increases the capital.
     """
-    if len(values) <= most:
+    if len(values) <= _STEPS:
         return values, np.ones(len(values))
-    place = np.clip((values - low) / (high - low), 0, 1) * most
-    below = np.minimum(place.astype(np.intp), most - 1)
-    upper = np.bincount(below, place - below, minlength=most)
-    lower = np.bincount(below, minlength=most) - upper
+    place = np.clip((values - low) / (high - low), 0, 1) * _STEPS
+    below = np.minimum(place.astype(np.intp), _STEPS - 1)
+    upper = np.bincount(below, place - below, minlength=_STEPS)
+    lower = np.bincount(below, minlength=_STEPS) - upper
     weights = np.append(lower, 0.0) + np.append(0.0, upper)
-    return np.linspace(low, high, most + 1), weights
+    return np.linspace(low, high, _STEPS + 1), weights
 
 
-def log_capital(mean: float, heights: Array, weights: Array, low: float) -> float:
-    """The log of the capital of a gambler who bets that values (`heights` above `low`) exceed it.
+def _ruin(mean: float, heights: Array, weights: Array, low: float) -> float:
+    """1 / capital of a gambler who bets that values (`heights` above `low`) exceed the mean.
 
-    A convex and falling function of the mean.
+    Its logarithm is a concave and rising function of the mean.
     """
     with np.errstate(divide="ignore"):
         growth = np.log1p(_BETS[:, None] * (heights / (mean - low) - 1))
     # Losing everything (-inf) counts only if there is such a value.
     logs = np.where(weights > 0, growth, 0.0) @ weights
     most = float(logs.max())
-    return most + math.log(np.exp(logs - most).mean()) if most > -math.inf else -math.inf
-
-
-def _ruin(mean: float, heights: Array, weights: Array, low: float) -> float:
-    """1 / capital of a gambler who bets that values exceed the mean."""
-    return float(np.exp(min(700.0, -log_capital(mean, heights, weights, low))))
+    capital = most + math.log(np.exp(logs - most).mean()) if most > -math.inf else -math.inf
+    return math.exp(min(700.0, -capital))
 
 
 def _lower_end(heights: Array, weights: Array, low: float, mean: float, alpha: float) -> float:

@@ -641,12 +641,6 @@ NEEDS = {
     "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(
         {"a": RUN, "b": RUN}, QRELS, baseline="a"
     ),
-    "experiment needs scipy: pip install 'rankql[stats]'": lambda: rankql.experiment(
-        pl.DataFrame({"user": [1, 2], "arm": ["A", "B"], "clicks": [0, 1]}), metrics="clicks"
-    ),
-    "plan_experiment needs scipy: pip install 'rankql[stats]'": lambda: rankql.plan_experiment(
-        pl.DataFrame({"user": [1, 2], "clicks": [0, 1]}), metrics="clicks"
-    ),
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
     "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
     "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(

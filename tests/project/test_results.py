@@ -40,12 +40,6 @@ RUNS = {"old": OLD, EVIL: NEW}
 COUNTS = PARTS.select("query", **{EVIL: 1000.5 * (pl.int_range(pl.len()) * 7 % 24)})
 LAUNCHES = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1], "online": [2, 1, -1, 1, 2, -1]})
 
-ARMS = pl.DataFrame({
-    "user": range(200), "arm": ["A", EVIL] * 100, "x": [3.0 * n % 7 for n in range(200)],
-    "y": [n % 3 for n in range(200)], EVIL: [n % 5 for n in range(200)],
-    "part": ["c", "c", EVIL, EVIL] * 50,
-})  # fmt: skip
-
 DAYS = pl.DataFrame([
     {"day": date(2026, 9, 1) + timedelta(day), "query": query, "item": EVIL + str(pos), "pos": pos,
      "rel": (day * query + pos) % 3 if day < 32 else pos // 2, "part": EVIL if query % 2 else "b"}
@@ -80,15 +74,11 @@ INSTANCES = {
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
     "Monitoring": lambda: rankql.monitor(DAYS, metrics=["nDCG@3", "AP"], by="part"),
-    "Experiment": lambda: rankql.experiment(ARMS, metrics=["x", "y"], by="part"),
-    "Experiment that is planned": lambda: rankql.plan_experiment(ARMS, metrics=["x", EVIL]),
     "AssociationTable of quadrants": lambda: associate_runs().quadrants(),
     "AssociationTable of launches": lambda: rankql.sign_agreement(LAUNCHES),
 }  # fmt: skip
 OF_RUNS = [
-    name
-    for name in INSTANCES
-    if not name.startswith(("Report", "Association", "Experiment", "Monitoring"))
+    name for name in INSTANCES if not name.startswith(("Report", "Association", "Monitoring"))
 ]
 
 

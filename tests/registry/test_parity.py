@@ -21,7 +21,6 @@ OTHERS = {
     "AssociationTable",
     "Comparison",
     "Conventions",
-    "Experiment",
     "Explanation",
     "Monitoring",
     "Finding",
@@ -38,7 +37,6 @@ OTHERS = {
     "convert",
     "correlate",
     "evaluate",
-    "experiment",
     "explain",
     "funnel",
     "gate",
@@ -46,7 +44,6 @@ OTHERS = {
     "limits",
     "metrics",
     "monitor",
-    "plan_experiment",
     "queries_needed",
     "register",
     "show_versions",
@@ -65,7 +62,6 @@ FAMILIES = [
     "debias",
     "interleaving",
     "propensity",
-    "experiments",
     "monitor",
     "weights",
 ]
@@ -84,8 +80,8 @@ def described():
         SELECT function_name, parameters, comment FROM duckdb_functions()
         WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
           AND NOT starts_with(function_name, 'rankql_')
-          -- `rankql.experiment` and `rankql.monitor` run them
-          AND NOT regexp_matches(function_name, '^(experiment|monitor)_')
+          -- `rankql.monitor` runs it
+          AND NOT starts_with(function_name, 'monitor_')
     """)
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 

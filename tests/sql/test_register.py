@@ -140,8 +140,6 @@ def call_every_macro(con, prefix):
     values |= {"click": "rel", "propensity": "0.5", "factor": "0.5"}
     values |= {"created_at": "1", "shown_at": "2"}
     values |= {"value": "rel", "weight": "pos", "retrieved": "['a']", "relevant": "['a']"}
-    moments = f"(SELECT {prefix}experiment_moments(x) FROM (VALUES (1), (2), (4)) AS v (x))"
-    values |= dict.fromkeys(("state", "treatment", "control"), moments)
     given["seed"] = "1"
     amounts = ("popularity", "exposure", "merit", "target")
     given |= values | dict.fromkeys(amounts, "1")

@@ -3,7 +3,6 @@
     python tests/run_simulation.py
     python tests/run_simulation.py --gate
     python tests/run_simulation.py --weights
-    python tests/run_simulation.py --experiment
     python tests/run_simulation.py --monitor
 
 prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
@@ -408,16 +407,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
-    parser.add_argument("--experiment", action="store_true", help="only those of experiments")
     parser.add_argument("--monitor", action="store_true", help="only those of monitor")
     parser.add_argument("--weights", action="store_true", help="only the tables of weights")
     arguments = parser.parse_args()
     repeats = arguments.repeats
-    if arguments.experiment:
-        from support.experiment_simulation import experiment_tables
-
-        experiment_tables(repeats)
-        return
     if arguments.monitor:
         from support.monitor_simulation import monitor_tables
 
