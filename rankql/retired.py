@@ -12,6 +12,8 @@ RETIRED = {
     "to 20 queries.",
     **dict.fromkeys(("experiment", "plan_experiment", "Experiment"), _USE_TEA_TASTING),
     "rankql experiment": _USE_TEA_TASTING,
+    "Comparison.discriminative_power": "Use agreement(), and queries_needed() for the effects.",
+    "rankql report --stage": "Use rankql funnel.",
 }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from rankql.retired import refuse_retired
+
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
@@ -40,6 +42,14 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; a retired option is an error that says what to use instead."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            refuse_retired(f"rankql {ctx.info_name} {error.option_name}")
+            raise
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence, the examples, and the rest of the help."""

@@ -78,11 +78,6 @@ def compare_command(
     help="Show texts along with ids: a table with a column of ids and a column of texts, such as "
     "--texts item=titles.csv. Repeat --texts for queries and items.",
 )  # fmt: skip
-@click.option(
-    "--stage", "stages", multiple=True, metavar="NAME=FILE",
-    help="The items after an earlier stage of the pipeline of all runs, such as --stage "
-    "retrieval=a.parquet. Repeat --stage in their order. The report then shows what each loses.",
-)  # fmt: skip
 @COMPARISON_OPTIONS
 @CONVENTIONS
 @COLUMNS
@@ -94,7 +89,6 @@ def report_command(
     output: Path,
     title: str | None,
     texts: Sequence[str],
-    stages: Sequence[str],
     **options: Any,
 ) -> None:
     """Write a report that compares runs.
@@ -110,16 +104,13 @@ def report_command(
     from rankql.decisions.comparison import require_page
 
     files = {role: path for role, _, path in (text.partition("=") for text in texts)}
-    earlier = dict(map(split_name, stages))
-    if len(earlier) < len(stages):
-        raise click.UsageError("Two stages have the same name. Name each: --stage NAME=FILE.")
     # A wrong path fails at once.
-    require_page(output, title=title, texts=files or None, stages=earlier or None)
+    require_page(output, title=title, texts=files or None)
     with open_connection() as con:
         click.echo("Comparing the runs ...", err=True)
         comparison = _run_comparison(con, inputs, metrics, by, options)
         click.echo("Writing the report ...", err=True)
-        comparison.save(output, title=title, texts=files or None, stages=earlier or None)
+        comparison.save(output, title=title, texts=files or None)
     click.echo(f"Wrote {output}", err=True)
 
 

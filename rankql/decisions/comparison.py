@@ -142,19 +142,6 @@ class Comparison(EvaluatedTable):
             means = means.with_columns(system=pl.lit(self.systems[0]))
         return rank_systems(means, self.table, self.higher_is_better)
 
-    def discriminative_power(self) -> pl.DataFrame:
-        """The share of pairs with unadjusted p <= 1 - confidence, by metric (Sakai 2006)."""
-        alpha = self.settings.alpha
-        return (
-            self.table.filter(pl.col("slice") == "all")
-            .group_by("metric", maintain_order=True)
-            .agg(
-                pl.len().cast(pl.Int64).alias("pairs"),
-                (pl.col("p") <= alpha).fill_null(False).sum().cast(pl.Int64).alias("significant"),
-            )
-            .with_columns((pl.col("significant") / pl.col("pairs")).alias("share"))
-        )
-
     def agreement(self) -> pl.DataFrame:
         """How similarly two metrics order the systems: Kendall's tau-b of their means.
 
@@ -182,8 +169,8 @@ class Comparison(EvaluatedTable):
     def cutoffs(self, metric: str | None = None, ks: Sequence[int] = CUTOFFS) -> Comparison:
         """The same comparison at several cutoffs of one metric, to choose k.
 
-        `summary` has the curves, `discriminative_power()` says at which k the systems differ
-        significantly, and `agreement()` whether their order depends on k.
+        `summary` has the curves, `table` says at which k the systems differ, and `agreement()`
+        whether their order depends on k.
         """
         return compare_at_cutoffs(self, [metric or self.metrics[0]], ks, **asdict(self.settings))
 
@@ -216,19 +203,16 @@ class Comparison(EvaluatedTable):
         title: str | None = None,
         date: str | None = None,
         texts: Mapping[str, Any] | None = None,
-        stages: Mapping[str, Any] | None = None,
     ) -> None:
         """Write to a file; .html is a report with charts and the queries that changed most.
 
         `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
-        `stages` are the earlier stages of the pipeline of all runs, such as {"retrieval": ...}: the
-        report then has the losses of each, as `funnel` computes them.
         """
-        require_page(path, title=title, date=date, texts=texts, stages=stages)
+        require_page(path, title=title, date=date, texts=texts)
 
         def render_page() -> str:
-            return str(load_output("report").render_page(self, title, date, texts, stages))
+            return str(load_output("report").render_page(self, title, date, texts))
 
         save_result(self, path, render_page)
 
@@ -267,7 +251,7 @@ def compare_at_cutoffs(
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
-    """Refuse options of a page for another file, and stages that are no dict of tables."""
+    """Refuse options of a page for another file."""
     if output_path(path, SUFFIXES).suffix.lower() != ".html":
         for name, value in options.items():
             if value is not None:
@@ -275,9 +259,3 @@ def require_page(path: str | os.PathLike[str], **options: Any) -> None:
                     f"{name}= is only for a report: save as .html, not {os.fspath(path)!r}, or "
                     "leave it out"
                 )
-    stages = options.get("stages")
-    if stages is not None and not (isinstance(stages, Mapping) and stages):
-        raise RankqlError(
-            "stages must be a dict of name: table with at least one stage, such as "
-            f"{{'retrieval': ...}}, not {type(stages).__name__}"
-        )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rankql.diagnostics.funnel_result import Funnel
 
 
-def draw_funnel(funnel: Funnel, name: str = "") -> Spec:
+def draw_funnel(funnel: Funnel) -> Spec:
     """Draw a bar for the loss of every stage, where the bar before ends, and one for the value."""
     frame = funnel.table.filter(pl.col("slice") == "all").drop_nulls("loss")
     start = pl.col("after").shift(1, fill_value=1.0)
@@ -48,5 +48,5 @@ def draw_funnel(funnel: Funnel, name: str = "") -> Spec:
         make_layer("text", numbers, align="left", dx=5)
         | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
-    title = f"{name}: {funnel.metric}" if name else f"{funnel.metric}: where it is lost"
+    title = f"{funnel.metric}: where it is lost"
     return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))

@@ -20,7 +20,6 @@ from rankql.versions import find_version
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
-    from rankql.output.report_elements import Section
 
 
 def render_page(
@@ -28,14 +27,17 @@ def render_page(
     title: str | None = None,
     date: str | None = None,
     texts: Mapping[str, Any] | None = None,
-    stages: Mapping[str, Any] | None = None,
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
     for package in ("altair", "vl_convert"):
         require_package(package, "report", "report")
     import jinja2
 
-    sections = _draw_sections(comparison, Texts(texts), stages)
+    from rankql.output.report_sections import SECTIONS
+    from rankql.output.report_source import open_source
+
+    with open_source(comparison, Texts(texts)) as source:
+        sections = [section for make in SECTIONS if (section := make(source))]
     scripts = [bundle_vega(), _read("report.js")]
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
@@ -60,17 +62,6 @@ def render_page(
         hashes=[_hash_script(script) for script in scripts],
         charts={"config": CONFIG, "specs": specs},
     )
-
-
-def _draw_sections(
-    comparison: Comparison, texts: Texts, stages: Mapping[str, Any] | None
-) -> list[Section]:
-    """Make the sections that the comparison has data for."""
-    from rankql.output.report_sections import SECTIONS
-    from rankql.output.report_source import open_source
-
-    with open_source(comparison, texts, stages) as source:
-        return [section for make in SECTIONS if (section := make(source))]
 
 
 def _read(name: str) -> str:

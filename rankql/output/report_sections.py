@@ -14,7 +14,6 @@ from rankql.output.chart_selection import (
     without_catalogue,
 )
 from rankql.output.report_elements import Section
-from rankql.output.report_funnel import make_funnel_section
 from rankql.output.report_queries import make_queries_section
 from rankql.output.report_source import ReportSource, parse_metric
 from rankql.output.style import PALETTE
@@ -165,6 +164,5 @@ SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_slices_section,
     make_cutoffs_section,
     make_queries_section,
-    make_funnel_section,
     make_limits_section,
 )

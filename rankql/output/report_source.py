@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
@@ -35,8 +35,6 @@ class ReportSource:
     # The runs, or None and the reason why they cannot be read.
     runs: ComparedRuns | None
     reason: str = _NO_RUNS
-    # The stages of the pipeline before the runs, for the section Funnel.
-    stages: Mapping[str, Any] | None = None
 
     @contextmanager
     def errors_as_notes(self, section: Section) -> Iterator[None]:
@@ -48,11 +46,9 @@ class ReportSource:
 
 
 @contextmanager
-def open_source(
-    comparison: Comparison, texts: Texts, stages: Mapping[str, Any] | None = None
-) -> Iterator[ReportSource]:
+def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
     """Open the compared runs once for all sections."""
-    source, runs = ReportSource(comparison, texts, None, stages=stages), comparison.source
+    source, runs = ReportSource(comparison, texts, None), comparison.source
     if runs is None:
         yield source
         return

@@ -84,9 +84,8 @@ def test_options_of_the_tests(files):
     said = {"correction": "bh", "resamples": 200, "seed": 3, "bounds": None}
     assert said.items() <= json.loads(out)["settings"].items()
     run(files, "report", *both, "-o", "page.md")
-    stage = ("--stage", "first=one.run")
-    _, err = run(files, "report", *both, "-o", "page.md", *stage, code=2)
-    assert "--stage is only for a report: save as .html, not 'page.md'" in err
+    _, err = run(files, "report", *both, "-o", "page.html", "--stage", "first=one.run", code=2)
+    assert "rankql report --stage was removed" in err and "Use rankql funnel" in err
     for option in (("--title", "x"), ("--texts", "item=nofile")):
         _, err = run(files, "report", *both, "-o", "page.csv", *option, code=2)
         assert f"{option[0]} is only for a report" in err
@@ -96,8 +95,6 @@ def test_options_of_the_tests(files):
     assert "output 'nowhere/page.html': folder" in err and "Comparing" not in err
     _, err = run(files, "eval", "one.run", "qrels", "--rel", "buy=1.2.3", code=2)
     assert "--rel buy=1.2.3 is not valid SQL" in err
-    _, err = run(files, "report", *both, "-o", "page.html", *stage, *stage, code=2)
-    assert "Two stages have the same name" in err
     _, err = run(files, "compare", *both, "--seed", -1, code=2)
     assert "seed must be a whole number" in err
 

@@ -18,7 +18,6 @@ MARKS = {
             "mean_charts",
             "monitor_chart",
             "panels",
-            "report_funnel",
             "report_queries",
             "report_sections",
             "report_tables",

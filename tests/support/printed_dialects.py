@@ -1,4 +1,4 @@
-"""The queries in the dialects that no test executes: one to read, and the digest of a longer one."""
+"""Queries in the dialects that no test executes: one to read, and the digest of a longer one."""
 
 import hashlib
 
