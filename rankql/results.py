@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -18,7 +17,7 @@ import polars as pl
 from rankql import text
 from rankql.errors import require_package
 from rankql.retired import refuse_retired
-from rankql.writing import atomic_path, output_path
+from rankql.writing import output_path, write_file
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,6 +39,8 @@ class TableResult:
 
     # Does an HTML page show the chart of `plot` too?
     _charted = False
+    # The paths that the arguments named, which `save` does not overwrite.
+    input_paths: Sequence[str] = ()
 
     # Subclasses have these as fields or properties.
     if TYPE_CHECKING:
@@ -183,21 +184,13 @@ def _replace_infinite(value: Any) -> Any:
 
 
 def save_result(
-    result: TableResult, path: str | os.PathLike[str], render_page: Callable[[], str]
+    result: TableResult,
+    path: str | os.PathLike[str],
+    render_page: Callable[[], str],
+    inputs: Sequence[Any] = (),
 ) -> None:
-    """Write a result to a file, in the format of its suffix."""
-    target = output_path(path, SUFFIXES)
-    suffix = target.suffix.lower()
-    with atomic_path(target) as temporary:
-        if suffix in (".parquet", ".pq"):
-            result.table.write_parquet(temporary)
-        else:
-            _write_text(temporary, suffix, result, render_page)
-
-
-def _write_text(
-    path: Path, suffix: str, result: TableResult, render_page: Callable[[], str]
-) -> None:
+    """Write a result to a file, in the format of its suffix; a page to standard output."""
+    suffix = output_path(path, SUFFIXES).suffix.lower() or ".html"
     formats: dict[str, Callable[[], str]] = {
         ".csv": lambda: text.format_csv(result.table),
         ".json": lambda: result.to_json() + "\n",
@@ -205,7 +198,11 @@ def _write_text(
         ".tex": lambda: result.to_latex() + "\n",
         ".html": lambda: render_page() + "\n",
     }
-    path.write_text(formats[suffix](), encoding="utf-8", newline="")
+    with write_file(path, SUFFIXES, [*result.input_paths, *inputs]) as temporary:
+        if suffix in formats:
+            temporary.write_text(formats[suffix](), encoding="utf-8", newline="")
+        else:
+            result.table.write_parquet(temporary)
 
 
 def load_output(module: str) -> Any:

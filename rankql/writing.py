@@ -1,51 +1,135 @@
-"""Write files that appear complete or not at all."""
+"""Write files: complete or not at all, and never over an input. Every file is written here."""
 
 from __future__ import annotations
 
+import functools
 import os
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape, glob
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from rankql.errors import RankqlError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PARQUET = (".parquet", ".pq")
+# Standard output as an output file.
+STDOUT = Path("-")
 
 
 def output_path(
-    path: str | os.PathLike[str], suffixes: Sequence[str] = PARQUET, inputs: Iterable[Any] = ()
+    path: str | os.PathLike[str], suffixes: Sequence[str] = (), inputs: Iterable[Any] = ()
 ) -> Path:
-    """The path of an output file; refuse inputs, devices and other suffixes."""
+    """The path of an output file, links resolved, or STDOUT; refuse inputs and devices."""
     if not isinstance(path, str | os.PathLike):
         raise RankqlError(f"output must be a path, not {path!r}")
-    target = Path(path).expanduser().resolve()
-    if target.suffix.lower() not in suffixes:
+    name = os.path.expanduser(path)
+    if name in ("-", "/dev/stdout"):
+        return STDOUT
+    try:
+        target = Path(name).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL
+        raise RankqlError(f"output {str(path)!r} is not a path: {error}") from error
+    if suffixes and target.suffix.lower() not in suffixes:
         expected = ".parquet" if suffixes == PARQUET else f"one of: {', '.join(suffixes)}"
         raise RankqlError(f"output {str(path)!r} must end in {expected}")
     if not target.parent.is_dir():
         raise RankqlError(f"output {str(path)!r}: folder {str(target.parent)!r} does not exist")
-    if os.path.exists(target) and not target.is_file():
+    if os.path.exists(name) and not os.path.isfile(name):
         raise RankqlError(f"output {str(path)!r} is not a regular file")
-    for data in inputs:
-        if isinstance(data, str | os.PathLike) and Path(data).expanduser().resolve() == target:
-            raise RankqlError(f"output {str(path)!r} would overwrite an input")
+    if not all(os.access(x, os.W_OK) for x in (target.parent, target) if os.path.exists(x)):
+        raise RankqlError(f"output {str(path)!r}: no permission to write it")
+    if target.exists() and any(_reads(each, target) for each in named_paths(inputs)):
+        raise RankqlError(f"output {str(path)!r} would overwrite an input")
     return target
 
 
+def named_paths(arguments: Iterable[Any]) -> Iterator[str]:
+    """The paths that arguments may name, also in a dict or a list, and those that results read."""
+    for data in arguments:
+        values = data.values() if isinstance(data, Mapping) else data
+        for each in values if isinstance(data, Mapping | list | tuple) else [data]:
+            if isinstance(each, str | os.PathLike):
+                yield os.fspath(each)
+            else:
+                yield from getattr(each, "input_paths", ())
+
+
+def _reads(path: str, target: Path) -> bool:
+    """Is a file the one of this path, or one of its glob or folder?"""
+    path = os.path.expanduser(path)
+    files = [path] if os.path.exists(path) else glob(path, recursive=True)
+    for folder in filter(os.path.isdir, [*files]):
+        files += glob(os.path.join(escape(folder), "**", "*"), recursive=True)
+    return any(os.path.exists(file) and os.path.samefile(file, target) for file in files)
+
+
+def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
+    """Let the result of a function refuse to be saved over a file that an argument names."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        result = function(*args, **keywords)
+        vars(result)["input_paths"] = [*named_paths([*args, *keywords.values()])]
+        return result
+
+    return call
+
+
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path that replaces this one at the end: complete, or not at all."""
-    path = path.expanduser()
-    if not path.parent.is_dir():
-        raise RankqlError(f"Cannot write {path.name!r}: folder {str(path.parent)!r} does not exist")
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+def write_file(
+    path: str | os.PathLike[str], suffixes: Sequence[str] = (), inputs: Iterable[Any] = ()
+) -> Iterator[Path]:
+    """A temporary path whose file replaces `path` at the end: complete, or not at all.
+
+    It lies in a folder of its own, which is also removed if the process is told to end.
+    """
+    target, name = output_path(path, suffixes, inputs), str(path)
+    folder, ends = "", []
+
+    def end(number: int, _: object) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
     try:
+        folder = tempfile.mkdtemp(
+            prefix=".rankql-", dir=None if target == STDOUT else target.parent
+        )
+        with suppress(ValueError):  # in another thread than the main one
+            for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, end)
+                    ends.append(number)
+        temporary = Path(folder, "rankql.tmp")
         yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RankqlError(f"Cannot write {str(path)!r}: {error.strerror}") from error
+        if target == STDOUT:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(temporary.read_bytes())
+        else:
+            with suppress(FileNotFoundError):
+                before = target.stat()
+                with suppress(OSError, AttributeError):  # not ours, or Windows
+                    os.chown(temporary, before.st_uid, before.st_gid)
+                temporary.chmod(stat.S_IMODE(before.st_mode))
+            os.replace(temporary, target)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        is_own = folder and folder in reason  # of DuckDB; polars does not name the file
+        if not (isinstance(error, OSError) or is_own or "(os error" in reason):
+            raise
+        reason = getattr(error, "strerror", None) or reason.replace(f"{folder}/rankql.tmp", name)
+        raise RankqlError(f"Cannot write {name!r}: {reason}") from error
     finally:
-        with suppress(OSError):
-            temporary.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)

@@ -10,6 +10,10 @@ from typing import Any
 import click
 
 from rankql.retired import refuse_retired
+from rankql.writing import named_paths, output_path
+
+# The parameters that name a file to write.
+_OUTPUTS = ("output", "target", "junit", "report", "database")
 
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
@@ -31,6 +35,11 @@ _GROUPS = {
 }  # fmt: skip
 
 
+def named_outputs(ctx: click.Context) -> list[Any]:
+    """The files that a command is told to write."""
+    return [ctx.params[name] for name in _OUTPUTS if ctx.params.get(name) is not None]
+
+
 def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], Command]:
     """Make a command of a function."""
     return click.command(name, cls=Command, examples=examples)
@@ -50,6 +59,15 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             refuse_retired(f"rankql {ctx.info_name} {error.option_name}")
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a wrong output, or one that is an input, fails at once."""
+        outputs = named_outputs(ctx)
+        others = [value for name, value in ctx.params.items() if name not in _OUTPUTS]
+        texts = [text for text in named_paths(others) if text]
+        for output in outputs:
+            output_path(output, inputs=[*texts, *(text.partition("=")[2] for text in texts)])
+        return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence, the examples, and the rest of the help."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rankql.cli.command import named_outputs
 from rankql.cli.hints import as_cli_options
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 def print_result(result: TableResult, form: str) -> None:
     """Print a result for a person or a program; a person sees colour on a terminal."""
+    if _writes_to_stdout():
+        return
     if form in ("csv", "jsonl"):
         print_frame(result.table, form, result.remarks())
     else:
@@ -57,6 +60,8 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
     """Print a frame with remarks below it, or on stderr where a program reads stdout."""
     from rankql import text
 
+    if _writes_to_stdout():
+        return
     if form == "table":
         click.echo(text.format_text(text.format_cells(frame), remarks))
     elif form == "markdown":
@@ -72,12 +77,19 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
             click.echo(text.escape_controls(remark), err=True)
 
 
+def _writes_to_stdout() -> bool:
+    """Is standard output a file that the command is told to write, which nothing else may be in?"""
+    from rankql.writing import STDOUT, output_path
+
+    return STDOUT in map(output_path, named_outputs(click.get_current_context()))
+
+
 def write_junit(result: Verdict | Monitoring, path: Path | None) -> None:
     """Write JUnit XML if the user named a file."""
-    from rankql.writing import atomic_path
+    from rankql.writing import write_file
 
     if path:
-        with atomic_path(path) as temporary:
+        with write_file(path) as temporary:
             temporary.write_text(result.junit(), encoding="utf-8")
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
+from rankql.writing import write_file
+
 SHOP = """\
 SELECT coalesce(segment, 'all')            AS segment,
        count(*)                            AS queries,
@@ -95,6 +97,7 @@ def write_shop(folder: Path, queries: int = 20_000) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "shop.parquet"
     log = shop(queries)
-    log.write_parquet(path)
-    reranked(log).write_parquet(folder / "new.parquet")
+    for frame, target in ((log, path), (reranked(log), folder / "new.parquet")):
+        with write_file(target) as temporary:
+            frame.write_parquet(temporary)
     return path

@@ -27,8 +27,10 @@ from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, require_column
+from rankql.writing import remember_inputs
 
 
+@remember_inputs
 def associate(
     per_query: Data,
     outcomes: Data,
@@ -189,6 +191,7 @@ def _list_numbers(session: Session, table: Table, excluded: Collection[str]) -> 
     return [x for x in table.columns if x not in excluded and is_number_column(session, table, x)]
 
 
+@remember_inputs
 def sign_agreement(
     experiments: Data,
     offline: str = "offline",

@@ -29,8 +29,10 @@ from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
 
 
+@remember_inputs
 def compare(
     runs: Data | Mapping[str, Data] | Sequence[Data] | Results | Mapping[str, Results],
     *data: Any,

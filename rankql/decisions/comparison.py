@@ -214,7 +214,7 @@ class Comparison(EvaluatedTable):
         def render_page() -> str:
             return str(load_output("report").render_page(self, title, date, texts))
 
-        save_result(self, path, render_page)
+        save_result(self, path, render_page, [texts])
 
     def displayed(self, wide: bool | None = None) -> list[pl.DataFrame]:
         """The table without empty columns; the means if there is only one system."""
@@ -252,7 +252,7 @@ def compare_at_cutoffs(
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
     """Refuse options of a page for another file."""
-    if output_path(path, SUFFIXES).suffix.lower() != ".html":
+    if output_path(path, SUFFIXES).suffix.lower() not in (".html", ""):
         for name, value in options.items():
             if value is not None:
                 raise RankqlError(

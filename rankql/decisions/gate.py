@@ -40,8 +40,10 @@ from rankql.registry.argument_checks import (
     require_whole_number,
 )
 from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
 
 
+@remember_inputs
 def gate(
     run: Data | Results,
     qrels: Data | None = None,

@@ -26,8 +26,10 @@ from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
 from rankql.sources.tables import Data, same_kind
 from rankql.text import join_words
+from rankql.writing import remember_inputs
 
 
+@remember_inputs
 def check(
     run: Data | Mapping[str, Data],
     qrels: Data | None = None,

@@ -30,6 +30,7 @@ from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import fetch_frame, render_script
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,6 +43,7 @@ _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
 _REFERENCE_POS = f"{INTERNAL_PREFIX}reference_pos"
 
 
+@remember_inputs
 def correlate(
     run: Data | Mapping[str, Data],
     reference: Data,

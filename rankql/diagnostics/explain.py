@@ -43,8 +43,10 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles
+from rankql.writing import remember_inputs
 
 
+@remember_inputs
 def explain(
     run: Data | Mapping[str, Data],
     qrels: Data | None = None,

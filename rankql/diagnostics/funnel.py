@@ -28,6 +28,7 @@ from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
+from rankql.writing import remember_inputs
 
 # Stages need no score of their own: their items are put into the best order.
 _SCORE = f"{INTERNAL_PREFIX}stage_score"
@@ -36,6 +37,7 @@ _KEY, _ITEM = f"{INTERNAL_PREFIX}query", f"{INTERNAL_PREFIX}item"
 _FIXED: dict[str, Any] = {"undefined": "skip", "missing": "zero"}
 
 
+@remember_inputs
 def funnel(
     stages: Mapping[str, Data] | Sequence[Data],
     qrels: Data,

@@ -30,8 +30,10 @@ from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
 
 
+@remember_inputs
 def limits(
     run: Data | Mapping[str, Data],
     qrels: Data | None = None,

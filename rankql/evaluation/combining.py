@@ -19,9 +19,10 @@ from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
-from rankql.writing import PARQUET
+from rankql.writing import PARQUET, remember_inputs
 
 
+@remember_inputs
 def combine(
     results: Sequence[Result | str | os.PathLike[str]],
     interval: str | None = "auto",

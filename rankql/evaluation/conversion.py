@@ -21,7 +21,7 @@ from rankql.sources.private import create_macros
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, require_column
 from rankql.text import format_count
-from rankql.writing import atomic_path
+from rankql.writing import output_path, write_file
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # The files of BEIR; in JSON, control characters are escaped, so no value contains a tab.
@@ -70,7 +70,7 @@ def convert(
     a Q0 x 2 1.0 rankql
     <BLANKLINE>
     """
-    path = Path(target)
+    path = output_path(target, inputs=[source])
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     options, suffix = _format(path)
     if suffix in _BEIR and system is not None:
@@ -97,8 +97,10 @@ def convert(
                 sql = _beir(session, table, suffix)
             else:
                 sql = (_table if suffix in _TABLES else partial(_trec, tag=tag))(session, table)
-            _write(session, sql, path, options)
-    return path
+            with write_file(path) as temporary:
+                copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))}"
+                session.con.execute(f"{copy} ({options})").fetchall()
+    return Path(target)
 
 
 # Suffixes of other formats, which are not written.
@@ -307,9 +309,3 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
             f"{item!r}). Choose one: score= or pos="
         )
     return "score"
-
-
-def _write(session: Session, sql: str, path: Path, options: str) -> None:
-    with atomic_path(path) as temporary:
-        copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))} ({options})"
-        session.con.execute(copy).fetchall()

@@ -44,9 +44,9 @@ from rankql.registry.conventions import Conventions, choose
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.private import create_macros, in_transaction
-from rankql.sources.session import Session, flatten_inputs, open_session
+from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
-from rankql.writing import output_path
+from rankql.writing import PARQUET, output_path, remember_inputs
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
 _REFUSED = (
@@ -66,6 +66,7 @@ T = TypeVar("T")
 PARTS = (4, 16, 64)
 
 
+@remember_inputs
 def evaluate(
     run: Data | Mapping[str, Data],
     qrels: Data | None = None,
@@ -146,9 +147,7 @@ def evaluate(
         weight=weight,
         interval=interval,
         confidence=confidence,
-        output=None
-        if output is None
-        else output_path(output, inputs=flatten_inputs(run, qrels, attributes)),
+        output=None if output is None else output_path(output, PARQUET, (run, qrels, attributes)),
         profile=conventions,
         options=options,
     )

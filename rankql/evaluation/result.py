@@ -24,7 +24,7 @@ from rankql.results import TableResult
 from rankql.sources.fetching import fits_one_thread
 from rankql.sources.frames import register_frame
 from rankql.sources.private import private_connection
-from rankql.writing import atomic_path, output_path
+from rankql.writing import PARQUET, STDOUT, output_path, write_file
 
 
 @dataclass(eq=False, repr=False)
@@ -76,19 +76,19 @@ class Result(MeansResult):
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
         with self._connection() as con:
-            self.copy(con, "FROM rows", output_path(path))
+            self.copy(con, "FROM rows", output_path(path, PARQUET, self.input_paths))
 
     def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
         """Write the rows of a query to a file, which appears complete or not at all."""
         meta = literal(json.dumps(self.meta, ensure_ascii=False))
-        with atomic_path(path) as temporary:
+        with write_file(path) as temporary:
             con.execute(
                 f"COPY ({sql}) TO {literal(str(temporary))} "
                 f"(FORMAT parquet, KV_METADATA {{rankql: {meta}}})"
             ).fetchall()
             self.values = temporary
             self.check()
-        self.values = path
+            self.values = pl.read_parquet(temporary) if path == STDOUT else path
 
     def weighted_by(self, weight: str | None) -> Result:
         """The result with the means weighted by an attribute; None keeps its present weights."""

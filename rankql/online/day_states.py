@@ -30,7 +30,7 @@ from rankql.registry.requested_metric import Metric
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table
-from rankql.writing import atomic_path
+from rankql.writing import write_file
 
 # The column of the day in the evaluated tables.
 DAY = f"{INTERNAL_PREFIX}day"
@@ -64,6 +64,8 @@ class DayStates:
     groups: Sequence[Sequence[str]] = ()
     attributes: Table | None = None
     higher_is_better: Direction = None
+    # The arguments that may name files, which are not overwritten.
+    inputs: Sequence[Any] = ()
     # The result of the metrics, with their conventions.
     last: Result | None = field(default=None, init=False)
 
@@ -240,7 +242,7 @@ class DayStates:
         meta = literal(json.dumps({"monitor": self.settings}, ensure_ascii=False))
         for (day,), state in states.group_by("day", maintain_order=True):
             sql = self.session.table(state, "state").sql
-            with atomic_path(self.folder / f"{day}.parquet") as path:
+            with write_file(self.folder / f"{day}.parquet", inputs=self.inputs) as path:
                 self.session.con.execute(
                     f"COPY (FROM {sql}) TO {literal(str(path))} (FORMAT parquet, "
                     f"KV_METADATA {{rankql: {meta}}})"

@@ -27,11 +27,13 @@ from rankql.registry.argument_checks import (
 from rankql.registry.parse import value_range
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
+from rankql.writing import remember_inputs
 
 # The fewest days of a baseline: each weekday twice.
 LEAST_BASELINE = 14
 
 
+@remember_inputs
 def monitor(
     days: Data,
     qrels: Data | None = None,
@@ -114,8 +116,9 @@ def monitor(
         slices = None if attributes is None else session.table(attributes, "attributes")
         evaluated = {"conventions": conventions, **options}
         stored = DayStates(
-            session, run, judged, day, metrics, evaluated, folder, groups, slices, higher_is_better
-        )
+            session, run, judged, day, metrics, evaluated, folder, groups, slices, higher_is_better,
+            inputs=(days, qrels, attributes),
+        )  # fmt: skip
         rows = stored.read()
         period = _find_baseline(rows["day"].unique().sort().to_list(), baseline, gaps)
         scored, left_out = score_days(session, rows, period, alpha, stored.lower)

@@ -239,20 +239,6 @@ def test_bad_values(tmp_path, suffix):
     assert refused(empty, target) == "source: item is NULL (2 rows). Correct these first"
 
 
-def test_a_failure_leaves_the_old_file(tmp_path):
-    target = tmp_path / "a.run"
-    target.write_text("old")
-    with pytest.raises(RankqlError):
-        convert(RUN.with_columns(score=float("nan")), target)
-    assert target.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
-
-
-def test_a_file_may_replace_itself(tmp_path):
-    path = convert(RUN, tmp_path / "a.run", tag="one")
-    convert(path, path, tag="two")
-    assert path.read_text() == TREC.replace("rankql", "two")
-
-
 def test_wrong_use(tmp_path):
     target = tmp_path / "a.run"
     assert "does not exist" in refused(RUN, tmp_path / "nowhere" / "a.run")
@@ -263,9 +249,6 @@ def test_wrong_use(tmp_path):
     assert "Leave out .gz" in refused(RUN, tmp_path / "a.parquet.gz")
     for tag in ("", "a b", "a\n"):
         assert "tag must be one word" in refused(RUN, target, tag=tag)
-    (tmp_path / "folder.run").mkdir()
-    with pytest.raises(RankqlError, match="Cannot write"):
-        convert(RUN, tmp_path / "folder.run")
 
 
 def test_empty(tmp_path):

@@ -817,15 +817,6 @@ def test_folders_globs_and_empty_files(tmp_path):
         rankql.evaluate(tmp_path / "x.json", QRELS, "AP")
 
 
-def test_output_replaces_no_input(tmp_path):
-    RUN.write_parquet(tmp_path / "run.parquet")
-    with pytest.raises(rankql.RankqlError, match="would overwrite an input"):
-        rankql.evaluate(tmp_path / "run.parquet", QRELS, "AP", output=tmp_path / "run.parquet")
-    (tmp_path / "link.parquet").symlink_to(tmp_path / "there.parquet")
-    rankql.evaluate(tmp_path / "run.parquet", QRELS, "AP", output=tmp_path / "link.parquet")
-    assert (tmp_path / "link.parquet").is_symlink() and (tmp_path / "there.parquet").is_file()
-
-
 def test_conventions_are_part_of_every_result():
     made = rankql.evaluate(RUN, QRELS, "AP@10", conventions="trec_eval")
     for shown in (repr(made), made._repr_html_(), made.to_markdown(), made.to_json()):

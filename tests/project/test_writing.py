@@ -1,0 +1,169 @@
+"""All that writes files, against the rules of rankql/writing.py."""
+
+import os
+import resource
+import signal
+import stat
+import sys
+from datetime import date, timedelta
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+from rankql.errors import RankqlError
+
+DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]
+ROWS = [(day, f"q{day}{q}", item, pos, 9 - pos, (q + pos) % 2)
+        for day in DAYS for q in range(10) for pos, item in enumerate("xyz", 1)]  # fmt: skip
+TABLE = pl.DataFrame(ROWS, schema=["day", "query", "item", "pos", "score", "rel"], orient="row")
+
+
+def cli(*arguments):
+    done = CliRunner().invoke(main, [*map(str, arguments)], catch_exceptions=False)
+    if done.exit_code:
+        raise RankqlError(done.stderr)
+    sys.stdout.buffer.write(done.stdout_bytes)
+
+
+def compared(run):
+    return rankql.compare({"a": run, "b": run}, metrics="AP")
+
+
+# What writes a file: its suffix or, if the function names files in a folder, its name.
+WRITERS = {
+    "evaluate": (".parquet", lambda run, to: rankql.evaluate(run, metrics="AP", output=to)),
+    "save_values": (".parquet", lambda run, to: rankql.evaluate(run, metrics="AP").save_values(to)),
+    "save": (".parquet", lambda run, to: compared(run).save(to)),
+    "save text": (".csv", lambda run, to: rankql.check(run).save(to)),
+    "convert": (".parquet", lambda run, to: rankql.convert(run, to, score="score")),
+    "rankql convert": (".csv", lambda run, to: cli("convert", run, to, "--score", "score")),
+    "rankql eval": (".parquet", lambda run, to: cli("eval", run, "--output", to)),
+    "rankql report": (".csv", lambda run, to: cli("report", f"a={run}", f"b={run}", run, "-o", to)),
+    "rankql funnel": (".csv", lambda run, to: cli("funnel", f"a={run}", run, "-o", to)),
+    "rankql gate": (".csv", lambda run, to: cli("gate", run, "--min", "AP>=0", "--junit", to)),
+    "rankql monitor": (".csv", lambda run, to: cli("monitor", run, "--junit", to)),
+    "monitor --report": (".parquet", lambda run, to: cli("monitor", run, "--report", to)),
+    "monitor --states": (
+        f"{DAYS[0]}.parquet",
+        lambda run, to: cli("monitor", run, "--states", to.parent),
+    ),
+    "demo": ("shop.parquet", lambda run, to: cli("demo", "--queries", 9, "--out", to.parent)),
+    "rankql sql": (".duckdb", lambda run, to: cli("sql", "--database", to)),
+}
+every_writer = pytest.mark.parametrize("name", WRITERS)
+
+
+@pytest.fixture
+def paths(tmp_path, name):
+    """An input, and a path to write in a folder of its own."""
+    suffix = WRITERS[name][0]
+    run = tmp_path / ("run.csv" if suffix == ".csv" else "run.parquet")
+    (TABLE.write_csv if suffix == ".csv" else TABLE.write_parquet)(run)
+    (tmp_path / "out").mkdir()
+    return run, tmp_path / "out" / (f"out{suffix}" if suffix.startswith(".") else suffix)
+
+
+def write(name, run, to):
+    WRITERS[name][1](run, to)
+
+
+@every_writer
+def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
+    run, to = paths
+    real = tmp_path / f"real{to.suffix}"
+    to.symlink_to(real)
+    if name != "rankql sql":  # which never replaces a file
+        real.write_text("before")
+        real.chmod(0o640)
+        os.chown(real, os.getuid(), os.getgid())
+    write(name, run, to)
+    assert to.is_symlink() and real.read_bytes() not in (b"", b"before")
+    assert name == "rankql sql" or stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert not [*tmp_path.rglob(".rankql*")]
+
+
+@every_writer
+@pytest.mark.parametrize("kind", ["same", "link", "hard link", "glob", "folder", "home"])
+def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
+    run, to = paths
+    if name in ("demo", "rankql sql") or (kind == "folder" and run.suffix == ".csv"):
+        pytest.skip("there is no such input")
+    run = run.rename(to)
+    before, other = run.read_bytes(), run.parents[1] / f"other{run.suffix}"
+    monkeypatch.setenv("HOME", str(run.parent))
+    if kind == "hard link":
+        os.link(run, other)
+    elif kind == "link":
+        other.symlink_to(run)
+    named = {
+        "link": other,
+        "hard link": other,
+        "glob": f"{run.parent}/*{run.suffix}",
+        "folder": str(run.parent),
+        "home": f"~/{run.name}",
+    }.get(kind, run)
+    with pytest.raises(RankqlError, match="would overwrite an input"):
+        write(name, named, to)
+    assert to.read_bytes() == before
+
+
+@every_writer
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_only_regular_files_are_written(name, paths, kind):
+    run, to = paths
+    if kind == "device":
+        try:
+            os.mknod(to, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("only root may make a device")
+    else:
+        (os.mkfifo if kind == "fifo" else os.mkdir)(to)
+    before = to.stat().st_mode
+    with pytest.raises(RankqlError, match=r"is not a regular file|exists and is not overwritten"):
+        write(name, run, to)
+    assert to.stat().st_mode == before
+
+
+@every_writer
+def test_a_dash_is_standard_output(name, paths, capfdbinary, monkeypatch, tmp_path):
+    run, _ = paths
+    if not WRITERS[name][0].startswith("."):
+        pytest.skip("it writes a folder")
+    monkeypatch.chdir(tmp_path)
+    write(name, run, "-")
+    out = capfdbinary.readouterr().out
+    assert out and not (tmp_path / "-").exists()
+
+
+class Ended(BaseException):
+    """The process was told to end."""
+
+
+@every_writer
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "full"])
+def test_complete_or_not_at_all(name, paths, how, monkeypatch):
+    """Nothing is left if the process is told to end just before the end, or the disk is full."""
+    run, to = paths
+    if name != "rankql sql":
+        to.write_text("before")
+    before = [(path, path.read_bytes()) for path in to.parent.iterdir()]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if how == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
+    else:
+
+        def end(number):
+            raise Ended(signal.Signals(number).name)
+
+        monkeypatch.setattr(signal, "raise_signal", end)
+        number = getattr(signal, how)
+        monkeypatch.setattr(os, "replace", lambda *_: os.kill(os.getpid(), number))
+    try:
+        with pytest.raises((Ended, RankqlError), match=how if how != "full" else "Cannot write"):
+            write(name, run, to)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [(path, path.read_bytes()) for path in to.parent.iterdir()] == before
