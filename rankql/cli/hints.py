@@ -22,7 +22,7 @@ _LIST = re.compile(r"(?<![\w(@,])(query|item)=\[('[^']*'(?:, '[^']*')*)\]")
 
 # An argument with the option it stands for: minimum= (CLI: --min).
 _BOTH_LANGUAGES = re.compile(
-    r"(?<![\w(])\w+=(?:'[^']*'|\{[^}]*\}|\w*) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII
+    r"(?<![\w(])\w+=(?:'[^']*'|\([^()]*\)|\{[^}]*\}|\w*) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII
 )
 
 

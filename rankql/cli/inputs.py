@@ -58,12 +58,14 @@ def keyword_arguments(options: dict[str, Any]) -> dict[str, Any]:
     for name in {"query", "item"} & keywords.keys():
         if "," in keywords[name] and not re.search(r"[()\[']", keywords[name]):
             keywords[name] = keywords[name].split(",")  # not an expression, such as f(a, b)
-    pairs = [part.rpartition("=") for part in keywords.get("rel", "").split(",")]
-    if all(_EVENT.fullmatch("".join(pair)) for pair in pairs):
-        grades = {event.strip(): float(grade) for event, _, grade in pairs}
-        keywords["rel"] = {
-            event: int(grade) if grade.is_integer() else grade for event, grade in grades.items()
-        }
+    rel = keywords.get("rel", "")
+    column, _, mapping = rel.partition("=")
+    for text, sign, name in ((rel, "=", ""), (mapping, ":", column)):
+        pairs = [part.rpartition(sign) for part in text.split(",")]
+        if all(_EVENT.fullmatch(f"{event}={grade}") for event, _, grade in pairs):
+            numbers = {event.strip(): float(grade) for event, _, grade in pairs}
+            grades = {event: int(x) if x.is_integer() else x for event, x in numbers.items()}
+            keywords["rel"] = (name, grades) if name else grades
     if "ascending" in keywords:
         keywords["descending"] = not keywords.pop("ascending")
     return keywords

@@ -70,7 +70,7 @@ COLUMNS = combine_options(
     click.option("--item", metavar="COLUMN", help="Column of the item, or LEFT,RIGHT. This and the "
                  "next three may be SQL expressions, such as 'position + 1'."),
     click.option("--rel", metavar="COLUMN", help="Column of the grade, or the grades of events: "
-                 "buy=3,click=1."),
+                 "buy=3,click=1, or event=buy:3,click:1 with their column."),
     click.option("--score", metavar="COLUMN", help="Column of the score."),
     click.option("--pos", metavar="COLUMN", help="Column of the position; 1 is the top."),
     click.option("--system", metavar="COLUMN", help="Column of the system, if one table holds "

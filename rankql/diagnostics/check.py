@@ -24,7 +24,7 @@ from rankql.evaluation.overlap import (
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
-from rankql.sources.tables import Data, same_kind
+from rankql.sources.tables import Data, Rel, same_kind
 from rankql.text import join_words
 from rankql.writing import remember_inputs
 
@@ -38,7 +38,7 @@ def check(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | Mapping[str, float] | None = None,
+    rel: Rel = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
@@ -84,7 +84,8 @@ def _read_inputs(
     """The tables that evaluate would read; a run alone needs no grades."""
     if qrels is None:
         run = open_runs(session, run)
-        if columns["rel"] is None and not any(t.find("rel") for t in flatten_inputs(run)):
+        found = {t.find("rel") for t in flatten_inputs(run)} - {None, *map(str, columns.values())}
+        if columns["rel"] is None and not found:
             empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
             inputs = read_inputs(session, run, empty, None, columns, system, descending=descending)
             return replace(inputs, qrels=None)

@@ -42,7 +42,7 @@ from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, assign_roles
+from rankql.sources.tables import Data, Rel, assign_roles
 from rankql.writing import remember_inputs
 
 
@@ -58,7 +58,7 @@ def explain(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | Mapping[str, float] | None = None,
+    rel: Rel = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,

@@ -27,7 +27,7 @@ from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Data, Rel, Table
 from rankql.writing import remember_inputs
 
 # Stages need no score of their own: their items are put into the best order.
@@ -48,7 +48,7 @@ def funnel(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | Mapping[str, float] | None = None,
+    rel: Rel = None,
     score: str | None = None,
     pos: str | None = None,
     descending: bool | None = None,

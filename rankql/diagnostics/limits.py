@@ -29,7 +29,7 @@ from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data
+from rankql.sources.tables import Data, Rel
 from rankql.writing import remember_inputs
 
 
@@ -42,7 +42,7 @@ def limits(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | Mapping[str, float] | None = None,
+    rel: Rel = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,

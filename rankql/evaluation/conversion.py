@@ -82,7 +82,7 @@ def convert(
     with open_session(con, source) as session:
         table = session.table(source, "qrels" if judged else "source")
         (columns, _), ((table,), *_) = resolve_columns(
-            session, columns, [[replace(table, label="source")]]
+            session, columns, [[replace(table, label="source")]], attributes=[system]
         )
         if judged:
             table, columns = assume_grades(session, table, columns)

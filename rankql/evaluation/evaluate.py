@@ -45,8 +45,10 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.private import create_macros, in_transaction
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import ROLES, Data
+from rankql.sources.tables import ROLES, Data, Rel
 from rankql.writing import PARQUET, output_path, remember_inputs
+from rankql.sources.session import Session, flatten_inputs, open_session
+from rankql.writing import output_path
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
 _REFUSED = (
@@ -78,7 +80,7 @@ def evaluate(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | Mapping[str, float] | None = None,
+    rel: Rel = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
@@ -102,8 +104,8 @@ def evaluate(
     keyword, with a pair if run and qrels differ. A keyword may also be an SQL expression of the
     columns of a row, such as pos="position + 1", and `query` may be several columns. Judgments
     without grades mean grade 1, and a dict such as rel={"buy": 3, "click": 1} maps a text column
-    `event` to grades. The highest score is best, or the lowest with descending=False or if the
-    column is called distance.
+    `event` to grades, rel=("outcome", {"bought": 2}) one of another name. The highest score is
+    best, or the lowest with descending=False or if the column is called distance.
 
     A table with one row per query has lists of ids instead: `retrieved` in order, and `relevant`
     (ids, a MAP of id: grade, or structs with an id and a grade), so `qrels` is not needed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import duckdb
@@ -23,12 +24,13 @@ def resolve_columns(
     columns: Mapping[str, Any],
     groups: Sequence[Sequence[Table]],
     judged: bool = False,
+    attributes: Sequence[Any] = (),
 ) -> tuple[list[dict[str, str | None]], list[list[Table]]]:
     """The names of columns in the runs and in the other table, and the tables with the columns
     that are computed.
 
     groups: the runs; the judgments if `judged`, else the reference; the attributes. The last two
-    may be empty or left out.
+    may be empty or left out. attributes: other columns that the caller names.
     """
     sides: list[dict[str, str | None]] = [{}, {}]
     resolved = [[*tables] for tables in (*groups, [], [])[:3]]
@@ -51,6 +53,13 @@ def resolve_columns(
                 resolved[side] = [add_column(session, t, role, spec) for t in resolved[side]]
         for names, spec in zip(sides, pair, strict=True):
             names[role] = column_name(spec)
+    for side, names in enumerate(sides):
+        roles = {name: "" for name in attributes if isinstance(name, str)}
+        roles |= {n: role for role, n in names.items() if n and side in places.get(role, ranked)}
+        resolved[side] = [
+            replace(table, named={table.actual_name(n): roles[n] for n in roles if table.has(n)})
+            for table in resolved[side]
+        ]
     return sides, resolved
 
 

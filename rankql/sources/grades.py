@@ -11,7 +11,7 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
 from rankql.sources.session import Session
-from rankql.sources.tables import ROLES, Table, find_name, is_number, is_text, squash
+from rankql.sources.tables import ROLES, Table, find_name, is_text, require_column, squash
 from rankql.text import format_count
 
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
@@ -35,18 +35,25 @@ def assume_grades(
     if score and "corpusid" in map(squash, table.columns):
         _require_whole_grades(session, table, score)
         return table, {**names, "rel": score}
-    if score or table.find("pos", names.get("pos")) or _may_be_graded(table):
+    if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
         return table, names
     return _add_grades(table, "rel", "1", "INTEGER", [], "1 for every row"), names
 
 
-def _may_be_graded(table: Table) -> bool:
-    """Whether a column that is neither an id nor a time could hold grades."""
+def _may_be_graded(session: Session, table: Table) -> bool:
+    """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
-    return any(
-        (table.text or is_number(kind)) and squash(name) not in known
+    values = [
+        f"CAST({quote(name)} AS VARCHAR)"
         for name, kind in table.columns.items()
-    )
+        if not (squash(name) in known or name in table.named or kind.startswith(("DATE", "TIME")))
+    ]
+    # An empty table may stand for one of Spark, whose values are not known yet.
+    several = "count(*) = 0 OR min({0}) <> max({0}) OR count({0}) NOT IN (0, count(*))"
+    for kind in ("DOUBLE", "BOOLEAN"):
+        several += f" OR TRY_CAST(min({{0}}) AS {kind}) IS NOT NULL"
+    sql = f"SELECT {' OR '.join(map(several.format, values)) or 'false'} FROM {table.sql}"
+    return bool(session.con.execute(sql).fetchall()[0][0])
 
 
 def _require_whole_grades(session: Session, table: Table, score: str) -> None:
@@ -80,8 +87,17 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
 
 
-def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Table:
-    """The table with the grades of its events."""
+def split_mapping(rel: Any) -> tuple[str | None, Mapping[Any, Any] | None]:
+    """The column of the events, if it is named, and their grades, if rel has any."""
+    if isinstance(rel, list | tuple) and len(rel) == 2 and isinstance(rel[1], Mapping):
+        return rel[0], rel[1]
+    return None, rel if isinstance(rel, Mapping) else None
+
+
+def map_events(
+    session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
+) -> Table:
+    """The table with the grades of its events, in a column of this or a known name."""
     for event, grade in grades.items():
         number = isinstance(grade, int | float) and not isinstance(grade, bool)
         if not isinstance(event, str) or not number or not math.isfinite(grade):
@@ -93,10 +109,15 @@ def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Tab
     event = find_name(texts, known)
     option = ",".join(f"{name}={grade}" for name, grade in grades.items())
     rel = f"rel={dict(grades)!r} (CLI: --rel {shlex.quote(option)})"
+    if column is not None:
+        event = require_column(table, column, "rel")
+        if event not in texts:
+            kind = table.columns[event]
+            raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
     if event is None:
         raise RankqlError(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}. Found: "
-            f"{', '.join(texts) or 'none'}. Rename the column of the events"
+            f"{', '.join(texts) or 'none'}. Name it: rel=('...', {{...}})"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     rows = session.con.execute(

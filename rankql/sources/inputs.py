@@ -11,7 +11,7 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
+from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events, split_mapping
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.row_order import number_rows
 from rankql.sources.session import Session
@@ -171,16 +171,18 @@ def read_inputs(
     if compared is None:
         kept = [*by, *([system] if system else [])]
         runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
-    grades = columns.get("rel")
-    if isinstance(grades, Mapping):
+    event, grades = split_mapping(columns.get("rel"))
+    if grades is not None:
         columns = {**columns, "rel": MAPPED}
         if judgments:
-            judgments = map_events(session, judgments, grades)
+            judgments = map_events(session, judgments, event, grades)
         else:
-            runs = {name: map_events(session, table, grades) for name, table in runs.items()}
+            runs = {name: map_events(session, table, event, grades) for name, table in runs.items()}
     about = None if attributes is None else session.table(attributes, "attributes")
     tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
-    sides, (opened, others, abouts) = resolve_columns(session, columns, tables, bool(judgments))
+    sides, (opened, others, abouts) = resolve_columns(
+        session, columns, tables, bool(judgments), [*by, system]
+    )
     preferred = find_common_id_columns([*opened, *others])
     opened = [number_rows(session, table, order, sides[0], preferred, system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))

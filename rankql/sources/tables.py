@@ -13,6 +13,8 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
+Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | None
+"""The column of the grades, the grades of events, or both."""
 
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
@@ -98,6 +100,9 @@ class Table:
     assumed: Mapping[str, str] = field(default_factory=dict)
     # The columns of the source that each computed column reads.
     computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # The columns that the caller names, each with its role, or "" for attributes. They are not
+    # recognised for another role.
+    named: Mapping[str, str] = field(default_factory=dict)
     # What its rows are called in errors.
     unit: str = "rows"
     # The frame, if it is from pandas.
@@ -160,7 +165,12 @@ class Table:
             return self.roles[role]
         # Ranks of a TREC run are ignored, as in trec_eval.
         names = () if self.trec and role == "pos" and "tag" in self.columns else ROLES[role]
-        return find_name(self.columns, preferred) or find_name(self.columns, names)
+        free = self.free_columns(role)
+        return find_name(free, preferred) or find_name(free, names)
+
+    def free_columns(self, role: str) -> list[str]:
+        """The columns that the caller does not name for another role."""
+        return [name for name in self.columns if self.named.get(name, role) == role]
 
     def actual_name(self, name: str) -> str:
         """The name of a column as the table spells it."""
@@ -169,7 +179,7 @@ class Table:
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""
-        return known_names(role, self.columns)
+        return known_names(role, self.free_columns(role))
 
     def number(self, role: str) -> str:
         """The column of a role as DOUBLE; `read` also checks its values."""
@@ -306,12 +316,18 @@ def assign_roles(
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
-            name = {"rel": "grade", "pos": "position"}.get(role, role)
-            hint = ", or rel='1' if every row is relevant" if role == "rel" else ""
+            what = {"rel": "grade", "pos": "position"}.get(role, role)
+            hint = ""
+            if role == "rel":
+                hint = ", or rel='1' if every row is relevant"
+                left = [n for n in table.free_columns(role) if n not in roles.values()]
+                for name in [n for n in left if is_text(table.columns[n])][:1]:
+                    hint += f". Or map a column: rel=({name!r}, {{'buy': 2, 'click': 1}}) "
+                    hint += f"(CLI: --rel {name}=buy:2,click:1)"
             if hint and table.label == "qrels" and (scores := table.known("score")):
                 hint = f". It has {scores[0]}, like a run: are these the judgments?"
             raise RankqlError(
-                f"No {name} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
+                f"No {what} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
                 f"Found: {', '.join(table.own_columns)}. Pass {role}='...'{hint}"
             )
     return replace(table, roles=roles)

@@ -1,0 +1,142 @@
+"""Which column has which role: a column has one, and a column of labels is never ignored."""
+
+import json
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql import RankqlError
+from rankql.cli.main import main
+
+RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
+ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
+FORMATS = ["frame", "pandas", "parquet", "csv", "jsonl", "table"]
+
+
+def written(frame, form, folder):
+    """The frame in a format, and the connection that reads it."""
+    if form in ("frame", "pandas"):
+        return (frame if form == "frame" else frame.to_pandas()), None
+    path, con = folder / f"rows.{form}", None
+    if form == "table":
+        import duckdb
+
+        con = duckdb.connect()
+        con.sql("CREATE TABLE rows AS FROM frame")
+        return "rows", con
+    write = {"parquet": frame.write_parquet, "csv": frame.write_csv, "jsonl": frame.write_ndjson}
+    write[form](path)
+    return path, None
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    ("names", "options", "missing"),
+    [
+        (("score",), {"rel": "score"}, "score column"),
+        (("rating",), {"score": "rating"}, "grade column"),
+        (("rel", "rank"), {"score": "rank", "pos": "rel"}, "grade column"),
+        (("rel", "score"), {"weight": "score"}, "score column"),
+        (("label", "score"), {"by": "label"}, "grade column"),
+        (("rating", "score"), {"system": "rating"}, "grade column"),
+    ],
+)
+def test_a_named_column_has_no_other_role(names, options, missing, form, tmp_path):
+    frame = pl.DataFrame({**ROWS, **{name: [3, 2, 1] for name in names}})
+    for rows in (frame, frame.reverse()):
+        data, con = written(rows, form, tmp_path)
+        with pytest.raises(RankqlError, match=missing):
+            rankql.evaluate(data, None, "nDCG", con=con, **options)
+
+
+def test_another_column_takes_the_role():
+    """The item is called rank, so scores order the ranking; rows do if grades are scores."""
+    ranked = pl.DataFrame(
+        {"query": "a", "rank": ["x", "y", "z"], "score": [3, 2, 1], "rel": [0, 1, 2]}
+    )
+    found = rankql.evaluate(ranked, None, "nDCG", item="rank", interval=None)
+    assert found.columns["run"] == {
+        "query": "query",
+        "item": "rank",
+        "rel": "rel",
+        "score": "score",
+    }
+    graded = pl.DataFrame({**ROWS, "score": [0, 1, 2]})
+    options = {"rel": "score", "order": "rows", "interval": None}
+    assert rankql.evaluate(graded, None, "nDCG", **options)["nDCG"] == pytest.approx(found["nDCG"])
+    # Each table has its own roles: a score called rating does not take the grades of the judgments.
+    run = pl.DataFrame({**ROWS, "rating": [3.0, 2.0, 1.0]})
+    judged = pl.DataFrame({**ROWS, "rating": [0, 1, 2]})
+    found = rankql.evaluate(run, judged, "nDCG", score="rating", interval=None)
+    assert found["nDCG"] == pytest.approx(0.6199, abs=1e-4)
+
+
+@pytest.mark.parametrize("function", ["compare", "check", "gate", "limits", "explain"])
+def test_roles_are_the_same_in_every_function(function):
+    frame = pl.DataFrame({**ROWS, "score": [3, 2, 1]})
+    calls = {
+        "compare": lambda: rankql.compare({"a": frame, "b": frame}, metrics="nDCG", rel="score"),
+        "check": lambda: rankql.check(frame, rel="score"),
+        "gate": lambda: rankql.gate(frame, None, "nDCG>=0.5", rel="score"),
+        "limits": lambda: rankql.limits(frame, None, "nDCG", rel="score"),
+        "explain": lambda: rankql.explain(frame, None, "a", "nDCG", rel="score"),
+    }
+    with pytest.raises(RankqlError, match="score column"):
+        calls[function]()
+
+
+LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": [5, 7],
+          "bought": [False, True], "label_text": [None, "yes"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", LABELS)
+def test_columns_of_labels_are_asked_about(name, form, tmp_path):
+    judged = RUN.select("user_id", "item").with_columns(pl.Series(name, LABELS[name]))
+    data, con = written(judged, form, tmp_path)
+    with pytest.raises(RankqlError, match=f"grade column in qrels.*{name}"):
+        rankql.evaluate(RUN, data, "RR", con=con)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_times_attributes_and_one_value_are_no_labels(form, tmp_path):
+    others = {"event": pl.lit("click"), "created_at": pl.col("item"), "country": pl.col("item")}
+    judged = RUN.select("user_id", "item", **others)
+    data, con = written(judged, form, tmp_path)
+    attributes = RUN.select("user_id", country=pl.lit("de")).unique()
+    options = {"by": "country", "attributes": attributes, "con": con, "interval": None}
+    assert rankql.evaluate(RUN, data, "RR", **options)["RR"] == 1
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_grades_of_a_named_column(form, tmp_path):
+    esci = {"event": ["a", "b"], "esci_label": ["I", "E"]}
+    judged = RUN.select("user_id", "item").with_columns(
+        **{n: pl.Series(v) for n, v in esci.items()}
+    )
+    data, con = written(judged, form, tmp_path)
+    rel = ("esci_label", {"E": 3, "S": 2.5, "I": 0})
+    found = rankql.evaluate(RUN, data, "RR", rel=rel, con=con, interval=None)
+    assert found["RR"] == 0.5 and found.columns["qrels"]["rel"].startswith("esci_label (E: 3")
+    wrong = {"no grade for esci_label 'I'": {"E": 3}, "grades, not": {1: 2}}
+    for message, grades in wrong.items():
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate(RUN, data, "RR", rel=("esci_label", grades), con=con)
+    with pytest.raises(RankqlError, match=r"esci_lable.*esci_label"):
+        rankql.evaluate(RUN, data, "RR", rel=("esci_lable", {"E": 3}), con=con)
+    with pytest.raises(RankqlError, match=r"user_id must be text|no grade for user_id '1'"):
+        rankql.evaluate(RUN, data, "RR", rel=("user_id", {"E": 3}), con=con)
+
+
+def test_grades_on_the_command_line(tmp_path):
+    run, qrels = (str(tmp_path / name) for name in ("run.csv", "qrels.csv"))
+    RUN.write_csv(run)
+    judged = RUN.select("user_id", "item", outcome=pl.Series(["impression", "click"]))
+    judged.write_csv(qrels)
+    args = ["eval", run, qrels, "-m", "RR", "--format", "jsonl"]
+    found = CliRunner().invoke(main, [*args, "--rel", "outcome=impression:0,click:1"])
+    assert json.loads(found.stdout)["mean"] == 0.5
+    refused = CliRunner().invoke(main, args)
+    assert refused.exit_code == 2 and "--rel outcome=buy:2,click:1" in refused.stderr
