@@ -47,8 +47,6 @@ from rankql.sources.private import create_macros, in_transaction
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data, Rel
 from rankql.writing import PARQUET, output_path, remember_inputs
-from rankql.sources.session import Session, flatten_inputs, open_session
-from rankql.writing import output_path
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
 _REFUSED = (
