@@ -14,6 +14,10 @@ RETIRED = {
     "rankql experiment": _USE_TEA_TASTING,
     "Comparison.discriminative_power": "Use agreement(), and queries_needed() for the effects.",
     "rankql report --stage": "Use rankql funnel.",
+    **dict.fromkeys(
+        ("rankql gate --github", "rankql gate --no-github"),
+        "Annotations are written if GITHUB_ACTIONS=true.",
+    ),
 }
 
 

@@ -128,18 +128,18 @@ def format_interval(bounds: Sequence[Any], sign: str = "") -> str:
     return format_estimate(mean, lo, hi, 3, sign)
 
 
-def format_number(value: float, digits: int = 3) -> str:
-    """Format a number with some significant digits: 0.0123, 12.3, 12,300."""
+def format_number(value: float) -> str:
+    """Format a number with three significant digits: 0.0123, 12.3, 12,300."""
     if not 1e3 <= abs(value) < 1e15:
-        return f"{value + 0.0:.{digits}g}"
-    return f"{float(f'{value:.{digits}g}'):,.0f}"
+        return f"{value + 0.0:.3g}"
+    return f"{float(f'{value:.3g}'):,.0f}"
 
 
-def round_significant(value: float, digits: int = 2) -> str:
-    """Round a positive number to some significant digits, and keep zeros at the end: 0.070."""
-    places = digits - 1 - math.floor(math.log10(value))
+def round_significant(value: float) -> str:
+    """Round a positive number to two significant digits, and keep zeros at the end: 0.070."""
+    places = 1 - math.floor(math.log10(value))
     if abs(places) > 15:
-        return f"{value:.{digits}g}"
+        return f"{value:.2g}"
     return f"{round(value, places):,.{max(0, places)}f}"
 
 

@@ -79,12 +79,6 @@ from rankql.cli.options import (
 @LOWER_IS_BETTER
 @SLICES
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
-@click.option(
-    "--github/--no-github",
-    default=None,
-    help="Write annotations, and a summary to $GITHUB_STEP_SUMMARY.",
-    show_default="in GitHub Actions",
-)
 @FORMAT
 @CONVENTIONS
 @COLUMNS
@@ -97,14 +91,13 @@ def gate_command(
     by: Sequence[str],
     lower_is_better: Sequence[str],
     junit: Path | None,
-    github: bool | None,
     form: str,
     **options: Any,
 ) -> None:
     """Fail if a run is below limits or a baseline.
 
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
-    eval --output wrote, without QRELS.
+    eval --output wrote, without QRELS. In GitHub Actions it also writes annotations and a summary.
     """
     from rankql.decisions.gate import gate
 
@@ -121,7 +114,7 @@ def gate_command(
         )
     print_result(verdict, form)
     write_junit(verdict, junit)
-    if github or (github is None and os.environ.get("GITHUB_ACTIONS") == "true"):
+    if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in verdict.annotations():  # GitHub reads stderr too
             click.echo(line, err=True)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):

@@ -165,11 +165,11 @@ class Sample:
         squares = (weights * np.square(self.differences - self.mean)).sum()
         return self.mean / math.sqrt(squares / (weights.sum() - np.square(weights).mean()))
 
-    def detectable(self, alpha: float, power: float = POWER) -> float | None:
-        """About the difference that a t test at this level detects with this power."""
+    def detectable(self, alpha: float) -> float | None:
+        """About the difference that a t test at this level detects with a power of 80%."""
         if self.units < 2 or self.constant or self.is_dominated:
             return None
-        quantiles = special.stdtrit(self.freedom, [1 - alpha / 2, power]).sum()
+        quantiles = special.stdtrit(self.freedom, [1 - alpha / 2, POWER]).sum()
         return float(quantiles * self.error)
 
     @property

@@ -823,15 +823,12 @@ def test_for_ci(folder, monkeypatch):
     quiet = command(*arguments, "--junit", "gate.xml", code=1)
     assert Path("gate.xml").read_text("utf-8") == verdict.junit() and quiet.stderr == ""
     lines = "".join(f"{line}\n" for line in verdict.annotations())
-    assert command(*arguments, "--github", code=1).stderr == lines
     Path("summary.md").write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     done = command(*arguments, code=1)
     assert done.stderr == lines and done.stdout == quiet.stdout
     assert Path("summary.md").read_text() == f"before\n{verdict.to_markdown()}\n\n"
-    assert command(*arguments, "--no-github", code=1).stderr == ""
-    assert Path("summary.md").read_text().count("Gate failed") == 1
 
 
 def python(folder, *arguments):

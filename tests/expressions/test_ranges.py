@@ -26,10 +26,6 @@ MERGED = [
 ]
 
 
-def k_options(metric, options):
-    return options if "k" in signatures.ROWS[metric] else {}
-
-
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("metric", RANKING)
 def test_merged_rankings(metric, engine):
