@@ -103,6 +103,8 @@ rankql gate new.parquet qrels.parquet --baseline old.parquet --max-drop nDCG@10:
   `undefined`.
 - For the numbers of another tool pass `conventions=`: {profiles}.
 - Cutoffs are part of the name: `nDCG@10`, `P(rel=2)@5`, `nDCG(gain=exp2)@10`, `RBP(p=0.8)`.
+- For an A/B test on users, compute metrics per user, and compare the arms with the package
+  tea-tasting: docs/experiment.md.
 - Errors say what is wrong and what to do. Read them instead of catching them.
 
 ## Metrics

@@ -58,7 +58,7 @@ KEYWORDS = {
     "conventions": ["ties", "tie", "negative grades"],
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
     "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
-    "experiment": ["a/b test on users", "cuped", "peeking", "sample ratio mismatch", "lift"],
+    "experiment": ["a/b test on users", "tea-tasting", "cuped", "peeking", "sample ratio mismatch"],
     "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
     "gate": ["ci", "regression test", "pull request"],
     "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],

@@ -215,37 +215,37 @@ def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
 
 
 # ------------------------------------------------------------------------------------ an A/B test
-def ab_test(folder: Path | str, users: int = 20_000, seed: int = 21) -> Path:
-    """Simulate an A/B test of a new ranker: users.parquet, a row per user, and the month before.
+SORTED = {"A": 0.4, "B": 0.65, "C": 0.4}  # how well each arm sorts the items
 
-    Each user is counted for 7 days from the first visit, on `day` 1 to 14. `arm`: A (old) or B
-    (new), at random. `revenue_before`: the month before, NULL for new users. The new ranker makes
-    8% more impressions clicked and 5% more users buy; it does not change what a buyer pays.
-    last_month.parquet: the revenue of other users, without arms, to plan the test.
+
+def ab_test(folder: Path | str, arms: str = "AB", users: int = 12_000, seed: int = 21) -> Path:
+    """Simulate an A/B test of rankers: A is the old one, B sorts better, and C equals A.
+
+    users.parquet: user, arm and `before`, what the user paid in the month before, NULL for new
+    users. shown.parquet: what each search showed: user, query, pos, click (0 or 1) and paid. Some
+    users do not search.
     """
     rng, folder = random.Random(seed), Path(folder)
-    rows = [_visitor(f"u{number:05}", rng) for number in range(users)]
+    people, shown = [], []
+    for number in range(users):
+        user, arm, loyal = f"u{number:05}", rng.choice(arms), rng.random() < 0.3
+        budget, buys = rng.lognormvariate(3, 0.5), 0.5 if loyal else 0.03
+        searches = rng.choices([0, 1, 2, 4], [2, 4, 3, 1])[0]
+        spent = round(searches * buys * budget * rng.lognormvariate(0, 0.3), 2)
+        before = None if rng.random() < 0.2 else spent
+        people.append({"user": user, "arm": arm, "before": before})
+        for search in range(searches):
+            wanted = [rng.gauss(0, 1) for _ in range(10)]
+            wanted.sort(key=lambda x: SORTED[arm] * x + rng.gauss(0, 1), reverse=True)
+            for pos, interest in enumerate(wanted, 1):
+                click = interest > 1 and rng.random() < 1 / pos**0.5
+                paid = budget * rng.lognormvariate(0, 0.3) if click and rng.random() < buys else 0
+                shown.append({"user": user, "query": f"{user}-{search}", "pos": pos,
+                              "click": int(click), "paid": round(paid, 2)})  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(rows).write_parquet(folder / "users.parquet")
-    others = pl.DataFrame([_visitor(f"v{number:05}", rng) for number in range(users)])
-    others.drop("arm", "day").write_parquet(folder / "last_month.parquet")
+    pl.DataFrame(people).write_parquet(folder / "users.parquet")
+    pl.DataFrame(shown, infer_schema_length=None).write_parquet(folder / "shown.parquet")
     return folder
-
-
-def _visitor(user: str, rng: random.Random) -> dict[str, object]:
-    """A user of the A/B test."""
-    arm, regular = rng.choice("AB"), rng.random() < 0.35
-    budget, new = rng.lognormvariate(3, 0.6), arm == "B"
-    impressions = 1 + int(rng.expovariate(0.05))
-    liking = rng.betavariate(2, 18) * (1.08 if new else 1)
-    clicks = sum(rng.random() < liking for _ in range(impressions))
-    bought = rng.random() < (0.75 if regular else 0.08) * (1.05 if new else 1)
-    habit = budget * (3 if regular else 0.3) * rng.lognormvariate(0, 0.3)
-    before = None if rng.random() < 0.2 else round(habit, 2)
-    return {"user": user, "arm": arm, "day": rng.randint(1, 14),
-            "country": rng.choice(["DE", "FR", "NL"]), "impressions": impressions,
-            "clicks": clicks, "bought": int(bought), "revenue_before": before,
-            "revenue": round(bought * budget * rng.lognormvariate(0, 0.3), 2)}  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------- a search by day

@@ -39,9 +39,10 @@ def draws(page):
 
 
 def marks(page):
-    """Pages with charts need the extra report. The oldest DuckDB cannot read text of pandas 3."""
-    pandas = [pytest.mark.slow] if page.name == "pandas.md" else []
-    return [*pandas, pytest.mark.report] if draws(page) else pandas
+    """What a page needs. The oldest DuckDB cannot read text of pandas 3."""
+    special = {"pandas.md": pytest.mark.slow, "experiment.md": pytest.mark.tea_tasting}
+    needed = [special[page.name]] if page.name in special else []
+    return [*needed, pytest.mark.report] if draws(page) else needed
 
 
 @pytest.mark.parametrize(

@@ -78,4 +78,5 @@ COMPONENTS = {
         ("pyspark",), (("java",),), f"{EXTRA} && apt-get install openjdk-17-jre-headless"
     ),
     "statsmodels": Component(("statsmodels",)),
+    "tea_tasting": Component(("tea_tasting",)),
 }
