@@ -15,11 +15,15 @@ CREATE OR REPLACE MACRO typeof(value) AS rankql_type(value);
 CREATE OR REPLACE MACRO rankql_is_text(value) AS
     match(toTypeName(value), '^(Array\\(|Nullable\\(|LowCardinality\\()*(String|FixedString|Enum)');
 
+CREATE OR REPLACE MACRO rankql_is_literal(value) AS false;
+
 CREATE OR REPLACE MACRO isfinite(value) AS isFinite(value);
 
 CREATE OR REPLACE MACRO isinf(value) AS isInfinite(value);
 
 CREATE OR REPLACE MACRO encode(text) AS toString(text);
+
+CREATE OR REPLACE MACRO hash(value) AS cityHash64(toString(value));
 
 CREATE OR REPLACE MACRO contains(text, part) AS position(text, part) > 0;
 

@@ -36,7 +36,8 @@ CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
          ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
 
 CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
-    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized))),
+                       pos, k);
 COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
 
 -- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
@@ -46,7 +47,7 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
              / sqrt(x_['pairs'] * (x_['items'] * (x_['items'] - 1) / 2)) END)[1])[1];
 
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
-    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
 -- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
@@ -156,7 +157,7 @@ COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in r
 -- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
-         THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
+         THEN [rankql_list_ordered(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), k)]
          WHEN k IS NOT NULL
          THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k. Leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),

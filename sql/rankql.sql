@@ -26,6 +26,14 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(?s)(
 
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
+-- Is it a number or a text that is written in the call, in place of a column? alias() of it is constant and its text.
+CREATE OR REPLACE MACRO rankql_is_literal(value) AS
+    typeof(value) IN ('INTEGER', 'BIGINT', 'VARCHAR') AND regexp_matches(alias(value), '^(-?[0-9]+$|'')');
+
+-- The error for a literal in place of a column, such as a k without the position before it.
+CREATE OR REPLACE MACRO rankql_refuse_literal(value, name) AS
+    rankql_fail(name || ' must be a column, not ' || alias(value) || '. k comes after ' || name);
+
 -- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
 
@@ -107,7 +115,8 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
-    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
+    CASE WHEN rankql_is_literal(pos) THEN rankql_refuse_literal(pos, name)
+         WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -132,7 +141,9 @@ CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS VARCHAR) COLLATE C;
 CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(to_json(list) AS VARCHAR[]);
 
 -- The bytes of an item, which order equal scores. NULL is last.
-CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
+CREATE OR REPLACE MACRO rankql_bytes(item) AS
+    CASE WHEN rankql_is_literal(item) THEN rankql_refuse_literal(item, 'item')
+         ELSE coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB) END;
 
 -- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
@@ -237,10 +248,10 @@ CREATE OR REPLACE MACRO rankql_shared() AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
     count_if(CASE WHEN k IS NULL THEN pos IS NOT NULL ELSE rankql_unchecked(pos) <= rankql_limit(k) END);
 
--- A metric of one ranking. An error if several items share a position: more items than the highest position.
+-- A metric of one ranking. An error if several items share a position: more items than positions from the first to the last.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN rankql_retrieved(pos, k) > max(rankql_pos(pos, k) + 1) - 1
+    CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - min(rankql_pos(pos, k) + 1) + 1
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
@@ -410,6 +421,12 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
         list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)})
             FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST'), []);
 
+-- A ranking whose ties are ordered by item. An error if it is the same in all rows. Of text, hashes are faster to compare.
+CREATE OR REPLACE MACRO rankql_ranking_by_item(value, score, item) AS
+    CASE WHEN count(score) > 1 AND min(hash(item)) = max(hash(item))
+         THEN rankql_fail('item must distinguish the items of a group, but is the same in all rows')
+         ELSE rankql_ranking(value, score, rankql_bytes(item)) END;
+
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
 
 -- Groups of equal score: the first position and the values of each.
@@ -433,7 +450,7 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
 
 -- A ranking by score as arguments of a list form: its grades in order, and the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
-    {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))),
+    {'rels': rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)),
      'ideal': coalesce(list(rankql_grade(rel)), [])};
 
 -- The values in rank order. With ties 'expected' each tied item has the mean of its group (unjudged items count 0), so a
@@ -444,7 +461,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
                 rankql_tied(rankql_ranking(value, score, NULL)),
                 lambda tied_: list_resize(
                     CAST([] AS DOUBLE[]), len(tied_['values']), list_sum(tied_['values']) / len(tied_['values']))))
-         ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
+         ELSE rankql_values(rankql_ranking_by_item(value, score, item))
     END;
 
 -- The probability of a first hit at each position, given no hit above: r / (m - t + 1) for the t-th of a tied group.
@@ -1248,7 +1265,8 @@ CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
          ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
 
 CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
-    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized))),
+                       pos, k);
 COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
 
 -- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
@@ -1258,7 +1276,7 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
              / sqrt(x_['pairs'] * (x_['items'] * (x_['items'] - 1) / 2)) END)[1])[1];
 
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
-    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
+    rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
 -- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
@@ -1368,7 +1386,7 @@ COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in r
 -- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
-         THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
+         THEN [rankql_list_ordered(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), k)]
          WHEN k IS NOT NULL
          THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k. Leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),

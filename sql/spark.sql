@@ -27,6 +27,8 @@ CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
 
 CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN TRY_CAST(rel AS DOUBLE) < 0D THEN 0D ELSE 1D END;
 
+CREATE OR REPLACE MACRO rankql_is_literal(value) AS false;
+
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS CAST(rankql_grade(rel) >= rankql_threshold(threshold) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
@@ -39,7 +41,7 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
 
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k))
+    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1
          THEN raise_error(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS

@@ -11,7 +11,7 @@ CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS count(rankql_pos(pos, k));
 
 -- The messages are not constant, because Postgres computes constant casts while it plans.
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN rankql_retrieved(pos, k) > max(rankql_pos(pos, k))
+    CASE WHEN rankql_retrieved(pos, k) > max(rankql_pos(pos, k)) - min(rankql_pos(pos, k)) + 1
          THEN rankql_fail(rankql_shared() || CASE WHEN count(*) > 0 THEN '' END) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_at_most_one(value) AS

@@ -27,6 +27,13 @@ def column(name: Column) -> pl.Expr:
     return pl.struct(pl.int_range(pl.len()).alias("row"), name.alias("value")).struct.field("value")
 
 
+def is_literal(value: object) -> bool:
+    """Is it a number or a text in place of a column, such as 10 or pl.lit(10)?"""
+    if isinstance(value, pl.Expr):
+        return value.meta.is_literal(allow_aliasing=True) and pl.select(value).item() is not None
+    return isinstance(value, int | float)
+
+
 def is_pandas(data: object) -> bool:
     """Is it a DataFrame of pandas, which need not be installed?"""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")

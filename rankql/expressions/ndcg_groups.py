@@ -51,7 +51,7 @@ def ndcg_of_groups(
     """
     key_types = frame.select(keys).collect_schema()
     names = key_types.names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_most"} & set(names):
+    if {"_rel", "_pos", "_dcg", "_counters", "_count", "_range"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -77,7 +77,7 @@ def ndcg_of_groups(
     top = {
         "_dcg": discounted_sum(gain, r.pos, None, base),
         "_count": counted.count(),
-        "_most": counted.max(),
+        "_range": counted.max() - counted.min() + 1,
     }
 
     def sums(rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -99,7 +99,7 @@ def ndcg_of_groups(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         sorts = (groups["_counters"] >= 1 << BITS * LEVELS).any()
         values = exact.collect() if sorts else None  # refuses wrong values first
-        require(not (groups["_count"] > groups["_most"]).any(), SHARED)
+        require(not (groups["_count"] > groups["_range"]).any(), SHARED)
         if values is not None:
             return groups.select(names).join(values, on=names, how="left", nulls_equal=True)
         dcg = pl.col("_dcg").fill_null(0)

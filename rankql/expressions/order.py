@@ -20,7 +20,7 @@ from rankql.expressions.variants import list_form, metric, score_form
 from rankql.registry.argument_checks import require
 
 
-@metric(in_order=True, ties=True)
+@metric(in_order=True)
 def kendall_tau_distance(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
 ) -> pl.Expr:
@@ -37,7 +37,7 @@ def kendall_tau_distance(
     return ratio(discordant, different) if normalized else discordant
 
 
-@metric(in_order=True, ties=True)
+@metric(in_order=True)
 def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
 

@@ -120,7 +120,7 @@ def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded:
     counted = as_float(pos)
     if k is not None:
         counted = pl.when(counted <= k).then(counted)
-    excess = counted.count().cast(pl.Float64) - counted.max()
+    excess = counted.count().cast(pl.Float64) - (counted.max() - counted.min() + 1)
 
     def refuse(columns: Sequence[pl.Series]) -> pl.Series:
         value, excess = columns
@@ -131,6 +131,19 @@ def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded:
 
     # One function: the in-memory engine evaluates a value once for each time that it is named.
     return pl.map_batches([value, excess], refuse, pl.Float64, is_elementwise=True)
+
+
+def refuse_equal_items(value: pl.Expr, item: Column, score: pl.Expr) -> pl.Expr:
+    """The value, or an error if the item is the same in all rows of a ranking."""
+    items = column(item)
+    equal = (score.count() > 1) & items.eq_missing(items.first()).all()
+
+    def refuse(columns: Sequence[pl.Series]) -> pl.Series:
+        message = "item must distinguish the items of a group, but is the same in all rows"
+        require(not columns[1].any(), message)
+        return columns[0]
+
+    return pl.map_batches([value, equal], refuse, pl.Float64, is_elementwise=True)
 
 
 def require_at_most(most: float, values: pl.Series) -> None:

@@ -17,10 +17,11 @@ from rankql.expressions.columns import (
     as_grade_lists,
     column,
     from_pandas,
+    is_literal,
     is_pandas,
     with_checks,
 )
-from rankql.expressions.ranking import Ranking, refuse_shared_positions
+from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.argument_checks import require, require_choice
 
@@ -81,6 +82,11 @@ def metric(
             if args and (isinstance(args[0], pl.DataFrame | pl.LazyFrame) or is_pandas(args[0])):
                 return over_groups(*args, **options)
             arguments = bind(*args, **options)
+            for place in ("pos", "reference", "item"):
+                require(
+                    not is_literal(arguments.get(place)),
+                    f"{place} must be a column, not {arguments.get(place)}. k comes after {place}",
+                )
             if name in FUNCTIONS:
                 arguments = FUNCTIONS[name].check_options(arguments)
             if isinstance(arguments.get("rel"), Ranking):  # another form has checked it
@@ -202,7 +208,8 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
     returns the mean over all orders of ties instead. Items with a NULL score are judged but not
     retrieved. Takes the options of `{name}`.
 
-    >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3], "item": 1}})
+    >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3]}})
+    >>> rows = rows.with_columns(item="pos")
     >>> rows.select({name}_by_score({example})).item() == rows.select({name}({example})).item()
     True
     """
@@ -218,7 +225,8 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
         rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos, score=_field("score")))
         tied = _field("score") if ties == "expected" else None
         r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"), score=tied)
-        return rows.list.agg(of_rows(r, **options))
+        value = rows.list.agg(of_rows(r, **options))
+        return value if ties == "expected" else refuse_equal_items(value, item, score)
 
     return by_score
 

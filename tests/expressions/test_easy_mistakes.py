@@ -2,6 +2,7 @@
 
 import re
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -43,7 +44,10 @@ SQL_ERRORS = [
     # DuckDB drops sums over a constant NULL.
     ("ndcg('inf'::DOUBLE, NULL)", "rel must be a finite number, not inf"),
     ("ndcg(rel::VARCHAR, NULL::INT, 2)", "rel must be a number, not text"),
-    ("kendall_tau_distance(rel, pos, normalized := 'no')", "normalized must be true or false"),
+    (
+        "kendall_tau_distance(rel, nullif(pos, 1), normalized := 'no')",
+        "normalized must be true or false",
+    ),
     # The name of the column instead of the column: both rankings would be one.
     ("micro_precision_at(rel, pos, 1, query := 'user')", "query must identify one ranking"),
 ]
@@ -189,8 +193,58 @@ def test_large_numbers_do_not_overflow(k):
 def test_equal_scores_of_equal_items_are_in_the_best_order():
     """As in SQL, whatever the order of the rows."""
     for rel in ([0, 1], [1, 0]):
-        frame = pl.DataFrame({"rel": rel, "score": [1.0, 1.0], "item": ["a", "a"]})
+        columns = {"rel": [*rel, 0], "score": [1.0, 1.0, 0.5], "item": ["a", "a", "b"]}
+        frame = pl.DataFrame(columns)
         con = metric_engines.connect()
         con.register("frame", frame.to_arrow())
         assert frame.select(rankql.ndcg_by_score("rel", "score", "item")).item() == 1
         assert con.sql("SELECT ndcg_by_score(rel, score, item) FROM frame").fetchall() == [(1,)]
+
+
+# Calls in which another value stands where the position or the item belongs, such as the cutoff.
+FORGOTTEN = [
+    *("ndcg(rel, {})", "dcg(rel, {})", "cg(rel, {})", "rr(rel, {})", "arhr(rel, {})"),
+    *(
+        "ap(rel, {})",
+        "precision_at(rel, {})",
+        "recall_at(rel, {})",
+        "f1_at(rel, {})",
+        "hit_at(rel, {})",
+    ),
+    *("judged_at(rel, {})", "bpref(rel, {})", "r_precision(rel, {})", "kendall_tau_b(rel, {})"),
+    *("err(rel, {}, max_rel := 3)", "rbp(rel, {}, p := 0.8)", "tau_ap(pos, {})"),
+    *("kendall_tau_distance(rel, {})", "duplicate_share(item, {})", "alpha_ndcg(sets, {})"),
+    *("ndcg_by_score(rel, score, {})", "ap_by_score(rel, score, {})"),
+    *(
+        "rr_by_score(rel, score, {})",
+        "kendall_tau_b_by_score(rel, score, {})",
+        "precision_at_by_score(rel, score, {})",
+    ),
+]
+
+
+@pytest.mark.parametrize("call", FORGOTTEN)
+def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
+    rows = {"rel": [1, 0, 0], "pos": [1, 2, 3], "score": [0.9, 0.8, 0.7], "item": ["a", "b", "c"]}
+    frame = pl.DataFrame(rows | {"sets": [["s"]] * 3, "ten": 10, "places": [10, 11, 12]})
+    con = metric_engines.connect()
+    con.register("three", frame.to_arrow())
+    con.register("one", frame[:1].to_arrow())
+
+    def sql(argument, table):
+        return con.sql(f"SELECT {call.format(argument)} FROM {table}").fetchall()[0][0]
+
+    def polars(argument, table):
+        columns = {name: name for name in frame.columns} | {"x": argument}
+        made = eval(f"rankql.{call.format('x').replace(':=', '=')}", {"rankql": rankql} | columns)
+        return frame[: 1 if table == "one" else 3].select(made).item()
+
+    errors = (rankql.RankqlError, duckdb.Error)
+    for run, literals in ((sql, ["10", "3", "'ten'"]), (polars, [10, pl.lit(10)])):
+        for literal in literals:
+            with pytest.raises(errors, match=r"(pos|item) must be a column"):
+                run(literal, "one")
+        with pytest.raises(errors, match=r"several items share|the same for two|must distinguish"):
+            run("ten", "three")
+    for case in (("ten", "one"), ("places", "three")):
+        assert sql(*case) == pytest.approx(polars(*case))

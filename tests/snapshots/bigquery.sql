@@ -22,7 +22,7 @@ WITH `rankql_rows` AS (
 SELECT
   `user`,
   CASE
-    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END)
+    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) - min(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) + 1
     THEN error(
       'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
@@ -42,4 +42,4 @@ SELECT
 FROM `rankql_rows`
 GROUP BY
   `user`
--- SHA-256 of LONG in tests/support/printed_dialects.py: 8afb264af9200ecad77cf9efbc6770eb5d01566f9c86ce5bd04028dc2e38b09c
+-- SHA-256 of LONG in tests/support/printed_dialects.py: 8ee7f2f501098691602e959cda7e3c519aab123d263bb712222e6a0b46585557

@@ -22,7 +22,7 @@ WITH `rankql_rows` AS (
 SELECT
   `user`,
   CASE
-    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END)
+    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) - min(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) + 1
     THEN raise_error(
       'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
@@ -42,4 +42,4 @@ SELECT
 FROM `rankql_rows`
 GROUP BY
   `user`
--- SHA-256 of LONG in tests/support/printed_dialects.py: bf0dde6572a830589d7ed4898be04ba70b8e7f207ed89e8c220897a30bb0744c
+-- SHA-256 of LONG in tests/support/printed_dialects.py: 30bc1e4a5961df13c0bb55119601cf263fa2344b04f6ae65bf07ce76faf00c82

@@ -22,7 +22,7 @@ WITH "RANKQL_ROWS" AS (
 SELECT
   "USER",
   CASE
-    WHEN count(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END) > max(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END)
+    WHEN count(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END) > max(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END) - min(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END) + 1
     THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE)
     ELSE CASE
       WHEN CAST(count(CASE WHEN "RANKQL_REL" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) > 0
@@ -40,4 +40,4 @@ SELECT
 FROM "RANKQL_ROWS"
 GROUP BY
   "USER"
--- SHA-256 of LONG in tests/support/printed_dialects.py: 2ecfa6cbde7abedecc2a00fbdfc5565f2863193588de0e43e07fc5830e694248
+-- SHA-256 of LONG in tests/support/printed_dialects.py: b74de512b29fda5a6ef16fa55103516fdac5526a0e6fbdc768138d26e3286032
