@@ -46,9 +46,8 @@ def quote(name: str) -> str:
 # The prefix of internal columns.
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
-RANKINGS = f"{INTERNAL_PREFIX}rankings"  # how many rankings there are
 JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"  # how many judged items of a query are read
-FOUND = f"{INTERNAL_PREFIX}found"  # how many of them have a position
+TIED = f"{INTERNAL_PREFIX}tied"  # whether the best scores of a ranking are tied
 
 
 def literal(value: object) -> str:

@@ -14,7 +14,7 @@ from rankql.diagnostics.check_data import CheckData, CheckedTable
 from rankql.diagnostics.check_rows import check_rows
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
-from rankql.evaluation.clauses import HIGHEST_K
+from rankql.evaluation.facts import HIGHEST_K
 from rankql.evaluation.overlap import (
     few_common_items_note,
     find_example_items,

@@ -27,12 +27,14 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
+from rankql.evaluation.facts import Facts
 from rankql.evaluation.overlap import query_overlap, require_common_items, require_ranked_rows
+from rankql.evaluation.plan import Plan
 from rankql.evaluation.planning import pending_result, resolve_conventions
-from rankql.evaluation.query import build_query
+from rankql.evaluation.query import unique_columns, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import SqlRunner
-from rankql.evaluation.validation import evaluation_errors, require_unique, validate_inputs
+from rankql.evaluation.validation import evaluation_errors, require_unique
 from rankql.macros import MISSING
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
@@ -160,7 +162,9 @@ def _prepare(task: _Task) -> _Task:
     validate_columns(session, inputs)
     for table in inputs.runs.values():
         assign_roles(table, {}, () if "item" in table.roles else ("item",))
-    conventions, (metric,) = resolve_conventions(session, inputs, [task.metric], task.conventions)
+    conventions, (metric,) = resolve_conventions(
+        Facts(session, inputs, task.conventions, packs=False), [task.metric], task.conventions
+    )
     _require_explainable(metric, conventions)
     return replace(task, metric=metric, conventions=conventions)
 
@@ -278,11 +282,12 @@ def _evaluate(
     `one_query`: the inputs have one query only. `is_missing`: the run does not have it.
     """
     session, inputs, conventions = task.session, task.inputs, task.conventions
-    query = build_query(inputs, [task.metric], conventions)
-    result = pending_result(session, inputs, query, conventions)
+    facts, plan = Facts(session, inputs, conventions), Plan([task.metric], conventions)
+    result = pending_result(session, inputs, plan)
     if not is_missing:
-        result.notes = validate_inputs(session, inputs, conventions, query, one_query)
+        unique = unique_columns(inputs, plan)
+        result.notes = facts.require_valid(result.metrics, unique, one_query)
     else:
-        require_unique(SqlRunner(session, inputs, conventions), inputs, [("qrels", "item", "")])
-    result.values = fetch_frame(session, query.sql)
-    return result, query.rows
+        require_unique(facts.run_sql, inputs, [("qrels", "item", "")])
+    result.values = fetch_frame(session, write_query(inputs, plan).sql)
+    return result, plan.rows(inputs)

@@ -21,6 +21,7 @@ from rankql.diagnostics.unjudged import (
 from rankql.evaluation.arguments import DEFAULT_METRICS, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.facts import Facts
 from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
@@ -98,7 +99,8 @@ def _find_limits(
     evaluate_with: Callable[..., Result],
 ) -> Limits:
     possible = replace(conventions, unjudged="bounds")
-    conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
+    facts = Facts(session, inputs, conventions, packs=False)
+    conventions, metrics = resolve_conventions(facts, metrics, conventions)
     # All items in the order of the run, including items that a convention leaves out.
     ties = "item" if conventions.ties == "expected" else conventions.ties
     counts = evaluate_with(
@@ -111,7 +113,7 @@ def _find_limits(
     # If all items are judged, the bounds equal the value.
     has_unjudged = bool(judged["unjudged"].sum())
     if has_unjudged and bounded:
-        possible, _ = resolve_conventions(session, inputs, bounded, possible)
+        possible, _ = resolve_conventions(facts, bounded, possible)
         conventions = replace(conventions, levels=possible.levels)
     bounds = measure_bounds(
         result, bounded, conventions.levels, evaluate_with if has_unjudged else None

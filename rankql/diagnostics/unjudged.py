@@ -9,7 +9,8 @@ import polars as pl
 
 from rankql.diagnostics.limits_result import filter_system, list_systems, make_frame
 from rankql.errors import RankqlError
-from rankql.evaluation.query import build_query
+from rankql.evaluation.plan import Plan
+from rankql.evaluation.query import write_query
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import Conventions
 from rankql.registry.relevance import RELEVANT
@@ -97,7 +98,7 @@ def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) 
     if conventions.unjudged == "remove":
         return "with unjudged='remove', rankings have no unjudged items"
     try:
-        build_query(inputs, [metric], replace(conventions, unjudged="bounds"))
+        write_query(inputs, Plan([metric], replace(conventions, unjudged="bounds")))
     except RankqlError as error:
         return str(error).replace(f" for {metric.name}", "")
     return ""

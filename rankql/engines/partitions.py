@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
-from rankql.evaluation.evaluate import fetch_values
+from rankql.evaluation.evaluate import compute
+from rankql.evaluation.facts import Facts
 from rankql.evaluation.overlap import (
     count_ranked_rows,
     few_common_items_note,
@@ -32,8 +33,9 @@ from rankql.evaluation.overlap import (
     unjudged_queries_note,
     unranked_rows_note,
 )
-from rankql.evaluation.planning import find_grade_scale, own_columns
-from rankql.evaluation.query import build_query
+from rankql.evaluation.plan import choose
+from rankql.evaluation.planning import own_columns
+from rankql.evaluation.query import unique_columns
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
 from rankql.evaluation.source_ctes import SqlRunner
@@ -150,7 +152,8 @@ def _evaluate_rows(
     with duckdb_errors():
         for table in inputs.tables:
             validate_numbers(session, table, ("rel", "pos", "score"))
-    query = build_query(inputs, task.metrics, conventions, find_grade_scale(session, inputs))
+    facts = Facts(session, inputs, conventions)
+    plan = choose(inputs, task.metrics, conventions, facts)
     with evaluation_errors(session, inputs, conventions):
         ask = SqlRunner(session, inputs, conventions)
         require_one_value_per_query(ask, inputs)
@@ -163,8 +166,8 @@ def _evaluate_rows(
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
                 for count in item_overlap(ask, inputs)
             ]
-        require_unique_rows(ask, inputs, query.unique_columns)
-        return fetch_values(session, query)[0]
+        require_unique_rows(ask, inputs, unique_columns(inputs, plan))
+        return pl.concat(compute(facts, plan)[0])
 
 
 def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:

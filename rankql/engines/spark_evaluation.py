@@ -16,10 +16,11 @@ from rankql.engines import partitions
 from rankql.engines.spark_result import SparkResult, quoted_name, require_interval_of_moments
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.facts import Facts
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.moments import summarise_moments
+from rankql.evaluation.plan import Plan
 from rankql.evaluation.planning import pending_result, resolve_conventions
-from rankql.evaluation.query import build_query
 from rankql.evaluation.result_checks import check_counts
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
@@ -96,11 +97,10 @@ def evaluate_in_spark(
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         inputs = task.read_inputs(duckdb_session, sample)
-        resolved, parsed = resolve_conventions(duckdb_session, inputs, task.metrics, resolved)
-        metrics_query = build_query(inputs, parsed, resolved)
-        result = pending_result(
-            duckdb_session, inputs, metrics_query, resolved, groups, interval, confidence
-        )
+        facts = Facts(duckdb_session, inputs, resolved, packs=False)
+        resolved, parsed = resolve_conventions(facts, task.metrics, resolved)
+        plan = Plan(parsed, resolved)
+        result = pending_result(duckdb_session, inputs, plan, groups, interval, confidence)
     if names := result.catalogue_metrics:
         raise RankqlError(
             f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "

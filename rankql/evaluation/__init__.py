@@ -3,7 +3,7 @@
 `evaluate` runs an evaluation from start to end. `planning` resolves metrics and conventions.
 `query` writes the SQL from `source_ctes`, the rankings of `ctes` and `metric_columns`, with
 `packed`, `packed_metrics` and `packed_sums` for grades that are few whole numbers, `judged_ranks`,
-`hit_metrics` and `best_lists` for many rows with scores (`list_choice` says when), `catalogue` for
+`best_lists` for many rows with scores (`list_choice` says when), `catalogue` for
 metrics of all rankings together, and `bounds` for unjudged items; `compatibility` refuses what
 cannot be computed together.
 `validation`, `column_checks` and `overlap` check the data. `result` holds the values, a

@@ -2,9 +2,8 @@
 
 A window sorts all rows, with their ids. Here, `arg_max` keeps the items with the k + 1 best scores
 of each ranking, in one pass: of each its grade, and a hash of its score, to detect ties. (Scores
-with the same hash only cost time.) Rankings with ties get a window of their own. For nDCG@10 of 1M
-rows in 10,000 rankings this takes a third of the time of the window, and two thirds if all
-rankings have ties. Unlike the window, lists do not spill to disk.
+with the same hash only cost time.) Rankings with ties get a window of their own. Unlike the window,
+lists do not spill to disk. `plan` says when lists are used.
 """
 
 from __future__ import annotations
@@ -14,31 +13,10 @@ from collections.abc import Callable
 from rankql.evaluation.clauses import BEST, select_from
 from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
-from rankql.evaluation.source_ctes import SqlRunner
-from rankql.macros import literal, quote
-from rankql.sources.private import in_gib
+from rankql.macros import TIED, quote
 
-# In smaller tables, a window is as fast.
-MANY_ROWS = 50_000
-# An item of a list takes so many bytes at most. DuckDB 1 reserves them for all k + 1.
-ITEM_BYTES = 40
-# Lists that may take more than this number of GiB, or than this share of the memory limit, are used
-# only if rankings have at least LENGTH * k items on average.
-ROOM, SHARE = 1, 1 / 4
-LENGTH = 3
 # The bits of a grade from 0 to 5, below those of the hash. Both fit into a BIGINT.
 GRADE_BITS = 3
-
-
-def suit_best_lists(run_sql: SqlRunner, rows: int, keys: str, k: int) -> bool:
-    """Is the table large, and is there room for the lists?"""
-    if rows < MANY_ROWS:
-        return False
-    ((limit,),) = run_sql("SELECT current_setting('memory_limit')")
-    if rows * (k + 1) * ITEM_BYTES <= min(ROOM, SHARE * in_gib(limit)) * 2**30:
-        return True
-    ((rankings,),) = run_sql(f"SELECT approx_count_distinct(({keys})) FROM run")
-    return bool(rows >= LENGTH * k * rankings)
 
 
 def best_list_ctes(
@@ -47,27 +25,24 @@ def best_list_ctes(
     keys: str,
     order: str,
     group: Callable[..., str],
-    tie_error: str = "",
+    assumes_no_ties: bool,
 ) -> dict[str, str]:
     """The CTEs up to `sums`, from `run` and from `ranked`, whose rows need no positions.
 
     columns: what else to select, by name. order: of tied items. group: writes a SELECT by ranking.
-    tie_error: what to say of tied items and of rows without a valid score, which are then refused.
+    assumes_no_ties: the column TIED says where tied items make the result wrong.
     """
     names = {key: key for key in keys.split(", ")}
     of_score = f"CAST(hash(score) >> {GRADE_BITS + 1} AS BIGINT) << {GRADE_BITS}"
     item = f"({of_score}) | coalesce(CAST(rel AS BIGINT), 0)"
     lists = {"items": f"arg_max({item}, score, {top.k + 1})"}
-    if tie_error:
-        lists["invalid"] = "count(*) FILTER (WHERE NOT coalesce(rankql_is_score(score), false))"
     best = group(names | columns | lists | top.counted_rows())
     fields = [*map(quote, [*columns, *top.counts])]
     grades = f"list_transform(items[:{top.k}], lambda item: item & {(1 << GRADE_BITS) - 1})"
     packed = top.packed_list(grades)
     tied = are_tied(f"list_transform(items, lambda item: item >> {GRADE_BITS})")
-    if tie_error:
-        refused = f"CASE WHEN {tied} OR invalid > 0 THEN rankql_fail({literal(tie_error)})"
-        fields.append(f"{refused} ELSE {top.integer(f'coalesce({packed}, 0)')} END AS top")
+    if assumes_no_ties:
+        fields += [f"{top.integer(f'coalesce({packed}, 0)')} AS top", f"{tied} AS {TIED}"]
         return {BEST: best, "sums": select_from(BEST, fields)}
     tied_rows = f"run SEMI JOIN (FROM {BEST} WHERE {tied}) USING ({keys})"
     least = f"max(score, {top.k})[-1] AS least"

@@ -46,10 +46,8 @@ def bound_calls(
     return {name: part for part, name in lists.items()}, calls
 
 
-def add_bounds(
-    values: str, names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]
-) -> str:
-    """The values per query, with the lowest and the highest value."""
+def select_bounds(names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]) -> str:
+    """The SELECT of the values in the CTE `lists`, with their lowest and highest value."""
     pairs = [f"{INTERNAL_PREFIX}bounds_{i}" for i in range(len(names))]
     columns = ",\n    ".join(f"{b} AS {quote(p)}" for b, p in zip(bounds, pairs, strict=True))
     ends = [
@@ -59,5 +57,5 @@ def add_bounds(
     ]
     return (
         f"SELECT * EXCLUDE ({', '.join(map(quote, [*lists, *pairs]))}), {', '.join(ends)}\n"
-        f"FROM (SELECT *,\n    {columns}\nFROM (\n{values}\n))"
+        f"FROM (SELECT *,\n    {columns}\nFROM lists)"
     )

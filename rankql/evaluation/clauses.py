@@ -12,11 +12,11 @@ HIGHEST_K = 999_999
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.
 BEST = "best"
-# The CTEs of `judged_ranks` with the best items, and with the positions of judged items.
-CANDIDATES, RANKS = "candidates", "ranks"
-# Columns of a ranking: the number of its judged rows, and the sorted positions of relevant items.
-GRADED, HITS = f"{INTERNAL_PREFIX}graded", f"{INTERNAL_PREFIX}hits"
-READ_TWICE = (CUTS, BEST, CANDIDATES, RANKS)
+# The CTE of `judged_ranks` with the positions of judged items.
+RANKS = "ranks"
+# The column with the number of judged rows of a ranking.
+GRADED = f"{INTERNAL_PREFIX}graded"
+READ_TWICE = (CUTS, BEST, RANKS)
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.judged_ranks import (
-    SCORED_CUTS,
-    are_tied,
     judged_rank_ctes,
-    top_rank_ctes,
+    sorted_scores,
+    top_rank_rows,
+    top_score_cuts,
 )
-from rankql.evaluation.metric_columns import last_position, needs_scores
-from rankql.macros import JUDGED_ROWS, MISSING, literal, quote
+from rankql.evaluation.metric_columns import judged_rows, last_position, needs_scores
+from rankql.macros import JUDGED_ROWS, MISSING, TIED, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
@@ -31,8 +31,6 @@ TIE_ORDERS = {
     "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
     "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
 }
-# How an error about scores begins. evaluate() then looks for the table.
-NO_SCORE = "a score is NaN"
 # The rows of the run that are judged.
 JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
@@ -44,55 +42,41 @@ def ranking_ctes(
     metrics: Sequence[Metric],
     conventions: Conventions,
     rows: Rows,
-    best: str = "",
-    tie_error: str = "",
-    zeroes: bool = False,
-    hits: bool = False,
+    ranker: str = "rows",
+    list_length: int | None = None,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    best: the aggregate for the lists of scores that give positions, if there are lists. tie_error:
-    what to say of tied scores, which are then refused. zeroes: judged items that are not retrieved
-    have grade 0. hits: all judged rows are relevant, and the last CTE is `hits`.
+    ranker, list_length: those of the plan.
     """
-    if best and can_pack_lists(inputs, conventions):
+    if ranker == "best":
         return {"ranked": select_from("run", ["*"])}
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
         return queries | _join_then_rank(inputs, conventions)
     k = last_position(metrics, conventions)
+    keys, order = inputs.keys, TIE_ORDERS[conventions.ties]
+    if ranker == "top":
+        assert k is not None
+        cuts = top_score_cuts(keys, k)
+        top_rows = top_rank_rows(keys, _judgments(inputs), judged_rows(rows))
+        return _query_ctes(inputs, rows, cuts, tied=True) | {"ranked": top_rows}
+    if ranker == "judged":
+        cuts = select_from(
+            "run", [keys, f"{sorted_scores(list_length)} AS best"], f"GROUP BY {keys}"
+        )
+        judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
+        return _query_ctes(inputs, rows, cuts) | judged
     cuts = ""
-    if best or (inputs.scored and k is not None):
-        cuts = _score_cuts(inputs.keys, k, best, tie_error)
+    if inputs.scored and k is not None:
+        cuts = select_from("run", [keys, f"max(score, {k})[-1] AS least"], f"GROUP BY {keys}")
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
-    top, order = {}, TIE_ORDERS[conventions.ties]
-    keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
-    rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if zeroes else "rel"
-    if tie_error:
-        # The best scores all differ, so an item finds its position in the list.
-        pos = "CASE WHEN score >= least THEN list_position(best, score) END AS pos"
-        both = f"run JOIN {SCORED_CUTS} USING ({keys})"
-        items = f"SELECT {keys}, item, {pos}, true AS retrieved FROM {both}"
-        join = f"{_judgments(inputs)} LEFT JOIN ({items} WHERE score IS NOT NULL)"
-        ranked = select_from(
-            f"{join} USING ({keys}, item)", [keys, "item", rel, "pos"], judged_rows(rows)
-        )
-        return _query_ctes(inputs, rows, cuts) | {"ranked": ranked}
-    if best and k is None:
-        judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order, hits)
-        return _query_ctes(inputs, rows, cuts) | judged
-    if best and k is not None:
-        reads = ["line"] if conventions.ties == "order" else []
-        top = top_rank_ctes(keys, k, order, reads)
-    elif inputs.scored:
+    top, side = {}, "FULL" if rows == "all" else "LEFT"
+    if inputs.scored:
         top = {"top": _top(keys, k, score_order(conventions.ties), own)}
-    fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
+    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
-    if zeroes:
-        place = "score" if inputs.scored else "pos"
-        items = f"SELECT {keys}, item, true AS retrieved FROM run WHERE {place} IS NOT NULL"
-        join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
     ranked = select_from(join, fields, judged_rows(rows))
     return _query_ctes(inputs, rows, cuts) | top | {"ranked": ranked}
 
@@ -103,12 +87,7 @@ def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
     return inputs.qrels is None and inputs.scored and every_row
 
 
-def judged_rows(rows: Rows) -> str:
-    """What selects the judgments that count."""
-    return "WHERE rel > 0" if rows == "gain" else ""
-
-
-def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "") -> dict[str, str]:
+def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "", tied: bool = False) -> dict[str, str]:
     """The CTEs with the judged queries, several systems, and `cuts` if there are any."""
     ctes: dict[str, str] = {}
     if inputs.many:
@@ -118,7 +97,7 @@ def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "") -> dict[str, str]:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
     if cuts:
         ctes[CUTS] = cuts
-    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run")
+    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run", tied)
     return ctes
 
 
@@ -177,42 +156,30 @@ def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
     return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def _score_cuts(keys: str, k: int | None, best: str, tie_error: str) -> str:
-    """The rankings of a run, each with the `best` scores and `least`, the k-th score."""
-    scores = best or f"max(score, {k})"
-    checked = f"CASE WHEN isnan({scores}[1]) THEN rankql_fail('{NO_SCORE}')"
-    if tie_error:
-        checked += f" WHEN {are_tied(scores)} THEN rankql_fail({literal(tie_error)})"
-    checked += f" ELSE {scores}"
-    if not best:
-        fields = [keys, f"{checked}[-1] END AS least"]
-    else:
-        least = [] if k is None else [f"best[least({k}, len(best))] AS least"]
-        fields = [keys, f"{checked} END AS best", *least]
-    return select_from("run", fields, f"GROUP BY {keys}")
-
-
 def score_order(ties: str) -> str:
     """Best score first, then the order of tied items."""
     return f"score DESC, {TIE_ORDERS[ties]}"
 
 
-def _queries(inputs: Inputs, rows: Rows, rankings: str) -> str:
+def _queries(inputs: Inputs, rows: Rows, rankings: str, tied: bool) -> str:
     """Every judged query of every system, with its attributes and whether the run lacks it.
 
-    rankings: a CTE with all rankings of the run.
+    rankings: a CTE with all rankings of the run. tied: it says whether their scores are tied.
     """
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
     attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
     body = (
-        f"    SELECT {keys}, {JUDGED_ROWS}, retrieved IS NULL AS {MISSING}{attributes}\n"
+        f"    SELECT {keys}, {JUDGED_ROWS}, retrieved IS NULL AS {MISSING}{attributes}"
+        f"{f', {TIED}' if tied else ''}\n"
         f"    FROM (SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} "
         "FROM qrels GROUP BY query)\n"
     )
     if inputs.many:
         body += "    CROSS JOIN systems\n"
     distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
+    if tied:
+        distinct = f"SELECT {keys}, true AS retrieved, {TIED} FROM {rankings}"
     body += f"    LEFT JOIN ({distinct}) USING ({keys})"
     for home in ("run", "attributes"):
         if inputs.attributes_in(home):

@@ -113,6 +113,11 @@ def rows_needed(metrics: Sequence[Metric], conventions: Conventions) -> Rows:
     return next(kind for kind in order if kind in need)
 
 
+def judged_rows(rows: Rows) -> str:
+    """What selects the judgments that count."""
+    return "WHERE rel > 0" if rows == "gain" else ""
+
+
 def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:
     """The last position that a metric reads, None for all."""
     further = needs_scores(metrics) or conventions.unjudged == "bounds"

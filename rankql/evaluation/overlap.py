@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
-import polars as pl
-
 from rankql.errors import RankqlError
 from rankql.evaluation.source_ctes import SqlRunner
-from rankql.macros import FOUND, JUDGED_ROWS, MISSING, RANKINGS, literal
+from rankql.macros import literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
@@ -26,17 +24,13 @@ ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
 class QueryOverlap(NamedTuple):
-    """The numbers of queries and judged queries of a system, with examples of both.
-
-    shares_items: the run is known to have enough of the judged items.
-    """
+    """The numbers of queries and judged queries of a system, with examples of both."""
 
     system: str | None
     queries: int
     judged: int
     unjudged: Sequence[object] | None
     some_judged: Sequence[object] | None
-    shares_items: bool = False
 
 
 def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
@@ -49,31 +43,6 @@ def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
         GROUP BY ALL ORDER BY 1""")
     return [QueryOverlap(*row) for row in rows]
-
-
-def complete_overlap(values: pl.DataFrame, inputs: Inputs) -> list[QueryOverlap] | None:
-    """The same from the values, or None if they lack the counts or a query is not judged."""
-    if RANKINGS not in values.columns:
-        return None
-    judged = values.filter(~pl.col(MISSING))
-    if not judged.height or judged[RANKINGS][0] > judged.height:
-        return None
-    return [
-        QueryOverlap(
-            rows["system"][0] if inputs.many else None,
-            queries=rows.height,
-            judged=rows.height,
-            unjudged=None,
-            some_judged=rows[inputs.query].gather_every(-(-rows.height // _FIRST)).to_list(),
-            shares_items=FOUND in values.columns and _has_enough(rows),
-        )
-        for rows in (judged.partition_by("system") if inputs.many else [judged])
-    ]
-
-
-def _has_enough(rows: pl.DataFrame) -> bool:
-    """Are enough of the judged items that metrics read among the positions that they read?"""
-    return int(rows[FOUND].sum()) > FEW * int(rows[JUDGED_ROWS].sum())
 
 
 def note_unjudged_queries(run_sql: SqlRunner, overlap: Sequence[QueryOverlap]) -> list[str]:
@@ -179,9 +148,7 @@ def require_common_items(
     run_sql: SqlRunner, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
-    counts = []
-    if not all(each.shares_items for each in overlap):
-        counts = _count_enough_items(run_sql, inputs, overlap)
+    counts = _count_enough_items(run_sql, inputs, overlap)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]

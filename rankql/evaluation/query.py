@@ -1,41 +1,18 @@
-"""Write the SQL query of an evaluation: every metric of every query of every run."""
+"""Write the SQL of an evaluation: every metric of every query of every run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from rankql.evaluation import packed_sums
 from rankql.evaluation.best_lists import best_list_ctes
-from rankql.evaluation.bounds import add_bounds, bound_calls
-from rankql.evaluation.catalogue import (
-    catalogue_meta,
-    catalogue_notes,
-    is_catalogue,
-    pseudo_values,
-)
-from rankql.evaluation.clauses import CUTS, select_from, with_ctes
+from rankql.evaluation.bounds import bound_calls, select_bounds
+from rankql.evaluation.catalogue import is_catalogue, pseudo_values
+from rankql.evaluation.clauses import select_from, with_ctes
 from rankql.evaluation.compatibility import require_compatible, require_different_names
-from rankql.evaluation.ctes import (
-    JUDGED,
-    can_pack_lists,
-    ranking_ctes,
-    ranks_before_join,
-    score_order,
-)
-from rankql.evaluation.grouping import (
-    DUPLICATES,
-    grouped,
-    hits_by_query,
-    key_columns,
-    overlap_counts,
-    sums_by_query,
-)
-from rankql.evaluation.hit_metrics import hit_values
-from rankql.evaluation.judged_ranks import sorted_scores
-from rankql.evaluation.list_choice import can_zero_others, choose_lists
+from rankql.evaluation.ctes import JUDGED, ranking_ctes, score_order
+from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
 from rankql.evaluation.metric_columns import (
     cut_column,
     is_cut,
@@ -43,192 +20,71 @@ from rankql.evaluation.metric_columns import (
     mask_undefined,
     metric_calls,
     own_metric,
-    rows_needed,
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.evaluation.source_ctes import SqlRunner, source_ctes
-from rankql.macros import INTERNAL_PREFIX, JUDGED_ROWS, MISSING, quote
+from rankql.evaluation.packed_sums import PackedSums
+from rankql.evaluation.plan import Plan
+from rankql.evaluation.source_ctes import source_ctes
+from rankql.macros import INTERNAL_PREFIX, MISSING, TIED, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-SHARED = "several items share a position"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
-# How the packed form refuses data: errors with this remedy. evaluate() then runs the plain form.
-INSTEAD = "Use the query of `rankql sql --readable`"
-_TOO_MANY = f"items of a query have a gain. {INSTEAD}"
-_TIED = f"scores are tied, NULL or NaN. {INSTEAD}"
-# What the packed form says about itself.
-_PACKED = """\
--- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
--- ranking into one number, from which all metrics follow. `rankql sql --readable` prints the
--- same query with one macro per metric.
-"""
-# What a query without an average over the orders of tied items says about itself.
-_UNTIED = """\
--- This query refuses tied scores. `rankql sql --readable` prints one with the average over all
--- orders of tied items.
-"""
 
 
 @dataclass(frozen=True)
 class Query:
     """The SQL of an evaluation, and the columns it returns after those of the keys."""
 
-    sql: str
+    # The named steps in order, and what is selected from them.
+    steps: Mapping[str, str]
+    select: str
     metrics: list[str]
     weights: dict[str, str]
-    # The rows that it reads: those with gain, all judged ones, or unjudged ones too.
-    rows: Rows
-    # What must be unique within a query: table, column, and a condition on the rows.
-    unique_columns: Sequence[tuple[str, str, str]]
     # The macros check their arguments, because an expression of the user may pass anything.
     checked: bool = False
-    # All values of a ranking are sums.
-    only_sums: bool = False
-    # It refuses scores that are tied, NULL or NaN.
-    untied: bool = False
-    # It checks scores itself.
-    validates_scores: bool = False
-    # If it counts what runs and judgments have in common: what builds the same without this.
-    uncounted: Callable[[], Query] | None = None
-    # What its values are, if this is not obvious.
-    notes: Sequence[str] = ()
-    # What the result must know of the metrics of the user.
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    # The same in two parts, which are faster unless rows are very many.
-    parts: packed_sums.PackedSums | None = None
-    # What builds the same query without the packed form.
-    plain: Callable[[], Query] | None = None
-    # What finds, for the data and its number of rows, what builds the same query with lists of
-    # scores, if these suit. It takes counts_overlap=. This one is its plain form.
-    by_lists: Callable[[SqlRunner, int], Callable[..., Query] | None] | None = None
-    # What builds the query of each metric of the user alone, to find the one that fails.
-    alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
+    # It selects sums, from which polars computes the values.
+    packed: PackedSums | None = None
 
     @property
-    def shown(self) -> str:
-        """The SQL for the user."""
-        return (self.uncounted() if self.uncounted else self).sql
+    def sql(self) -> str:
+        """The complete query."""
+        return with_ctes(self.steps) + self.select
 
 
-def build_query(
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    end: int = 0,
-    best: str = "",
-    untied: bool = False,
-    counts_overlap: bool = False,
-) -> Query:
-    """The SQL that computes all the metrics, one row per query and system.
-
-    end: all grades are whole numbers from 0 to end; 0 if they may be anything. best: the aggregate
-    for lists of the scores of each ranking, if the query has lists. untied: these refuse scores
-    that are tied, NULL or NaN. counts_overlap: it counts what runs and judgments have in common.
-    """
-    require_compatible(inputs, metrics, conventions)
-    tie_error = _TIED if untied else ""
-    original, zeroes = conventions, can_zero_others(inputs, metrics, conventions, end)
-    if zeroes:
-        conventions = replace(conventions, ideal="judged")
-    every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
-    rows: Rows = "all" if every_row else rows_needed(metrics, conventions)
-    if untied and rows == "gain":
-        rows = "judged"  # to refuse the same duplicates as without lists
-
-    of_all = best and inputs.qrels is not None and last_position(metrics, conventions) is None
+def write_query(inputs: Inputs, plan: Plan) -> Query:
+    """The query that computes all the metrics, one row per query and system."""
+    metrics, conventions, rows = plan.metrics, plan.effective, plan.rows(inputs)
+    require_compatible(inputs, metrics, plan.conventions)
     calls, weights = metric_calls(metrics, conventions)
-    by_hits = of_all and rows == "gain" and not weights
-    hits = hit_values(metrics, conventions, end) if by_hits else {}
-    steps = source_ctes(inputs, conventions) | ranking_ctes(
-        inputs, metrics, conventions, rows, best, tie_error, zeroes, bool(hits)
-    )
-    names = [metric.name for metric in metrics]
+    keys = key_columns(inputs, tied=plan.ranker == "top")
+    require_different_names([inputs.query, *inputs.by, MISSING, *calls])
+    steps = source_ctes(inputs, conventions)
+    steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.list_length)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
-    counts_overlap &= inputs.qrels is not None and conventions.unjudged != "bounds"
-    counts_overlap &= CUTS in steps or not every_row
-    counts = overlap_counts(inputs, CUTS in steps, rows) if counts_overlap else {}
-    keys = key_columns(inputs) | counts
-    require_different_names([inputs.query, *inputs.by, MISSING, *counts, *calls])
-    in_order = f"\nORDER BY {_keys(inputs)}"
+    names = [metric.name for metric in metrics]
+    order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
         lists, bounds = bound_calls(metrics, conventions)
         require_different_names([*keys, *calls, *lists])
         columns = keys | mask_undefined(calls, conventions) | lists
-        values = with_ctes(steps) + grouped(inputs, columns)
-        sql = add_bounds(values, names, list(lists), bounds) + in_order
+        steps["lists"] = grouped(inputs, columns)
+        select = select_bounds(names, list(lists), bounds) + order
         names = [f"{name}{side}" for name in names for side in ("", " low", " high")]
-        return Query(sql, names, {}, rows, _unique_columns(inputs, conventions, rows, None))
-    scale = 0 if hits or conventions.ties == "expected" else end
-    top, packed = pack_metrics(scale, metrics, vars(conventions))
-    plain = [metric for metric in metrics if metric.name not in packed]
-    unique = _unique_columns(
-        inputs, conventions, rows, last_position(plain, conventions) if plain else 0
-    )
-    if packed and _sums_integers(inputs, conventions):
-        unique.remove(ONE_RANKING)  # checked by the sums
+        return Query(steps, select, names, {})
+    top, packed = pack_metrics(plan.scale, metrics, vars(conventions))
     sums = None
     if packed:
-        sums = _from_top(
-            inputs, conventions, steps, top, packed, keys, calls, counts, best, tie_error
-        )
-        sql = _PACKED + sums.query()
-    elif hits:
-        hits = mask_undefined(hits, conventions, JUDGED_ROWS)
-        sql = with_ctes(steps) + hits_by_query(inputs, hits, counts) + in_order
+        sums = _pack(inputs, plan, steps, top, packed, keys, calls)
+        steps, select = dict(sums.steps), "FROM integers"
     else:
-        sql = with_ctes(steps) + grouped(inputs, keys | mask_undefined(calls, conventions))
-        sql += in_order
-    lists_validate = CUTS in steps or (untied and can_pack_lists(inputs, conventions))
-    return Query(
-        (_UNTIED if untied else "") + sql,
-        names,
-        weights,
-        rows,
-        unique,
-        checked=any(metric.record is None for metric in metrics),
-        only_sums=packed.keys() == calls.keys(),
-        untied=untied,
-        validates_scores=lists_validate and not any(run.text for run in inputs.runs.values()),
-        uncounted=(
-            partial(build_query, inputs, metrics, original, end, best, untied) if counts else None
-        ),
-        notes=catalogue_notes(metrics),
-        meta=catalogue_meta(metrics),
-        parts=sums,
-        plain=partial(build_query, inputs, metrics, original) if packed else None,
-        by_lists=partial(_with_lists, inputs, metrics, original, end),
-        alone={
-            f"{metric.label!r} = {metric.expression!r}": partial(
-                build_query, inputs, [metric], conventions
-            )
-            for metric in metrics
-            if metric.record is None
-        },
-    )
-
-
-def _with_lists(
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    end: int,
-    run_sql: SqlRunner,
-    number: int,
-) -> Callable[..., Query] | None:
-    """What builds the query with lists of scores, or None if these do not suit the data."""
-    choice = choose_lists(inputs, metrics, conventions, end)
-    if choice is None:
-        return None
-    simple, suit, k = choice
-    if not suit(run_sql, number):
-        return None
-    best = sorted_scores(run_sql, inputs.keys) if k is None else f"max(score, {k + 1})"
-    return partial(build_query, inputs, metrics, simple, end, best, simple != conventions)
+        select = grouped(inputs, keys | mask_undefined(calls, conventions)) + order
+    checked = any(metric.record is None for metric in metrics)
+    return Query(steps, select, names, weights, checked, sums)
 
 
 def _cut_own_metrics(
@@ -256,63 +112,68 @@ def _cut_own_metrics(
     return {**steps, "ranked": select_from(rows + joins, ["*"])}
 
 
-def _from_top(
+def _pack(
     inputs: Inputs,
-    conventions: Conventions,
+    plan: Plan,
     steps: Mapping[str, str],
     top: Top,
     packed: Mapping[str, str],
     keys: Mapping[str, str],
     calls: Mapping[str, str],
-    counts: Mapping[str, str],
-    best: str,
-    tie_error: str,
-) -> packed_sums.PackedSums:
-    """The CTEs after `steps` up to the integers of the packed tops, and what follows from them."""
+) -> PackedSums:
+    """The steps up to `integers`, the packed tops, and what polars computes from them."""
+    conventions = plan.effective
     plain = {name: value for name, value in calls.items() if name not in packed}
     steps, grade, place, before = {**steps}, "CAST(rel AS INTEGER)", "pos", "sums"
-    sums_integers = _sums_integers(inputs, conventions)
+    integers = sums_integers(inputs, conventions)
     # Names of the user are replaced by ours until the final SELECT.
     others = {**keys, **mask_undefined(plain, conventions)}
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()}
-    if sums_integers:
+    if integers:
         # Integers are faster to compare and to shift than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-    if best and can_pack_lists(inputs, conventions):
+    if plan.ranker == "best":
         order, group = score_order(conventions.ties), partial(grouped, inputs)
-        steps |= best_list_ctes(top, columns, inputs.keys, order, group, tie_error)
+        steps |= best_list_ctes(top, columns, inputs.keys, order, group, plan.assumes_no_ties)
+        if plan.assumes_no_ties:
+            hidden[TIED] = TIED
     elif inputs.qrels is not None and not plain:
         before = "rankings"
-        steps |= sums_by_query(inputs, top.sums(grade, place, first=sums_integers), hidden, counts)
+        steps |= sums_by_query(inputs, top.sums(grade, place, first=integers), hidden)
     else:
-        steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=sums_integers))
+        steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.
     steps[before] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    integers = [f"{value} AS {quote(name)}" for name, value in top.integers().items()]
-    steps["integers"] = select_from(before, [*map(quote, hidden.values()), *integers])
+    fields = [f"{value} AS {quote(name)}" for name, value in top.integers().items()]
+    steps["integers"] = select_from(before, [*map(quote, hidden.values()), *fields])
     values = mask_undefined(packed, conventions, top.relevant(conventions.threshold))
     values |= {name: quote(column) for name, column in hidden.items()}
-    refused = {
-        top.repeats_position(): DUPLICATES,
-        top.overflows(): f"{top.limit:,} {_TOO_MANY}",
-    }
-    fields = {name: values[name] for name in {**keys, **calls}}
-    return packed_sums.PackedSums(steps, top.steps(), fields, refused)
+    names = [*keys, *([TIED] if TIED in hidden and TIED not in keys else []), *calls]
+    return PackedSums(
+        steps,
+        top.steps(),
+        {name: values[name] for name in names},
+        repeated=top.repeats_position(),
+        crowded=top.overflows(),
+        message=DUPLICATES,
+    )
 
 
-def _sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
+def sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
     """Are the packed sums over the rows of a table with grades and positions?"""
     return inputs.qrels is None and not inputs.scored and conventions.unjudged != "remove"
 
 
-def _unique_columns(
-    inputs: Inputs, conventions: Conventions, rows: Rows, k: int | None
-) -> list[tuple[str, str, str]]:
-    """What must be unique in the tables; positions only up to k."""
+def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
+    """What must be unique in the tables; positions only as far as macros read them."""
+    plain, conventions = plan.readable, plan.conventions
+    rows: Rows = plain.rows(inputs)
     columns = []
-    if not inputs.scored:
+    _, packed = pack_metrics(plan.scale, plan.metrics, vars(plan.effective))
+    # Packed sums check that a ranking has one position 1.
+    if not inputs.scored and not (packed and sums_integers(inputs, conventions)):
         columns.append(ONE_RANKING)
     removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
     if inputs.qrels is not None:
@@ -322,6 +183,8 @@ def _unique_columns(
         return columns
     if inputs.every("item"):
         columns.append(("run", "item", "WHERE rel > 0"))
+    others = [metric for metric in plan.metrics if metric.name not in packed]
+    k = last_position(others, conventions) if others else 0
     if not inputs.scored and (removed or k != 0):
         within = "" if removed or k is None else f" AND pos <= {k}"
         columns.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))

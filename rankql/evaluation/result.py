@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,17 +75,23 @@ class Result(MeansResult):
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
-        with self._connection() as con:
-            self.copy(con, "FROM rows", output_path(path, PARQUET, self.input_paths))
+        self.write([self.frame()], output_path(path, PARQUET, self.input_paths))
 
-    def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
-        """Write the rows of a query to a file, which appears complete or not at all."""
-        meta = literal(json.dumps(self.meta, ensure_ascii=False))
+    def write(self, values: Sequence[pl.DataFrame], path: Path) -> None:
+        """Write values per query to a file, which appears complete or not at all."""
+        from pyarrow import parquet
+
+        meta = {"rankql": json.dumps(self.meta, ensure_ascii=False)}
         with write_file(path) as temporary:
-            con.execute(
-                f"COPY ({sql}) TO {literal(str(temporary))} "
-                f"(FORMAT parquet, KV_METADATA {{rankql: {meta}}})"
-            ).fetchall()
+            writer = None
+            for frame in values:
+                table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+                if writer is None:
+                    schema = table.schema.with_metadata(meta)
+                    writer = parquet.ParquetWriter(temporary, schema)
+                writer.write_table(table.replace_schema_metadata(meta))
+            assert writer
+            writer.close()
             self.values = temporary
             self.check()
             self.values = pl.read_parquet(temporary) if path == STDOUT else path

@@ -9,18 +9,10 @@ from contextlib import contextmanager
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.column_checks import count_values, validate_columns
-from rankql.evaluation.ctes import JUDGED, NO_SCORE
-from rankql.evaluation.grouping import DUPLICATES
-from rankql.evaluation.overlap import (
-    QueryOverlap,
-    format_examples,
-    note_unjudged_queries,
-    query_overlap,
-    require_common_items,
-    require_ranked_rows,
-)
-from rankql.evaluation.query import SHARED, Query
+from rankql.evaluation.column_checks import count_values
+from rankql.evaluation.ctes import JUDGED
+from rankql.evaluation.grouping import DUPLICATES, SHARED
+from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
@@ -33,41 +25,7 @@ from rankql.sources.tables import Table, unknown_column
 from rankql.text import format_count, format_queries, has_or_have
 
 
-def validate_inputs(
-    session: Session,
-    inputs: Inputs,
-    conventions: Conventions,
-    query: Query,
-    one: bool = False,
-    overlap: Sequence[QueryOverlap] | None = None,
-    unique_judgments: bool = False,
-) -> list[str]:
-    """Refuse what cannot be evaluated; return notes on queries and items on one side only.
-
-    one: there is only one query, whose run may have no judged item. overlap: if it is known.
-    unique_judgments: each item is known to be judged once for a query.
-    """
-    run_sql = SqlRunner(session, inputs, conventions)
-    require_one_value_per_query(run_sql, inputs)
-    _require_one_weight(session, inputs)
-    notes = [
-        *inputs.notes,
-        *query.notes,
-        *([] if one else require_ranked_rows(run_sql.unrounded, inputs, conventions)),
-    ]
-    notes += _note_queries_without_attributes(run_sql, inputs)
-    if inputs.qrels is not None:
-        notes += _note_null_grades(session, inputs.qrels)
-        overlap = overlap or query_overlap(run_sql, inputs)
-        notes += note_unjudged_queries(run_sql, overlap)
-        if not one:
-            notes += require_common_items(run_sql, inputs, overlap)
-        notes += _note_short_rankings(run_sql, inputs, conventions, query.metrics)
-    require_unique_rows(run_sql, inputs, query.unique_columns, unique_judgments)
-    return notes
-
-
-def _note_null_grades(session: Session, qrels: Table) -> list[str]:
+def note_null_grades(session: Session, qrels: Table) -> list[str]:
     """A note on the judgments that have no grade."""
     name = qrels.roles["rel"]
     rows, counts = count_values(session, qrels, [name])
@@ -79,7 +37,7 @@ def _note_null_grades(session: Session, qrels: Table) -> list[str]:
     ]
 
 
-def _note_short_rankings(
+def note_short_rankings(
     run_sql: SqlRunner, inputs: Inputs, conventions: Conventions, metrics: Sequence[str]
 ) -> list[str]:
     """A note on rankings for which the tool of the profile has a shorter ideal ranking."""
@@ -103,7 +61,7 @@ def _note_short_rankings(
     ]
 
 
-def _note_queries_without_attributes(run_sql: SqlRunner, inputs: Inputs) -> list[str]:
+def note_queries_without_attributes(run_sql: SqlRunner, inputs: Inputs) -> list[str]:
     """A note on the queries that the table of attributes lacks; an error if it lacks all."""
     if inputs.attributes is None:
         return []
@@ -143,7 +101,7 @@ def require_one_value_per_query(run_sql: SqlRunner, inputs: Inputs) -> None:
                 )
 
 
-def _require_one_weight(session: Session, inputs: Inputs) -> None:
+def require_one_weight(session: Session, inputs: Inputs) -> None:
     """Refuse a column of weights that two tables have with different values."""
     name = inputs.weight
     if name is None:
@@ -170,20 +128,14 @@ def require_unique_rows(
     run_sql: SqlRunner,
     inputs: Inputs,
     columns: Sequence[tuple[str, str, str]],
-    unique_judgments: bool = False,
 ) -> None:
     """Refuse duplicates, as `require_unique`, and judged items with different grades."""
     if inputs.qrels is not None:
-        if not unique_judgments and repeats_judgments(run_sql):
+        if _repeats(run_sql, "qrels", "query, item"):
             _require_consistent_grades(run_sql)
         else:
             columns = [each for each in columns if each[0] != "qrels"]
     require_unique(run_sql, inputs, columns)
-
-
-def repeats_judgments(run_sql: SqlRunner) -> bool:
-    """Is an item judged twice for a query?"""
-    return _repeats(run_sql, "qrels", "query, item")
 
 
 def _require_consistent_grades(run_sql: SqlRunner) -> None:
@@ -294,8 +246,6 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
             line = reword_error(error)
             if match := re.match('Referenced column "(.+?)" not found', line):
                 raise unknown_column("metrics", match[1], [*inputs.runs.values()]) from error
-            if NO_SCORE in line:
-                validate_columns(session, inputs, ("score",))
             if DUPLICATES in line or SHARED in line:
                 run_sql = SqlRunner(session, inputs, conventions)
                 raise RankqlError(duplicates_message(run_sql, inputs)) from error

@@ -1,0 +1,187 @@
+"""What is known about the data of an evaluation, each fact asked at most once and if it is needed.
+
+The plan, the errors about the data and the notes read the same facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from rankql.evaluation.column_checks import count_values
+from rankql.evaluation.judged_ranks import are_tied
+from rankql.evaluation.metric_columns import judged_rows
+from rankql.evaluation.overlap import (
+    note_unjudged_queries,
+    query_overlap,
+    require_common_items,
+    require_ranked_rows,
+)
+from rankql.evaluation.packed import SCALES
+from rankql.evaluation.source_ctes import SqlRunner
+from rankql.evaluation.validation import (
+    evaluation_errors,
+    note_null_grades,
+    note_queries_without_attributes,
+    note_short_rankings,
+    require_one_value_per_query,
+    require_one_weight,
+    require_unique_rows,
+)
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Rows
+from rankql.sources.inputs import Inputs
+from rankql.sources.private import in_gib
+from rankql.sources.session import Session
+
+# So many rows are enough to see whether scores are tied.
+FIRST_ROWS = 20_000
+# The highest k of max(score, k).
+HIGHEST_K = 999_999
+# Lists have room for the longest ranking if it has at most so many times the mean of items.
+MAX_LENGTH_RATIO = 3
+
+
+class Facts:
+    """The facts about the inputs of an evaluation.
+
+    packs: whether sums may be packed. crowded, tied_tops: whether rankings have more items with a
+    gain than packed sums can count, and whether best scores are tied; a plan may find out.
+    """
+
+    def __init__(
+        self, session: Session, inputs: Inputs, conventions: Conventions, packs: bool = True
+    ) -> None:
+        self.session, self.inputs, self.conventions = session, inputs, conventions
+        self.run_sql = SqlRunner(session, inputs, conventions)
+        self.packs, self.crowded, self.tied_tops = packs, False, False
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of all tables."""
+        return sum(count_values(self.session, table, [])[0] for table in self.inputs.tables)
+
+    @cached_property
+    def grade_scale(self) -> int:
+        """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
+        whole = all(table.integer("rel") for table in self.inputs.judging)
+        fraction = "" if whole else " OR {rel} <> floor({rel})"
+        for end in SCALES:
+            if not self.has_grade(f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+                return end
+        return 0
+
+    @cached_property
+    def highest_grade(self) -> float:
+        """The highest grade, or 0."""
+        # The end of a scale is found without reading all rows.
+        if self.packs and (end := self.grade_scale) and self.has_grade(f"{{rel}} = {end}"):
+            return float(end)
+        (highest,) = self.select_grades("coalesce(max(rel), 0)")
+        return highest
+
+    def has_grade(self, condition: str) -> bool:
+        """Whether the condition on {rel} holds for any grade."""
+        # Compare the column itself: DuckDB then skips what its statistics rule out.
+        return any(
+            self.session.con.execute(
+                f"SELECT 1 FROM {table.sql} "
+                f"WHERE {condition.format(rel=table.integer('rel') or table.number('rel'))} LIMIT 1"
+            ).fetchall()
+            for table in self.inputs.judging
+        )
+
+    def select_grades(self, columns: str) -> list[float]:
+        """The values of columns over the positive grades."""
+        return [
+            value
+            for (value,) in self._rows(f"SELECT {columns} FROM {self.inputs.graded} WHERE rel > 0")
+        ]
+
+    @cached_property
+    def memory_gib(self) -> float:
+        """The memory limit of DuckDB."""
+        ((limit,),) = self._rows("SELECT current_setting('memory_limit')")
+        return in_gib(limit)
+
+    @cached_property
+    def approximate_rankings(self) -> int:
+        """About how many rankings there are."""
+        sql = f"SELECT approx_count_distinct(({self.inputs.keys})) FROM run"
+        return int(self._rows(sql)[0][0])
+
+    def are_tops_tied(self, k: int) -> bool:
+        """Whether the best k + 1 scores of a ranking are tied, by the first rows or by a plan."""
+        if self.tied_tops:
+            return True
+        first = f"SELECT {self.inputs.keys}, score FROM run LIMIT {FIRST_ROWS}"
+        tied = are_tied(f"max(score, {k + 1})")
+        sql = f"SELECT 1 FROM ({first}) GROUP BY {self.inputs.keys} HAVING {tied} LIMIT 1"
+        return bool(self._rows(sql))
+
+    @cached_property
+    def tied_share(self) -> float:
+        """The share of tied scores among the first rows."""
+        tied = f"1 - count(DISTINCT hash({self.inputs.keys}, score)) / count(*)"
+        return float(self._rows(f"SELECT {tied} FROM ({self._scored} {FIRST_ROWS})")[0][0])
+
+    def has_scored_rows(self, least: int) -> bool:
+        """Whether the run has so many rows with a score."""
+        sql = f"SELECT count(*) FROM ({self._scored} {least})"
+        return bool(self._rows(sql, unrounded=True)[0][0] >= least)
+
+    def judges_more_than(self, most: int, rows: Rows) -> bool:
+        """Whether a query has more than so many judged items that count."""
+        judged = f"SELECT count(*) FROM qrels {judged_rows(rows)} GROUP BY query"
+        return bool(self._rows(f"{judged} HAVING count(*) > {most} LIMIT 1"))
+
+    @cached_property
+    def common_list_length(self) -> int | None:
+        """A length of lists that has room for the scores of every ranking, if few are shorter."""
+        ((rankings, longest, scores),) = self._rows(
+            f"""SELECT count(*), max(n), sum(n)
+            FROM (SELECT count(score) AS n FROM run GROUP BY {self.inputs.keys})""",
+            unrounded=True,
+        )
+        fits = 0 < longest <= HIGHEST_K and longest * rankings <= MAX_LENGTH_RATIO * scores
+        return longest if fits else None
+
+    def require_valid(
+        self,
+        metrics: Sequence[str],
+        unique: Sequence[tuple[str, str, str]],
+        one_query: bool = False,
+    ) -> list[str]:
+        """Refuse what cannot be evaluated; return notes on what is on one side only.
+
+        unique: what must be unique, by table, column and a condition on the rows. one_query: there
+        is only one query, whose run may have no judged item.
+        """
+        run_sql, inputs = self.run_sql, self.inputs
+        require_one_value_per_query(run_sql, inputs)
+        require_one_weight(self.session, inputs)
+        notes = [*inputs.notes]
+        if not one_query:
+            notes += require_ranked_rows(run_sql.unrounded, inputs, self.conventions)
+        notes += note_queries_without_attributes(run_sql, inputs)
+        if inputs.qrels is not None:
+            notes += note_null_grades(self.session, inputs.qrels)
+            overlap = query_overlap(run_sql, inputs)
+            notes += note_unjudged_queries(run_sql, overlap)
+            if not one_query:
+                notes += require_common_items(run_sql, inputs, overlap)
+            notes += note_short_rankings(run_sql, inputs, self.conventions, metrics)
+        require_unique_rows(run_sql, inputs, unique)
+        return notes
+
+    @property
+    def _scored(self) -> str:
+        return f"SELECT {self.inputs.keys}, score FROM run WHERE score IS NOT NULL LIMIT"
+
+    def _rows(self, sql: str, unrounded: bool = False) -> Sequence[tuple[Any, ...]]:
+        run_sql: Callable[[str], Sequence[tuple[Any, ...]]] = (
+            self.run_sql.unrounded if unrounded else self.run_sql
+        )
+        with evaluation_errors(self.session, self.inputs, self.conventions):
+            return run_sql(sql)

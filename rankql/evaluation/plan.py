@@ -1,0 +1,138 @@
+"""How an evaluation computes its values: `choose` decides, from facts about the data.
+
+A plan is a ranker, which gives the rows of `ranked` their positions, and a computer: one macro per
+metric, or packed sums that polars finishes (`packed_sums`). All give the same values. A plan may
+assume what is not known yet, such as that no scores are tied. If the rows then show otherwise, they
+raise `WrongAssumption`, and `choose` decides again with the corrected fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from rankql.evaluation.ctes import can_pack_lists, ranks_before_join
+from rankql.evaluation.facts import Facts
+from rankql.evaluation.metric_columns import last_position, metric_calls, needs_scores, rows_needed
+from rankql.evaluation.packed_metrics import pack_metrics
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Rows
+from rankql.registry.requested_metric import Metric
+from rankql.sources.inputs import Inputs
+
+# "rows": positions as given, or by a window over the rows. "judged": positions of the judged items
+# from lists of all scores. "top": the same from lists of the best scores, which must not be tied.
+# "best": no positions, but lists of the grades of the best items.
+Ranker: TypeAlias = Literal["rows", "judged", "top", "best"]
+
+# Judged lists. AP of 10M rows with 2.5M judgments takes 3 to 3.5 plain joins, with a window 5. In
+# smaller runs a window is as fast, and so it is if most scores are tied, or if lists are searched
+# for very many judged items.
+JUDGED_LISTS_FROM_ROWS = 500_000
+MAX_TIED_SHARE = 0.05
+MAX_JUDGED_ITEMS = 200
+# Top lists. nDCG@10 of 1M rows takes half the time of the average over all orders of tied items. In
+# smaller runs it takes as long.
+TOP_LISTS_FROM_ROWS = 100_000
+# Best lists. nDCG@10 of 1M rows in 10,000 rankings takes a third of the time of a window.
+BEST_LISTS_FROM_ROWS = 50_000
+# An item of a best list takes so many bytes at most. DuckDB 1 reserves them for all k + 1. Lists
+# that may take more than so many GiB, or than a share of the memory limit, are used only if
+# rankings have several times k items on average.
+BEST_ITEM_BYTES, BEST_LISTS_GIB, BEST_LISTS_SHARE = 40, 1, 1 / 4
+MIN_ITEMS_PER_K = 3
+
+
+class WrongAssumption(Exception):
+    """The rows contradict an assumption of the plan: the name of the fact, and its value."""
+
+    def __init__(self, fact: str, value: object) -> None:
+        super().__init__(fact)
+        self.fact, self.value = fact, value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The metrics and conventions in force, and how their values are computed."""
+
+    metrics: Sequence[Metric]
+    conventions: Conventions
+    ranker: Ranker = "rows"
+    # All grades are whole numbers from 0 to this one, so tops are packed; 0: a macro per metric.
+    scale: int = 0
+    # The length of the lists of the best scores; None: lists of any length.
+    list_length: int | None = None
+
+    @property
+    def assumes_no_ties(self) -> bool:
+        """Are values wrong if the best scores of a ranking are tied?"""
+        return self.ranker != "rows" and self.conventions.ties == "expected"
+
+    @property
+    def effective(self) -> Conventions:
+        """The conventions of the SQL. Without ties, all orders of tied items are one."""
+        return replace(self.conventions, ties="item") if self.assumes_no_ties else self.conventions
+
+    @property
+    def readable(self) -> Plan:
+        """The plan without lists and packed sums: a window, and one macro per metric."""
+        return replace(self, ranker="rows", scale=0, list_length=None)
+
+    def rows(self, inputs: Inputs) -> Rows:
+        """The rows that the values depend on."""
+        if self.effective.unjudged == "bounds" or not ranks_before_join(inputs, self.effective):
+            return "all"
+        return rows_needed(self.metrics, self.effective)
+
+
+def choose(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
+) -> Plan:
+    """Choose the fastest plan that gives the values of `Plan(metrics, conventions).readable`."""
+    plan = Plan(metrics, conventions)
+    if not facts.packs or conventions.unjudged == "bounds":
+        return plan
+    untied = replace(conventions, ties="item") if conventions.ties == "expected" else conventions
+    if inputs.qrels is None:
+        ranked = _choose_best_lists(inputs, replace(plan, scale=facts.grade_scale), untied, facts)
+    else:
+        ranked = _choose_score_lists(inputs, plan, untied, facts)
+    if ranked.effective.ties == "expected" or facts.crowded:
+        return replace(ranked, scale=0)
+    return replace(ranked, scale=facts.grade_scale)
+
+
+def _choose_best_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: Facts) -> Plan:
+    """Lists of the best items, for a large table with grades and scores."""
+    if not can_pack_lists(inputs, untied) or facts.rows < BEST_LISTS_FROM_ROWS or facts.crowded:
+        return plan
+    top, packed = pack_metrics(plan.scale, plan.metrics, vars(untied))
+    calls, _ = metric_calls(plan.metrics, untied)
+    if packed.keys() != calls.keys() or (untied != plan.conventions and facts.tied_tops):
+        return plan
+    room = min(BEST_LISTS_GIB, BEST_LISTS_SHARE * facts.memory_gib) * 2**30
+    fits = facts.rows * (top.k + 1) * BEST_ITEM_BYTES <= room
+    if not fits and facts.rows < MIN_ITEMS_PER_K * top.k * facts.approximate_rankings:
+        return plan
+    return replace(plan, ranker="best", list_length=top.k + 1)
+
+
+def _choose_score_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: Facts) -> Plan:
+    """Lists of scores, for a large run that is joined with judgments."""
+    if not inputs.scored or not ranks_before_join(inputs, untied):
+        return plan
+    k, rows = last_position(plan.metrics, untied), rows_needed(plan.metrics, untied)
+    if rows == "all" or needs_scores(plan.metrics) or inputs.own:
+        return plan
+    if untied != plan.conventions:
+        if k is None or facts.rows < TOP_LISTS_FROM_ROWS or facts.are_tops_tied(k):
+            return plan
+        return replace(plan, ranker="top", list_length=k + 1)
+    if k is not None or facts.rows < JUDGED_LISTS_FROM_ROWS:
+        return plan
+    if facts.judges_more_than(MAX_JUDGED_ITEMS, rows):
+        return plan
+    if not facts.has_scored_rows(JUDGED_LISTS_FROM_ROWS) or facts.tied_share > MAX_TIED_SHARE:
+        return plan
+    return replace(plan, ranker="judged", list_length=facts.common_list_length)

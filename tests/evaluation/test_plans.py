@@ -1,0 +1,348 @@
+"""Every plan gives the values of the readable one: a window, and one macro per metric."""
+
+import random
+
+import duckdb
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql.evaluation import plan as plans
+from rankql.evaluation.arguments import EvaluateArguments
+from rankql.evaluation.evaluate import PARTS, _compute_in_parts, compute, prepare
+from rankql.evaluation.facts import Facts
+from rankql.sources.session import open_session
+from support.parameters import cycled
+from support.plans import LargeFacts, LongListFacts, evaluate_plan
+
+# Many ties, infinite scores, zeros of both signs, and items without a score; or few ties.
+TIED = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
+SCORES = [TIED, [1.0], [*range(1000)], [None, 1.0, 2.0], [0.0, -0.0]]
+
+
+def run_and_judgments(seed, scores):
+    """Runs of two systems and judgments: items of either alone, queries of either alone."""
+    rng = random.Random(seed)
+    run = [
+        (system, query, f"d{i}", rng.choice(scores))
+        for system in "AB"
+        for query in range(25)
+        for i in rng.sample(range(40), rng.randint(0, 30))
+    ]
+    qrels = [
+        (query, f"d{i}", rng.choice([None, 0, 0, 1, 2, 3]), query % 3)
+        for query in range(2, 28)
+        for i in rng.sample(range(50), 20)
+    ]
+    return (
+        pl.DataFrame(run, ["system", "query", "item", "score"], orient="row"),
+        pl.DataFrame(qrels, ["query", "item", "rel", "part"], orient="row"),
+    )
+
+
+def ranked_table(seed, highest, scores):
+    """Rankings of 0 to 60 items with grades and scores; some are unjudged, some have no gain."""
+    rng = random.Random(f"{seed} {highest}")
+    rows = [
+        (system, f"q{name}", f"d{i}", rng.choice(grades), score, name % 3)
+        for system in "AB"
+        for name in range(25)
+        for grades in [[*range(highest + 1), None, 0, 0] if name % 4 else [0, None]]
+        for i, score in enumerate(rng.choices(scores, k=rng.choice([1, 5, 20, 60])))
+    ]
+    rng.shuffle(rows)
+    columns = ["system", "query", "item", ("rel", pl.Int64), ("score", pl.Float64), "segment"]
+    return pl.DataFrame(rows, columns, orient="row")
+
+
+def one_system(table):
+    return table.filter(system="A").drop("system")
+
+
+def scored_once(table):
+    """The table with a score of its own for every row."""
+    return table.with_columns(score=pl.int_range(pl.len()).shuffle(seed=1).cast(pl.Float64))
+
+
+def require_same_values(run, qrels, metrics, ranker, facts=LargeFacts, last=None, **options):
+    """The ranker is chosen at first, `last` at the end, and the values are those of the window."""
+    first, final, values = evaluate_plan(run, qrels, metrics, facts, **options)
+    assert first.ranker == ranker and final.ranker == (last or ranker)
+    _, readable, expected = evaluate_plan(run, qrels, metrics, Facts, packs=False, **options)
+    assert readable == readable.readable
+    assert_frame_equal(values, expected, abs_tol=1e-12, rel_tol=1e-12)
+    return values
+
+
+@pytest.mark.parametrize("facts", [LargeFacts, LongListFacts])
+@pytest.mark.parametrize("ties", ["item", "order"])
+@pytest.mark.parametrize("seed", range(5))
+def test_lists_of_all_scores_equal_the_window(seed, ties, facts):
+    run, qrels = run_and_judgments(seed, SCORES[seed])
+    options = {"ties": ties, "system": "system", "by": "part"}
+    for metrics in (
+        ["AP", "nDCG", "nDCG@1000", "RR"],
+        ["Bpref", "Rprec", "AP(denominator=R)"],
+        ["AP", "RR@10", "ERR@5", "P@5", "nDCG@10", "nDCG(gain=exp2)@3", "microF1@2"],
+    ):
+        require_same_values(run, qrels, metrics, "judged", facts, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"undefined": "drop", "missing": "skip"}, {"threshold": 2},
+                                     {"conventions": "trec_eval"}])  # fmt: skip
+def test_lists_of_all_scores_follow_conventions(options):
+    run, qrels = run_and_judgments(3, TIED)
+    require_same_values(one_system(run), qrels, ["AP", "Success", "R"], "judged", **options)
+    fractions = qrels.with_columns(pl.col("rel") / 2)
+    require_same_values(one_system(run), fractions, ["AP"], "judged", **options)
+
+
+@pytest.mark.parametrize("options", [{"ties": "expected"}, {"ties": "expected", "missing": "skip"},
+                                     {"ties": "expected", "undefined": "drop"}])  # fmt: skip
+@pytest.mark.parametrize("factor", [1, 0.5])
+def test_without_ties_all_orders_are_one(options, factor):
+    run, qrels = run_and_judgments(1, [0.0])
+    qrels = qrels.with_columns(pl.col("rel") * factor)
+    metrics = ["nDCG@10", "nDCG(gain=exp2)@3", "IDCG@20", "DCG@5", "P@5", "RR@7", "AP@9"]
+    options = options | {"system": "system"}
+    untied = run.with_columns(score=pl.int_range(pl.len()).over("system", "query"))
+    require_same_values(untied, qrels, metrics, "top", **options)
+    some_have_no_score = untied.with_columns(
+        pl.when(pl.col("score") % 3 > 0).then(pl.col("score")).alias("score")
+    )
+    require_same_values(some_have_no_score, qrels, metrics, "top", **options)
+    first_are_tied = untied.with_columns(pl.col("score") // 2)
+    require_same_values(first_are_tied, qrels, metrics, "top", last="rows", **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ties", ["item", "order", "best", "worst"])
+@pytest.mark.parametrize(
+    ("highest", "metrics"),
+    [
+        (1, ["nDCG@10", "AP@20", "RR@7", "P@10", "R@10", "F1@5"]),
+        (3, ["nDCG@10,20", "nDCG(gain=exp2)@5", "IDCG@5", "ERR@10", "RBP(p=0.8)@20"]),
+        (5, ["nDCG@1,12", "DCG@3", "CG@5", "Success@2", "ARHR@15"]),
+    ],
+)
+def test_lists_of_the_best_items_equal_the_window(seed, ties, highest, metrics):
+    table = ranked_table(seed, highest, TIED if seed else [*range(300), None])
+    require_same_values(table, None, metrics, "best", ties=ties, system="system", by="segment")
+
+
+@pytest.mark.parametrize(("highest", "k"), cycled([1, 3, 5] * 2, [-1, 0]))
+def test_lists_hold_as_many_grades_as_can_be_packed(highest, k):
+    k += {1: 90, 3: 30, 5: 22}[highest]
+    table = ranked_table(7, highest, TIED)
+    require_same_values(table, None, f"nDCG@{k}", "best", system="system")
+    full = [("q", f"d{i}", highest, float(i)) for i in range(120)]
+    table = pl.DataFrame(full, ["query", "item", "rel", "score"], orient="row")
+    assert require_same_values(table, None, f"nDCG@{k}", "best")[f"nDCG@{k}"].to_list() == [1]
+
+
+def test_lists_of_the_best_items_expect_no_ties():
+    table, options = scored_once(ranked_table(1, 3, [0.0])), {"ties": "expected"}
+    options |= {"system": "system", "conventions": "sklearn", "ideal": "judged"}
+    metrics = ["nDCG@10,20", "nDCG(gain=exp2)@5", "IDCG@5", "P@10", "AP@9", "RR@7", "F1@5"]
+    require_same_values(table, None, metrics, "best", **options)
+    place = pl.col("score").rank(descending=True).over("system", "query")
+    for tied_from, last in ((21, "best"), (20, "rows")):
+        tied = table.with_columns(score=pl.when(place >= tied_from).then(-1.0).otherwise("score"))
+        require_same_values(tied, None, ["nDCG@20", "P@5"], "best", last=last, **options)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options"),
+    [
+        (["nDCG@10", "AP"], {}),
+        (["nDCG@10", "microP@5"], {}),
+        ({"own": "count(score)", "second": "ndcg(rel, pos, 10)"}, {}),
+        (["nDCG@10"], {"unjudged": "remove"}),
+        (["nDCG@10"], {"ideal": "retrieved"}),
+    ],
+)
+def test_other_metrics_and_conventions_take_a_window(metrics, options):
+    table = one_system(ranked_table(2, 3, TIED))
+    require_same_values(table, None, metrics, "rows", **options)
+
+
+def test_metrics_that_read_scores_or_all_rows_take_a_window():
+    run, qrels = run_and_judgments(1, [*range(1000)])
+    for metrics in ("RMSE", {"own": "sum(score)"}, "Judged@10", "nDCG@10"):
+        require_same_values(run, qrels, metrics, "rows", system="system")
+
+
+def test_more_items_than_can_be_counted_take_macros():
+    items = pl.select(query=1, item=pl.int_range(70_000), rel=3, score=pl.int_range(70_000) * 1.0)
+    first, last, values = evaluate_plan(items, None, "nDCG@10", LargeFacts)
+    assert (first.ranker, first.scale, last.scale) == ("best", 3, 0)
+    assert values["nDCG@10"].to_list() == [1]
+    assert rankql.evaluate(items, None, "nDCG@10", interval=None)["nDCG@10"] == 1
+
+
+@pytest.mark.parametrize("name", ["items", "best", "tied", "tops", "least", "cuts", "sums"])
+def test_columns_may_be_called_like_steps(name):
+    table = one_system(ranked_table(2, 3, TIED)).rename({"query": name})
+    table = table.with_columns(tied_cuts=pl.col("segment"))
+    require_same_values(table, None, "nDCG@10", "best", query=name, by="tied_cuts")
+
+
+@pytest.mark.parametrize("ranker", ["judged", "top", "best"])
+def test_user_settings_change_nothing(ranker):
+    con = duckdb.connect()
+    con.execute("SET default_order = 'DESC'; SET default_null_order = 'NULLS FIRST'")
+    run, qrels = run_and_judgments(1, TIED)
+    frames = {"run": scored_once(one_system(run)), "qrels": qrels}
+    frames["t"] = scored_once(one_system(ranked_table(3, 3, TIED)))
+    for name, frame in frames.items():
+        con.register("frame", frame.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS FROM frame").fetchall()
+    run, qrels = ("t", None) if ranker == "best" else ("run", "qrels")
+    metric, ties = ("AP", "item") if ranker == "judged" else ("nDCG@10", "expected")
+    require_same_values(run, qrels, metric, ranker, con=con, ties=ties)
+
+
+@pytest.mark.parametrize(("metrics", "ties"), [("AP", "item"), ("nDCG@10", "expected")])
+def test_assumptions_do_not_end_a_transaction(metrics, ties):
+    con = duckdb.connect()
+    for name, frame in zip(("run", "qrels"), run_and_judgments(1, TIED), strict=True):
+        con.register("frame", frame.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS FROM frame").fetchall()
+    con.execute("BEGIN; INSERT INTO run VALUES ('A', 99, 'x', 1)").fetchall()
+    evaluate_plan("run", "qrels", metrics, LargeFacts, con=con, system="system", ties=ties)
+    assert con.execute("SELECT count(*) FROM run WHERE query = 99").fetchall() == [(1,)]
+    con.execute("ROLLBACK").fetchall()
+
+
+@pytest.mark.parametrize("ties", ["item", "expected"])
+@pytest.mark.parametrize("metrics", ["AP", "nDCG@10"])
+def test_wrong_data_is_refused_by_every_plan(metrics, ties):
+    run, qrels = (scored_once(run_and_judgments(0, [0.0])[0]), run_and_judgments(0, [0.0])[1])
+    judged = run.join(qrels.drop_nulls(), on=["query", "item"])
+    nan = run.with_columns(pl.col("score").replace(run["score"][3], float("nan")))
+    relevant = judged.filter(pl.col("rel") > 0).head(1).select(run.columns)
+    twice = pl.concat([run, relevant.with_columns(score=pl.lit(-5.0))])
+    repeated = pl.concat([qrels, qrels.filter(rel=3).head(2)])
+    for *data, word in ((nan, qrels, "score"), (twice, qrels, "run"), (run, repeated, "qrels")):
+        messages = set()
+        for facts, packs in ((LargeFacts, True), (Facts, True), (Facts, False)):
+            with pytest.raises(rankql.RankqlError, match=word) as error:
+                evaluate_plan(*data, metrics, facts, packs, system="system", ties=ties)
+            messages.add(str(error.value))
+        assert len(messages) == 1
+
+
+def plan_of(rows, score="i", query="i // 100", limit="8GB", metrics="AP", judged=1, **options):
+    """The ranker for a table of a database with so many rows."""
+    con = duckdb.connect()
+    con.execute(
+        f"""SET memory_limit = '{limit}'; CREATE TABLE run AS
+        SELECT {query} AS query, i AS item, 1 AS rel, {score} AS score FROM range({rows}) t(i)"""
+    )
+    qrels = None
+    if judged:
+        qrels = "qrels"
+        con.execute(f"""CREATE TABLE qrels AS SELECT query, item, 1 AS rel FROM run
+            QUALIFY row_number() OVER (PARTITION BY query) <= {judged}""")
+    first, _, _ = evaluate_plan("run", qrels, metrics, con=con, **options)
+    return first.ranker
+
+
+FROM = plans.JUDGED_LISTS_FROM_ROWS
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "ranker"),
+    [
+        (FROM, {}, "judged"),
+        (FROM // 2, {}, "rows"),
+        (FROM, {"score": "CASE WHEN i % 40 > 0 THEN i END"}, "rows"),  # too few scores
+        (FROM, {"score": "i // 14"}, "rows"),  # too many ties
+        (FROM, {"query": "i // 1000", "judged": plans.MAX_JUDGED_ITEMS + 1}, "rows"),
+        (FROM, {"query": "i // 1000", "judged": plans.MAX_JUDGED_ITEMS}, "judged"),
+    ],
+)
+def test_lists_of_all_scores_need_many_rows_few_ties_and_few_judgments(rows, options, ranker):
+    assert plan_of(rows, **options) == ranker
+
+
+@pytest.mark.parametrize(
+    ("rows", "score", "ranker"),
+    [
+        (100_000, "i", "top"),
+        (90_000, "i", "rows"),
+        (100_000, "i // 2", "rows"),
+        (100_000, "greatest(i % 100, 50)", "top"),
+        (100_000, "least(i % 100, 98)", "rows"),
+    ],
+)
+def test_lists_of_top_scores_need_many_rows_without_ties(rows, score, ranker):
+    assert plan_of(rows, score, metrics="nDCG@10", ties="expected") == ranker
+
+
+@pytest.mark.parametrize(
+    ("rows", "query", "limit", "ranker"),
+    [
+        (50_000, "i // 50", "8GB", "best"),
+        (49_999, "i // 50", "8GB", "rows"),
+        (60_000, "i", "8GB", "best"),
+        (60_000, "i", "500MB", "rows"),
+        (60_000, "i // 600", "500MB", "best"),
+    ],
+)
+def test_lists_of_best_items_need_many_rows_and_room(rows, query, limit, ranker):
+    assert plan_of(rows, "i", query, limit, "nDCG@10", judged=0) == ranker
+
+
+def test_short_rankings_in_little_memory():
+    """A window spills to disk, in a transaction too."""
+    con = duckdb.connect()
+    con.execute("""SET memory_limit = '300MB'; CREATE TABLE t AS
+        SELECT i // 2 AS query, i AS item, (hash(i) % 4)::INT AS rel, hash(i)::DOUBLE AS score
+        FROM range(3_000_000) t(i); BEGIN""").fetchall()
+    result = rankql.evaluate("t", None, "nDCG@20", con=con, interval=None)
+    assert result.per_query.height == 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("lengths", "longest"),
+    [([100] * 40, 100), ([100] * 20 + [20] * 40, 100), ([100] * 2 + [20] * 40, None), ([1], 1)],
+)
+def test_lists_have_room_for_the_longest_ranking_unless_it_is_an_exception(lengths, longest):
+    con = duckdb.connect()
+    con.execute("CREATE TABLE run (query INT, item INT, score DOUBLE, rel INT)")
+    for query, length in enumerate(lengths):
+        con.execute(f"INSERT INTO run SELECT {query}, i, i, 1 FROM range({length}) t(i)")
+    con.execute("CREATE TABLE qrels AS SELECT query, item, rel FROM run WHERE item = 0")
+    plan, _, _ = evaluate_plan("run", "qrels", "AP", LargeFacts, con=con)
+    assert plan.list_length == longest
+
+
+@pytest.mark.parametrize("metrics", [["nDCG@10", "P@5"], ["AP", "RR"], {"own": "avg(rel)"}])
+def test_result_sql_gives_the_values(metrics, tmp_path):
+    """It is readable, with one macro per metric."""
+    run, qrels = run_and_judgments(2, TIED)
+    run.write_parquet(tmp_path / "run.parquet")
+    qrels.write_parquet(tmp_path / "qrels.parquet")
+    files = (tmp_path / "run.parquet", tmp_path / "qrels.parquet")
+    result = rankql.evaluate(*files, metrics, system="system", interval=None)
+    con = duckdb.connect()
+    rankql.register(con)
+    values = con.sql(result.sql).pl()[result.per_query.columns]
+    assert_frame_equal(values, result.per_query, abs_tol=1e-12, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("ties", ["item", "best", "expected"])
+@pytest.mark.parametrize("metrics", [["nDCG@10", "P@5"], ["AP", "nDCG@10"]])
+def test_parts_give_the_same_values(metrics, ties):
+    """Queries that do not fit into memory at once are evaluated in parts."""
+    run, qrels = run_and_judgments(1, TIED)
+    arguments = EvaluateArguments(run, qrels, metrics, system="system", options={"ties": ties})
+    with open_session(None, run, qrels) as session:
+        inputs, facts, plan = prepare(session, arguments)
+        at_once = pl.concat(compute(facts, plan)[0])
+        full = duckdb.OutOfMemoryException()
+        in_parts, parts = _compute_in_parts(session, inputs, plan, full)
+    assert parts == PARTS[0]
+    assert_frame_equal(in_parts, at_once, abs_tol=1e-12, rel_tol=1e-12)
