@@ -12,8 +12,8 @@ import click
 from rankql.cli.command import command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
-from rankql.cli.inputs import keyword_arguments, split_inputs
-from rankql.cli.options import COLUMNS, CONVENTIONS, FORMAT, metrics_option
+from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
+from rankql.cli.options import COLUMNS, CONVENTIONS, FORMAT, SLICES, WEIGHT, metrics_option
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.conventions import PROFILES
 
@@ -33,14 +33,15 @@ def metrics_command(form: str) -> None:
 
 
 @command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
-         "sql my.run my.qrels -m nDCG@10 --readable")  # fmt: skip
+         "sql my.run my.qrels -m nDCG@10")  # fmt: skip
 @click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
               "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
 @metrics_option()
-@click.option("--readable", is_flag=True, help="Print the query with one macro per metric.")
 @CONVENTIONS
 @COLUMNS
+@SLICES
+@WEIGHT
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
@@ -48,7 +49,7 @@ def sql_command(
     inputs: Sequence[str],
     dialect: str | None,
     metrics: Sequence[str],
-    readable: bool,
+    by: Sequence[str],
     folder: bool,
     database: Path | None,
     **options: Any,
@@ -56,8 +57,7 @@ def sql_command(
     """Print the macros, or the query that eval runs.
 
     Without arguments, prints the macros: run `.read rankql.sql` in DuckDB to use them. With RUN
-    and QRELS, prints the query of eval. That may be a fast form that is hard to read; --readable
-    prints the form with macros, which gives the same numbers and is easy to keep and change.
+    and QRELS, prints the query of eval, with one macro per metric.
 
     With --dialect, translates a QUERY that calls the metrics. Without QUERY, prints the metrics as
     functions of that engine.
@@ -71,7 +71,7 @@ def sql_command(
     if database is not None:
         from rankql.sources.macro_database import write_macro_database
 
-        if inputs or dialect or metrics or readable or folder or keyword_arguments(options):
+        if inputs or dialect or metrics or by or folder or keyword_arguments(options):
             raise click.UsageError("With --database, pass no other arguments.")
         write_macro_database(database)
         path = macros.literal(str(database))
@@ -79,7 +79,7 @@ def sql_command(
     elif folder:
         click.echo(macros.sql_folder())
     elif dialect:
-        if len(inputs) > 1 or metrics or readable or keyword_arguments(options):
+        if len(inputs) > 1 or metrics or by or keyword_arguments(options):
             raise click.UsageError(
                 "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options."
             )
@@ -94,7 +94,7 @@ def sql_command(
 
         names = list(metrics) or DEFAULT_METRICS
         keywords = keyword_arguments(options)
-        click.echo(render_query(*split_inputs(inputs), names, readable=readable, **keywords))
+        click.echo(render_query(*split_inputs(inputs), names, by=split_slices(by), **keywords))
 
 
 @command("versions", "versions", "versions > versions.txt")

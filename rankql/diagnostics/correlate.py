@@ -11,7 +11,6 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, parse_groupings
-from rankql.evaluation.clauses import with_ctes
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM, attributes_by_query
 from rankql.evaluation.intervals import require_interval
@@ -19,6 +18,7 @@ from rankql.evaluation.metric_columns import macro_call
 from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import SqlRunner, source_ctes
+from rankql.evaluation.steps import with_ctes
 from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CORRELATIONS

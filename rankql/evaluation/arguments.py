@@ -68,8 +68,9 @@ class EvaluateArguments:
     confidence: float = 0.95
     # The file for the values per query.
     output: Path | None = None
-    # Whether to use the faster form, which depends on the grades of all queries (last bits differ).
-    packs: bool = True
+    # Whether to pack sums, which depends on the grades of all queries (last bits differ). None: if it
+    # is faster.
+    packs: bool | None = None
     # The options that errors about duplicates recommend.
     remedies: Sequence[str] = REMEDIES
     # The profile of the conventions, and the changes to it.

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rankql.evaluation.clauses import BEST, select_from
 from rankql.evaluation.judged_ranks import are_tied
 from rankql.evaluation.packed import Top
+from rankql.evaluation.steps import BEST, select_from
 from rankql.macros import TIED, quote
 
 # The bits of a grade from 0 to 5, below those of the hash. Both fit into a BIGINT.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankql.evaluation.clauses import CUTS, select_from
 from rankql.evaluation.judged_ranks import (
     judged_rank_ctes,
     sorted_scores,
@@ -16,6 +15,7 @@ from rankql.evaluation.judged_ranks import (
     top_score_cuts,
 )
 from rankql.evaluation.metric_columns import judged_rows, last_position, needs_scores
+from rankql.evaluation.steps import CUTS, select_from
 from rankql.macros import JUDGED_ROWS, MISSING, TIED, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -32,6 +33,7 @@ from rankql.evaluation.plan import Plan, WrongAssumption, choose
 from rankql.evaluation.planning import own_columns, pending_result, resolve_conventions
 from rankql.evaluation.query import unique_columns, write_query
 from rankql.evaluation.result import Result
+from rankql.evaluation.steps import Steps
 from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import TIED
 from rankql.processes import may_lack_threads
@@ -151,6 +153,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         inputs, facts, plan = prepare(session, arguments)
         groupings, interval = arguments.groupings, arguments.interval
         result = pending_result(session, inputs, plan, groupings, interval, arguments.confidence)
+        readable = write_query(inputs, plan.readable)
+        result.steps = Steps(readable.steps, readable.select, partial(_run_step, arguments))
         with (
             evaluation_errors(session, inputs, plan.conventions),
             _own_metric_errors(session, inputs, plan),
@@ -186,9 +190,18 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
     validate_columns(session, inputs)
     metrics = parse(arguments.metrics)
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
-    facts = Facts(session, inputs, conventions, arguments.packs and not may_lack_threads())
+    facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
     conventions, metrics = resolve_conventions(facts, metrics, conventions)
     return inputs, facts, choose(inputs, metrics, conventions, facts)
+
+
+def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
+    """The rows of a step, from inputs that are read again."""
+    sources = (arguments.run, arguments.qrels, arguments.attributes)
+    with open_session(arguments.con, *sources) as session:
+        inputs, _, plan = prepare(session, replace(arguments, packs=False))
+        with evaluation_errors(session, inputs, plan.conventions):
+            return fetch_frame(session, sql, checked=True)
 
 
 def compute(facts: Facts, plan: Plan) -> tuple[list[pl.DataFrame], list[str]]:
@@ -275,22 +288,27 @@ def render_query(
     run: Data | Mapping[str, Data],
     qrels: Data | None,
     metrics: str | Sequence[str],
+    *,
+    by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
+    weight: str | None = None,
     system: str | None = None,
     descending: bool | None = None,
     conventions: str | None = None,
     **options: Any,
 ) -> str:
-    """The SQL of an evaluation, with one macro per metric."""
-    columns = {role: options.pop(role, None) for role in ROLES}
-    ranking = RankingOptions.take(options)
+    """The SQL of an evaluation, which is that of the result of `evaluate`."""
     arguments = EvaluateArguments(
         run,
         qrels,
         metrics,
-        columns=columns,
+        attributes=attributes,
+        columns={role: options.pop(role, None) for role in ROLES},
         system=system,
         descending=descending,
-        ranking=ranking,
+        ranking=RankingOptions.take(options),
+        groupings=parse_groupings(by),
+        weight=weight,
         packs=False,
         profile=conventions,
         options=options,

@@ -46,12 +46,12 @@ MAX_LENGTH_RATIO = 3
 class Facts:
     """The facts about the inputs of an evaluation.
 
-    packs: whether sums may be packed. crowded, tied_tops: whether rankings have more items with a
+    packs: whether sums may be packed; None: if it is faster. crowded, tied_tops: whether rankings have more items with a
     gain than packed sums can count, and whether best scores are tied; a plan may find out.
     """
 
     def __init__(
-        self, session: Session, inputs: Inputs, conventions: Conventions, packs: bool = True
+        self, session: Session, inputs: Inputs, conventions: Conventions, packs: bool | None = None
     ) -> None:
         self.session, self.inputs, self.conventions = session, inputs, conventions
         self.run_sql = SqlRunner(session, inputs, conventions)
@@ -76,7 +76,11 @@ class Facts:
     def highest_grade(self) -> float:
         """The highest grade, or 0."""
         # The end of a scale is found without reading all rows.
-        if self.packs and (end := self.grade_scale) and self.has_grade(f"{{rel}} = {end}"):
+        if (
+            self.packs is not False
+            and (end := self.grade_scale)
+            and self.has_grade(f"{{rel}} = {end}")
+        ):
             return float(end)
         (highest,) = self.select_grades("coalesce(max(rel), 0)")
         return highest

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rankql.evaluation.clauses import GRADED, select_from
 from rankql.evaluation.ctes import attributes_by_query
+from rankql.evaluation.steps import GRADED, select_from
 from rankql.macros import INTERNAL_PREFIX, JUDGED_ROWS, MISSING, TIED, quote
 from rankql.sources.inputs import Inputs
 

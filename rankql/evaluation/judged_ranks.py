@@ -8,7 +8,7 @@ only the best k + 1 scores, if none of these is tied. `plan` says when lists are
 
 from __future__ import annotations
 
-from rankql.evaluation.clauses import CUTS, RANKS, select_from
+from rankql.evaluation.steps import CUTS, RANKS, select_from
 from rankql.macros import TIED
 
 # The positions in the lists of `ranks`, as rows.
@@ -68,7 +68,8 @@ def top_score_cuts(keys: str, k: int) -> str:
 def top_rank_rows(keys: str, judgments: str, where: str) -> str:
     """The body of `ranked`: the judged items, each at the position of its score in the list.
 
-    Rankings with ties, whose values are wrong anyway, have no positions. judgments: repeated for every system. where: selects the judgments.
+    Rankings with ties, whose values are wrong anyway, have no positions. judgments: repeated for
+    every system. where: selects the judgments.
     """
     pos = f"CASE WHEN score >= least AND NOT {TIED} THEN list_position(best, score) END AS pos"
     # Without the condition DuckDB 2.0.1 takes the lists for the larger side, and hashes the run.

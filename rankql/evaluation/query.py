@@ -9,7 +9,6 @@ from functools import partial
 from rankql.evaluation.best_lists import best_list_ctes
 from rankql.evaluation.bounds import bound_calls, select_bounds
 from rankql.evaluation.catalogue import is_catalogue, pseudo_values
-from rankql.evaluation.clauses import select_from, with_ctes
 from rankql.evaluation.compatibility import require_compatible, require_different_names
 from rankql.evaluation.ctes import JUDGED, ranking_ctes, score_order
 from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
@@ -26,6 +25,7 @@ from rankql.evaluation.packed_metrics import pack_metrics
 from rankql.evaluation.packed_sums import PackedSums
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.source_ctes import source_ctes
+from rankql.evaluation.steps import select_from, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, TIED, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows

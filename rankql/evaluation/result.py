@@ -17,6 +17,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.moments import compute_moments
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts
+from rankql.evaluation.steps import Steps
 from rankql.evaluation.summary import summarise
 from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
@@ -40,6 +41,8 @@ class Result(MeansResult):
     # The values per query with the other columns that the means need, in memory or in a file.
     values: pl.DataFrame | Path = field(default_factory=pl.DataFrame)
     _summary: pl.DataFrame | None = None
+    # The named steps of the query, if `evaluate` has computed the values.
+    steps: Steps | None = None
 
     @property
     def per_query(self) -> pl.DataFrame:

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from rankql.evaluation.clauses import select_from, with_ctes
 from rankql.evaluation.column_checks import count_values
+from rankql.evaluation.steps import select_from, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs

@@ -210,16 +210,23 @@ def test_sql(files):
     assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=0)
 
 
-def test_readable_sql(files):
-    """The macro form has the same values; the packed form says what it is."""
+def test_printed_sql_has_slices_and_weights(files):
     table = pl.DataFrame({"query": ["a", "a", "b"], "rel": [0, 3, 1], "pos": [1, 2, 1]})
+    table = table.with_columns(part=pl.col("query"), traffic=pl.col("query").str.len_chars())
     table.write_parquet(files / "graded.parquet")
-    arguments = ["sql", files / "graded.parquet", "-m", "nDCG@5"]
-    packed, readable = run(files, *arguments)[0], run(files, *arguments, "--readable")[0]
-    assert packed.startswith("-- The fast form") and 'ndcg(rel, pos, 5) AS "nDCG@5"' in readable
-    con = duckdb.connect()
-    rankql.register(con)
-    assert_frame_equal(con.sql(packed).pl(), con.sql(readable).pl(), abs_tol=1e-12, rel_tol=0)
+    out, _ = run(
+        files,
+        "sql",
+        files / "graded.parquet",
+        "-m",
+        "nDCG@5",
+        "--by",
+        "part",
+        "--weight",
+        "traffic",
+    )
+    result = rankql.evaluate(files / "graded.parquet", None, "nDCG@5", by="part", weight="traffic")
+    assert out.strip() == result.sql and 'ndcg(rel, pos, 5) AS "nDCG@5"' in out
 
 
 def test_wide_comparison(files):

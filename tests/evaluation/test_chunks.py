@@ -67,9 +67,7 @@ def test_order_of_rows_with_equal_scores(tmp_path):
     files = (tmp_path / "run.parquet", tmp_path / "qrels.parquet")
     for frame, path in zip((run, qrels), files, strict=True):
         frame.write_parquet(path)
-    script = rankql.evaluation.evaluate.render_query(
-        *files, "nDCG@5", ties="order", collapse="#", readable=True
-    )
+    script = rankql.evaluation.evaluate.render_query(*files, "nDCG@5", ties="order", collapse="#")
     con = duckdb.connect()
     rankql.register(con)
     *loading, query = script.split(";\n")

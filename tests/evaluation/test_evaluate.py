@@ -1432,7 +1432,11 @@ def test_out_of_memory(monkeypatch, tmp_path):
     def refuse(*arguments, **options):
         raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
 
-    monkeypatch.setattr("rankql.evaluation.evaluate.create_macros", refuse)
+    def refuse_all_at_once(session, sql, *arguments, **options):
+        return fetch_frame(session, sql) if "% 4 =" in sql else refuse()
+
+    fetch_frame = rankql.evaluation.evaluate.fetch_frame
+    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", refuse_all_at_once)
     parts = rankql.evaluate(RUN, QRELS, "AP", output=path)
     assert "evaluated in 4 parts" in parts.notes[-1]
     assert_frame_equal(rankql.combine([path]).per_query, whole.per_query, check_exact=True)

@@ -346,3 +346,17 @@ def test_parts_give_the_same_values(metrics, ties):
         in_parts, parts = _compute_in_parts(session, inputs, plan, full)
     assert parts == PARTS[0]
     assert_frame_equal(in_parts, at_once, abs_tol=1e-12, rel_tol=1e-12)
+
+
+def test_each_step_can_be_printed_and_run():
+    run, qrels = run_and_judgments(1, [*range(1000)])
+    run = one_system(run)
+    result = rankql.evaluate(run, qrels, "nDCG@10", interval=None)
+    names = [*result.steps]
+    assert names == ["run", "qrels", "cuts", "queries", "top", "ranked", "values"]
+    top = result.steps.run("top")
+    assert top.columns == ["query", "item", "score", "pos"] and top["pos"].max() == 10
+    assert result.steps["top"].endswith("FROM top") and "ndcg" not in result.steps["top"]
+    assert result.steps["values"] == result.sql
+    difference = result.steps.run("values")["nDCG@10"] - result.per_query["nDCG@10"]
+    assert difference.abs().max() < 1e-12

@@ -4,7 +4,7 @@ import math
 
 import polars as pl
 
-from rankql.evaluation.arguments import EvaluateArguments, parse_groupings
+from rankql.evaluation.arguments import EvaluateArguments, RankingOptions, parse_groupings
 from rankql.evaluation.evaluate import compute, prepare
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.plan import choose
@@ -31,23 +31,31 @@ class LongListFacts(LargeFacts):
     common_list_length = None
 
 
-def evaluate_plan(run, qrels, metrics, facts=Facts, packs=True, con=None, by=(), **options):
-    """The plan at first, the plan that gave the values, and the values per query."""
+def make_arguments(run, qrels, metrics, con=None, by=(), packs=None, **options):
+    """The arguments of `evaluate`; packs=False: every metric is a macro."""
     names = ("query", "item", "rel", "score", "pos")
-    arguments = EvaluateArguments(
+    ranking = RankingOptions.take(options)
+    named = {name: options.pop(name, None) for name in ("system", "descending", "attributes")}
+    return EvaluateArguments(
         run,
         qrels,
         metrics,
         con=con,
         columns={name: options.pop(name, None) for name in names},
-        system=options.pop("system", None),
-        descending=options.pop("descending", None),
-        attributes=options.pop("attributes", None),
+        ranking=ranking,
+        weight=options.pop("weight", None),
+        interval=options.pop("interval", "auto"),
         groupings=parse_groupings(by),
         packs=packs,
         profile=options.pop("conventions", None),
         options=options,
+        **named,
     )
+
+
+def evaluate_plan(run, qrels, metrics, facts=Facts, packs=None, con=None, **options):
+    """The plan at first, the plan that gave the values, and the values per query."""
+    arguments = make_arguments(run, qrels, metrics, con, packs=packs, **options)
     with open_session(con, run, qrels) as session:
         inputs, known, plan = prepare(session, arguments)
         known = facts(session, inputs, known.conventions, packs)
