@@ -68,8 +68,7 @@ class EvaluateArguments:
     confidence: float = 0.95
     # The file for the values per query.
     output: Path | None = None
-    # Whether to pack sums, which depends on the grades of all queries (last bits differ). None: if it
-    # is faster.
+    # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.
     packs: bool | None = None
     # The options that errors about duplicates recommend.
     remedies: Sequence[str] = REMEDIES

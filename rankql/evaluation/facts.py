@@ -46,8 +46,9 @@ MAX_LENGTH_RATIO = 3
 class Facts:
     """The facts about the inputs of an evaluation.
 
-    packs: whether sums may be packed; None: if it is faster. crowded, tied_tops: whether rankings have more items with a
-    gain than packed sums can count, and whether best scores are tied; a plan may find out.
+    packs: whether sums may be packed; None: if it is faster. crowded, tied_tops: whether rankings
+    have more items with a gain than packed sums can count, and whether best scores are tied; a plan
+    may find out.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from rankql.sources.inputs import Inputs
 # "best": no positions, but lists of the grades of the best items.
 Ranker: TypeAlias = Literal["rows", "judged", "top", "best"]
 
-# Packed sums. With fewer rows and metrics, DuckDB plans a few macros as fast as polars finishes sums.
+# Packed sums. With fewer rows and metrics, DuckDB plans macros as fast as polars finishes sums.
 PACKED_FROM_ROWS, PACKED_FROM_METRICS = 20_000, 3
 # Judged lists. AP of 10M rows with 2.5M judgments takes 3 to 3.5 plain joins, with a window 5. In
 # smaller runs a window is as fast, and so it is if most scores are tied, or if lists are searched
