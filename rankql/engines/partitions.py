@@ -33,7 +33,7 @@ from rankql.evaluation.overlap import (
     unjudged_queries_note,
     unranked_rows_note,
 )
-from rankql.evaluation.plan import choose
+from rankql.evaluation.plan import choose_plan
 from rankql.evaluation.planning import own_columns
 from rankql.evaluation.query import unique_columns
 from rankql.evaluation.result import Result
@@ -153,7 +153,7 @@ def _evaluate_rows(
         for table in inputs.tables:
             validate_numbers(session, table, ("rel", "pos", "score"))
     facts = Facts(session, inputs, conventions)
-    plan = choose(inputs, task.metrics, conventions, facts)
+    plan = choose_plan(inputs, task.metrics, conventions, facts)
     with evaluation_errors(session, inputs, conventions):
         ask = SqlRunner(session, inputs, conventions)
         require_one_value_per_query(ask, inputs)

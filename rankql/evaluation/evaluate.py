@@ -29,7 +29,7 @@ from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.intervals import require_interval
-from rankql.evaluation.plan import Plan, WrongAssumption, choose
+from rankql.evaluation.plan import Plan, WrongAssumption, choose_plan
 from rankql.evaluation.planning import own_columns, pending_result, resolve_conventions
 from rankql.evaluation.query import unique_columns, write_query
 from rankql.evaluation.result import Result
@@ -165,7 +165,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 result.values = pl.concat(values)
                 result.check()
             else:
-                result.write(values, arguments.output)
+                result.write_values(values, arguments.output)
         result.notes = [*catalogue_notes(plan.metrics), *notes, *more]
     return result
 
@@ -192,7 +192,7 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
     facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
     conventions, metrics = resolve_conventions(facts, metrics, conventions)
-    return inputs, facts, choose(inputs, metrics, conventions, facts)
+    return inputs, facts, choose_plan(inputs, metrics, conventions, facts)
 
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
@@ -211,7 +211,7 @@ def compute(facts: Facts, plan: Plan) -> tuple[list[pl.DataFrame], list[str]]:
         return list(_compute_at_once(facts.session, inputs, plan, facts.rows <= FEW_ROWS)), []
     except WrongAssumption as wrong:
         setattr(facts, wrong.fact, wrong.value)
-        return compute(facts, choose(inputs, plan.metrics, plan.conventions, facts))
+        return compute(facts, choose_plan(inputs, plan.metrics, plan.conventions, facts))
     except duckdb.OutOfMemoryException as error:
         values, parts = _compute_in_parts(facts.session, inputs, plan, error)
         return [values], [

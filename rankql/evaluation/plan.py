@@ -1,9 +1,9 @@
-"""How an evaluation computes its values: `choose` decides, from facts about the data.
+"""How an evaluation computes its values: `choose_plan` decides, from facts about the data.
 
 A plan is a ranker, which gives the rows of `ranked` their positions, and a computer: one macro per
 metric, or packed sums that polars finishes (`packed_sums`). All give the same values. A plan may
 assume what is not known yet, such as that no scores are tied. If the rows then show otherwise, they
-raise `WrongAssumption`, and `choose` decides again with the corrected fact.
+raise `WrongAssumption`, and `choose_plan` decides again with the corrected fact.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Plan:
         return rows_needed(self.metrics, self.effective)
 
 
-def choose(
+def choose_plan(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
 ) -> Plan:
     """Choose the fastest plan that gives the values of `Plan(metrics, conventions).readable`."""

@@ -78,9 +78,9 @@ class Result(MeansResult):
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
-        self.write([self.frame()], output_path(path, PARQUET, self.input_paths))
+        self.write_values([self.frame()], output_path(path, PARQUET, self.input_paths))
 
-    def write(self, values: Sequence[pl.DataFrame], path: Path) -> None:
+    def write_values(self, values: Sequence[pl.DataFrame], path: Path) -> None:
         """Write values per query to a file, which appears complete or not at all."""
         from pyarrow import parquet
 

@@ -7,7 +7,7 @@ import polars as pl
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions, parse_groupings
 from rankql.evaluation.evaluate import compute, prepare
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.plan import choose
+from rankql.evaluation.plan import choose_plan
 from rankql.evaluation.query import unique_columns
 from rankql.evaluation.validation import evaluation_errors
 from rankql.sources.session import open_session
@@ -59,9 +59,9 @@ def evaluate_plan(run, qrels, metrics, facts=Facts, packs=None, con=None, **opti
     with open_session(con, run, qrels) as session:
         inputs, known, plan = prepare(session, arguments)
         known = facts(session, inputs, known.conventions, packs)
-        first = choose(inputs, plan.metrics, plan.conventions, known)
+        first = choose_plan(inputs, plan.metrics, plan.conventions, known)
         with evaluation_errors(session, inputs, plan.conventions):
             known.require_valid([m.name for m in plan.metrics], unique_columns(inputs, first))
             values = pl.concat(compute(known, first)[0])
-        last = choose(inputs, plan.metrics, plan.conventions, known)
+        last = choose_plan(inputs, plan.metrics, plan.conventions, known)
     return first, last, values
