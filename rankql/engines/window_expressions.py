@@ -27,7 +27,7 @@ from rankql.engines.window_macros import (
     window_macros,
     window_metrics,
 )
-from rankql.engines.window_steps import Steps
+from rankql.engines.window_steps import WindowSteps
 from rankql.errors import RankqlError
 
 # Macros that become a column, with its name.
@@ -57,7 +57,7 @@ class WindowTranslator(Translator):
         super().__init__(Target(engine.name, engine.dialect, rules=_UNCHANGED))
         self.engine = engine
         # The steps of the current SELECT; None inside expressions over one row.
-        self._steps: Steps | None = None
+        self._steps: WindowSteps | None = None
 
     def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
         """Translate a tree and compute its constants."""

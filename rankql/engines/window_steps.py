@@ -23,7 +23,7 @@ def normalise_names(node: exp.Expr) -> str:
     )
 
 
-class Steps:
+class WindowSteps:
     """Columns by step. A column can use those of earlier steps."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Steps:
 
 
 def chain_steps(
-    made: exp.Select, steps: Steps, source: Mapping[str, Any], with_: exp.With | None
+    made: exp.Select, steps: WindowSteps, source: Mapping[str, Any], with_: exp.With | None
 ) -> exp.Select:
     """The final query: one CTE per step, then the SELECT over the last step."""
     ctes = list(with_.expressions) if with_ else []

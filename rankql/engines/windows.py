@@ -24,7 +24,7 @@ from rankql.engines.window_macros import (
 )
 from rankql.engines.window_steps import (
     INTERNAL,
-    Steps,
+    WindowSteps,
     chain_steps,
     normalise_names,
     transform_parts,
@@ -117,7 +117,7 @@ class _QueryTranslator(WindowTranslator):
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
                 self.refuse(f"{part.upper()} beside a metric", "put it around the query")
-        outer, self._steps = self._steps, (steps := Steps())
+        outer, self._steps = self._steps, (steps := WindowSteps())
         projections = [name_projection(part) for part in node.expressions]
         keys = self._group_keys(node.args.get("group"), projections)
         steps.partition = [steps.source(cast(exp.Column, key)) for key in keys]
@@ -163,7 +163,7 @@ class _QueryTranslator(WindowTranslator):
             node, exp.Condition, lambda part: keys.get(normalise_names(part), part).copy()
         )
         made = self.translate(node)
-        steps = cast(Steps, self._steps)
+        steps = cast(WindowSteps, self._steps)
         for column in made.find_all(exp.Column):
             if INTERNAL not in column.meta and not is_in_aggregate(column):
                 hint = "put it into GROUP BY or into an aggregate"

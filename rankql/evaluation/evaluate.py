@@ -37,7 +37,7 @@ from rankql.evaluation.steps import Steps
 from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import TIED
 from rankql.processes import may_lack_threads
-from rankql.registry import conventions as profiles
+from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
@@ -172,7 +172,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
 
 def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Facts, Plan]:
     """The inputs, what is known about them, and the plan."""
-    conventions = profiles.choose(arguments.profile, arguments.options)
+    conventions = choose(arguments.profile, arguments.options)
     inputs = read_rankings(
         session,
         arguments.run,
