@@ -27,10 +27,10 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
+from rankql.evaluation.evaluate import pending_result, resolve_conventions
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.overlap import query_overlap, require_common_items, require_ranked_rows
 from rankql.evaluation.plan import Plan
-from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import unique_columns, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.source_ctes import SqlRunner

@@ -20,9 +20,8 @@ from rankql.diagnostics.unjudged import (
 )
 from rankql.evaluation.arguments import DEFAULT_METRICS, RankingOptions
 from rankql.evaluation.chunks import read_rankings
-from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.evaluate import evaluate, resolve_conventions
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
-from rankql.evaluation.evaluate import compute
+from rankql.evaluation.evaluate import compute, own_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.overlap import (
     count_ranked_rows,
@@ -34,7 +34,6 @@ from rankql.evaluation.overlap import (
     unranked_rows_note,
 )
 from rankql.evaluation.plan import choose_plan
-from rankql.evaluation.planning import own_columns
 from rankql.evaluation.query import unique_columns
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts

@@ -1,11 +1,10 @@
 """Evaluation: from tables and metrics to one SQL query, and from its rows to a `Result`.
 
-`evaluate` runs an evaluation from start to end, from the `facts` about the data to a `plan`.
-`planning` resolves metrics and conventions. `query` writes the `steps` of the SQL from
-`source_ctes`, the rankings of `ctes` and `metric_columns`, with `packed`, `packed_metrics` and
-`packed_sums` for grades that are few whole numbers, `judged_ranks` and `best_lists` for many rows
-with scores, `catalogue` for metrics of all rankings together, and `bounds` for unjudged items;
-`compatibility` refuses what cannot be computed together.
+`evaluate` runs an evaluation from start to end: it resolves metrics and conventions, learns the
+`facts` about the data, and chooses a `plan`. `query` writes the `steps` of the SQL from
+`source_ctes`, the rankings of `ctes` and `metric_columns`, with `packed` and `packed_metrics` for
+grades that are few whole numbers, `judged_ranks` and `best_lists` for many rows with scores, and
+`catalogue` for metrics of all rankings together.
 `validation`, `column_checks` and `overlap` check the data. `result` holds the values, a
 `means_result` what is displayed of them. `summary` averages them, in partitions from their
 `moments`; `intervals` adds confidence intervals, `result_checks` and `weights` refuse values,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,25 +24,27 @@ from rankql.evaluation.arguments import (
     RankingOptions,
     parse_groupings,
 )
-from rankql.evaluation.catalogue import catalogue_notes
+from rankql.evaluation.catalogue import catalogue_meta, catalogue_notes
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.intervals import require_interval
-from rankql.evaluation.plan import Plan, WrongAssumption, choose_plan
-from rankql.evaluation.planning import own_columns, pending_result, resolve_conventions
+from rankql.evaluation.packed_metrics import WrongAssumption
+from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.validation import evaluation_errors
-from rankql.macros import TIED
+from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
-from rankql.registry.conventions import choose
+from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
+from rankql.registry.requested_metric import Metric
+from rankql.sources.computed import holds_numbers, require_scalar
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import ROLES, Data, Rel
+from rankql.sources.tables import ROLES, Data, Rel, Table, mentioned, require_column
 from rankql.writing import PARQUET, output_path, remember_inputs
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
@@ -316,3 +318,92 @@ def render_query(
     with open_session(None) as session:
         inputs, _, plan = prepare(session, arguments)
         return render_script(session, write_query(inputs, plan).sql)
+
+
+def own_columns(
+    session: Session, runs: Iterable[Table], metrics: Sequence[Metric]
+) -> dict[str, str]:
+    """The columns of the runs that metrics of the user read: their names, and their SQL.
+
+    In text files, columns of numbers are numbers. `query`, `item`, `rel`, `pos` and `score` are
+    those of the evaluation.
+    """
+    first, *others = runs
+    text = " ".join(metric.expression for metric in metrics)
+    own = {}
+    for name in mentioned(first.columns, text):
+        if name.lower() in (*ROLES, "system", "line"):
+            continue
+        for table in others:
+            require_column(table, name, "metrics")
+        numbers = first.text and all(holds_numbers(session, t, name) for t in (first, *others))
+        own[name] = f"CAST({quote(name)} AS DOUBLE)" if numbers else quote(name)
+    return own
+
+
+def pending_result(
+    session: Session,
+    inputs: Inputs,
+    plan: Plan,
+    groups: Sequence[Sequence[str]] = (),
+    interval: str | None = None,
+    confidence: float = 0.95,
+) -> Result:
+    """The result of a plan whose values are not computed yet."""
+    query = write_query(inputs, plan.readable)
+    return Result(
+        meta={
+            "query": inputs.query,
+            "system": inputs.many,
+            "by": list(inputs.by),
+            "groupings": list(groups),
+            "weight": inputs.weight,
+            "metrics": query.metrics,
+            "weights": query.weights,
+            "conventions": plan.conventions.as_dict(),
+            **catalogue_meta(plan.metrics),
+        },
+        sql=render_script(session, query.sql),
+        columns={table.label: table.role_columns for table in inputs.tables},
+        interval=interval,
+        confidence=confidence,
+    )
+
+
+def resolve_conventions(
+    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
+) -> tuple[Conventions, list[Metric]]:
+    """The conventions, with max_rel and levels from the grades if a metric needs them, and the
+    metrics without options that repeat a convention.
+    """
+    for metric in metrics:
+        if metric.record is None:
+            what = f"The metric {metric.label!r} = {metric.expression!r}"
+            require_scalar(metric.expression, what)
+    if not facts.inputs.scored:
+        conventions = replace(conventions, ties="item")  # positions are never tied
+    scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
+    stated = [scale for scale in (*scales, conventions.max_rel) if scale is not None]
+    exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
+    limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
+    levels = conventions.levels or () if conventions.unjudged == "bounds" else ()
+    exceeded = limits and (
+        max(levels, default=0) > min(limits) or facts.has_grade(f"{{rel}} > {min(limits)}")
+    )
+    if None in scales or exceeded:
+        highest = max([facts.highest_grade, *levels])
+        if exponential and highest > 1000:
+            raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
+        for scale in scales:
+            if scale is not None and scale < highest:
+                raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
+        if None in scales:
+            conventions = replace(conventions, max_rel=highest or 1.0)
+    if conventions.unjudged == "bounds" and conventions.levels is None:
+        grades = {0.0, *facts.select_grades("DISTINCT rel")}
+        # A scale that is stated may be longer than the grades in the data.
+        end_of_scale = max(stated, default=0)
+        grades |= {*map(float, range(int(min(end_of_scale, 100)) + 1)), float(end_of_scale)}
+        conventions = replace(conventions, levels=tuple(sorted(grades)))
+    named = (metric.under(vars(conventions)) for metric in metrics)
+    return conventions, list({metric.name: metric for metric in named}.values())

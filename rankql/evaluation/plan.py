@@ -1,7 +1,7 @@
 """How an evaluation computes its values: `choose_plan` decides, from facts about the data.
 
 A plan is a ranker, which gives the rows of `ranked` their positions, and a computer: one macro per
-metric, or packed sums that polars finishes (`packed_sums`). All give the same values. A plan may
+metric, or packed sums that polars finishes (`packed_metrics`). All give the same values. A plan may
 assume what is not known yet, such as that no scores are tied. If the rows then show otherwise, they
 raise `WrongAssumption`, and `choose_plan` decides again with the corrected fact.
 """
@@ -44,14 +44,6 @@ BEST_LISTS_FROM_ROWS = 50_000
 # rankings have several times k items on average.
 BEST_ITEM_BYTES, BEST_LISTS_GIB, BEST_LISTS_SHARE = 40, 1, 1 / 4
 MIN_ITEMS_PER_K = 3
-
-
-class WrongAssumption(Exception):
-    """The rows contradict an assumption of the plan: the name of the fact, and its value."""
-
-    def __init__(self, fact: str, value: object) -> None:
-        super().__init__(fact)
-        self.fact, self.value = fact, value
 
 
 @dataclass(frozen=True)

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from rankql.errors import RankqlError
 from rankql.evaluation.best_lists import best_list_ctes
-from rankql.evaluation.bounds import bound_calls, select_bounds
-from rankql.evaluation.catalogue import is_catalogue, pseudo_values
-from rankql.evaluation.compatibility import require_compatible, require_different_names
-from rankql.evaluation.ctes import JUDGED, ranking_ctes, score_order
-from rankql.evaluation.grouping import DUPLICATES, grouped, key_columns, sums_by_query
+from rankql.evaluation.catalogue import describe_together, is_catalogue, pseudo_values
+from rankql.evaluation.ctes import JUDGED, attributes_by_query, ranking_ctes, score_order
 from rankql.evaluation.metric_columns import (
     cut_column,
+    gain_of_grade,
+    gain_sql,
     is_cut,
     last_position,
     mask_undefined,
     metric_calls,
+    needs_scores,
+    option_sql,
     own_metric,
 )
 from rankql.evaluation.packed import Top
-from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.evaluation.packed_sums import PackedSums
+from rankql.evaluation.packed_metrics import PackedSums, pack_metrics
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.source_ctes import source_ctes
-from rankql.evaluation.steps import select_from, with_ctes
-from rankql.macros import INTERNAL_PREFIX, MISSING, TIED, quote
+from rankql.evaluation.steps import GRADED, select_from, with_ctes
+from rankql.evaluation.validation import DUPLICATES
+from rankql.macros import (
+    INTERNAL_PREFIX,
+    JUDGED_ROWS,
+    MISSING,
+    TIED,
+    literal,
+    quote,
+    read_parameters,
+)
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
+# Do items with a gain share a position?
+_SHARES_POSITION = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
+# The column of `sums` that says whether judged rows share a position.
+_SHARED = f"{INTERNAL_PREFIX}shared"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
 
@@ -67,7 +82,7 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.list_length)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
     names = [metric.name for metric in metrics]
-    order = f"\nORDER BY {_keys(inputs)}"
+    order = f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
     if conventions.unjudged == "bounds":
         lists, bounds = bound_calls(metrics, conventions)
         require_different_names([*keys, *calls, *lists])
@@ -191,12 +206,202 @@ def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
     return columns
 
 
-def _keys(inputs: Inputs) -> str:
-    """The order by the keys, with their names in the result."""
-    key = quote(inputs.query)
-    return _ascending(["system", key] if inputs.many else [key])
-
-
-def _ascending(keys: Sequence[str]) -> str:
+def _ascending(keys: Iterable[str]) -> str:
     """An order that does not depend on settings."""
     return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
+
+
+def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
+    """The SELECT of aggregates by ranking."""
+    source = f"queries LEFT JOIN ranked USING ({inputs.keys})"
+    if inputs.qrels is None:
+        source = "ranked"
+        if inputs.attributes is not None:
+            source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+    return _select(columns, source) + f"\nGROUP BY {inputs.keys}"
+
+
+def _select(columns: Mapping[str, str], source: str) -> str:
+    fields = (f"{value} AS {quote(name)}" for name, value in columns.items())
+    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}"
+
+
+def sums_by_query(
+    inputs: Inputs, sums: Mapping[str, str], names: Mapping[str, str]
+) -> dict[str, str]:
+    """The CTEs `sums`, and `rankings` with the sums of every judged query.
+
+    Sums need no row for judged queries without a judged item in the run, as other aggregates do. To
+    aggregate and then to join takes 6% less time, for nDCG@10 of 10M rows with 2.5M judgments.
+    names: the columns of `rankings` for the keys and attributes.
+    """
+    checks = {GRADED: "count(rel)"} | ({} if inputs.scored else {_SHARED: _SHARES_POSITION})
+    fields = [f"{value} AS {quote(name)}" for name, value in {**checks, **sums}.items()]
+    missing = _refuse_duplicates(inputs, f"{GRADED} > {JUDGED_ROWS}", _SHARED, MISSING)
+    keys = _keys(inputs) | {name: inputs.attribute(name) for name in inputs.by}
+    keys |= {MISSING: missing, TIED: TIED}
+    columns = [f"{keys[name]} AS {quote(column)}" for name, column in names.items()]
+    columns += [f"coalesce({quote(name)}, 0) AS {quote(name)}" for name in sums]
+    return {
+        "sums": select_from("ranked", [inputs.keys, *fields], f"GROUP BY {inputs.keys}"),
+        "rankings": select_from(f"queries LEFT JOIN sums USING ({inputs.keys})", columns),
+    }
+
+
+def key_columns(inputs: Inputs, tied: bool = False) -> dict[str, str]:
+    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates.
+
+    tied: whether its scores are tied, too.
+    """
+    missing = "false"
+    if inputs.qrels is not None:
+        more = f"count(rel) > any_value({JUDGED_ROWS})"
+        missing = _refuse_duplicates(inputs, more, _SHARES_POSITION, f"any_value({MISSING})")
+    attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
+    columns = _keys(inputs) | attributes | {MISSING: missing}
+    return columns | ({TIED: f"any_value({TIED})"} if tied else {})
+
+
+def _keys(inputs: Inputs) -> dict[str, str]:
+    """The keys of a ranking, by their names in the result."""
+    return {**({"system": "system"} if inputs.many else {}), inputs.query: "query"}
+
+
+def _refuse_duplicates(inputs: Inputs, more: str, shares: str, missing: str) -> str:
+    """Whether the run lacks a query; an error for duplicate items.
+
+    more: are there more rows than judgments? shares: do items share a position?
+    """
+    repeats = more if inputs.scored else f"{more} OR {shares}"
+    return f"CASE WHEN {repeats} THEN rankql_fail('{DUPLICATES}') ELSE {missing} END"
+
+
+def bound_calls(
+    metrics: Sequence[Metric], conventions: Conventions
+) -> tuple[dict[str, str], list[str]]:
+    """The lists from which bounds are computed, and the calls that compute them."""
+    lists: dict[str, str] = {}
+    calls = []
+    for metric in metrics:
+        macro = f"rankql_bounds_{metric.record.macro}" if metric.record else ""
+        knows = read_parameters().get(macro, {})
+        if not knows or (metric.record and metric.record.weight) or conventions.ties == "expected":
+            under = " with ties='expected'" if conventions.ties == "expected" else ""
+            raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
+        options = metric.arguments(vars(conventions))
+        gain, threshold = metric.gain(vars(conventions)), metric.threshold(vars(conventions))
+        rel = gain_sql(gain, threshold)
+        ideal = " AND pos IS NOT NULL" if options.pop("ideal", "judged") == "retrieved" else ""
+        items = f"list({{'pos': CAST(pos AS DOUBLE), 'rel': {rel}}} ORDER BY pos ASC)"
+        arguments = []
+        for part in (
+            f"{items} FILTER (WHERE pos IS NOT NULL)",
+            f"list({rel}) FILTER (WHERE rel IS NOT NULL{ideal})",
+        ):
+            lists.setdefault(part, f"{INTERNAL_PREFIX}list_{len(lists)}")
+            arguments.append(quote(lists[part]))
+        k = literal(options.pop("k", None))
+        highest = metric.options.get("max_rel", conventions.max_rel) if metric.scaled else math.inf
+        grades = [grade for grade in conventions.levels or () if grade <= (highest or math.inf)]
+        levels = {gain_of_grade(gain, threshold, grade) for grade in grades}
+        arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
+        arguments += [f"{name} := {option_sql(value)}" for name, value in options.items()]
+        calls.append(f"{macro}({', '.join(arguments)})")
+    return {name: part for part, name in lists.items()}, calls
+
+
+def select_bounds(names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]) -> str:
+    """The SELECT of the values in the CTE `lists`, with their lowest and highest value."""
+    pairs = [f"{INTERNAL_PREFIX}bounds_{i}" for i in range(len(names))]
+    columns = ",\n    ".join(f"{b} AS {quote(p)}" for b, p in zip(bounds, pairs, strict=True))
+    ends = [
+        f"{quote(pair)}.{side} AS {quote(f'{name} {side}')}"
+        for name, pair in zip(names, pairs, strict=True)
+        for side in ("low", "high")
+    ]
+    return (
+        f"SELECT * EXCLUDE ({', '.join(map(quote, [*lists, *pairs]))}), {', '.join(ends)}\n"
+        f"FROM (SELECT *,\n    {columns}\nFROM lists)"
+    )
+
+
+def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
+    """Refuse metrics and conventions that cannot be computed together."""
+    scores = all("score" in table.roles for table in inputs.runs.values())
+    for metric in metrics:
+        if metric.record and metric.record.compares_scores and not scores:
+            raise RankqlError(
+                f"{metric.name} compares grades with scores, but the run has none: score='...'"
+            )
+    cut = next((m.name for m in metrics if is_cut(m)), None)
+    if cut and conventions.ties == "expected":
+        raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
+    if conventions.ties == "expected":
+        _refuse_expected_ties(metrics, conventions)
+    _refuse_orders(inputs, metrics, conventions)
+    _refuse_parts(inputs, metrics)
+    gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
+    if conventions.ties in ("best", "worst"):
+        discounts = list(conventions.discounts or ())
+        rising = [gain for _, gain in sorted(gains)]
+        if discounts != sorted(discounts) or rising != sorted(rising):
+            raise RankqlError(
+                f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
+                "the grade, and discounts with the position"
+            )
+    if conventions.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
+        raise RankqlError("unjudged='bounds' requires a gain of 0 for grade 0")
+
+
+def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -> None:
+    """Refuse metrics whose macros cannot average over the orders of tied items, in their words."""
+    for metric in metrics:
+        refused = metric.record.no_expected_ties if metric.record else None
+        if refused is None or not refused.items() <= metric.arguments(vars(conventions)).items():
+            continue
+        assert metric.record
+        options = "".join(f" with {name} {value!r}" for name, value in refused.items())
+        raise RankqlError(
+            f"ties 'expected' is not available for {metric.record.macro}{options}. Use 'item'"
+        )
+
+
+def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
+    """Refuse metrics that read scores if it is unclear whether these are -score."""
+    if not inputs.ascending or not needs_scores(metrics):
+        return
+    name = next(metric.name for metric in metrics if needs_scores([metric]))
+    if not all(table.ascending for table in inputs.runs.values()):
+        raise RankqlError(
+            f"{name} reads scores, but the lowest is best in some runs and the highest in others. "
+            "Evaluate these runs one by one"
+        )
+    if conventions.ties == "expected":
+        raise RankqlError(
+            f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
+            "ties='item', or pass -score"
+        )
+
+
+def _refuse_parts(inputs: Inputs, metrics: Sequence[Metric]) -> None:
+    """Refuse metrics of the catalogue that are not of all queries, or weighted."""
+    for metric in filter(is_catalogue, metrics):
+        if inputs.part:
+            raise RankqlError(f"{metric.name} needs all queries at once. Raise memory_limit")
+        for name in inputs.by:
+            argument = inputs.argument(name)
+            raise RankqlError(
+                f"{describe_together([metric.name])}, so it is not a mean and has no "
+                f"{argument}= ({name!r}). Leave out {argument}=, or pass the rows of one slice"
+            )
+
+
+def require_different_names(names: Sequence[str]) -> None:
+    """Refuse two columns of the same name."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise RankqlError(
+                f"Two columns of the result would be called {name!r}. Rename one of them"
+            )
+        seen.add(name.lower())

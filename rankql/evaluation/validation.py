@@ -11,7 +11,6 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values
 from rankql.evaluation.ctes import JUDGED
-from rankql.evaluation.grouping import DUPLICATES, SHARED
 from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import quote
@@ -163,6 +162,9 @@ def require_unique(
             raise RankqlError(message)
 
 
+# How errors about duplicates begin.
+DUPLICATES = "duplicates among the judged items"
+SHARED = "several items share a position"
 # The hashes of so many rows take polars 20 to 60% of the time of DuckDB, and 0.4 GB at most, to
 # which memory_limit does not apply. For fewer rows it is not worth the import of pyarrow.
 IN_POLARS = range(2_000_000, 20_000_000)
