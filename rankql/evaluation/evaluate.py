@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -227,7 +227,9 @@ def _compute_at_once(
 ) -> Iterator[pl.DataFrame]:
     """The values per query, in batches; or raise WrongAssumption."""
     query = write_query(inputs, plan)
-    rows = fetch_frame(session, query.sql, query.checked, few)
+    indexed = session.perfect_hashing(inputs.tables, inputs.by)
+    with indexed if plan.indexes_keys else nullcontext():
+        rows = fetch_frame(session, query.sql, query.checked, few)
     for batch in query.packed.compute(rows) if query.packed else [rows]:
         if TIED in batch.columns:
             if batch[TIED].any():

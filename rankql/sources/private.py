@@ -107,6 +107,13 @@ def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
     return first == second  # otherwise, each query is its own transaction
 
 
+def has_room(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is there half a GiB for each thread?"""
+    sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
+    ((limit, threads),) = con.execute(sql).fetchall()
+    return bool(in_gib(limit) >= threads / 2)
+
+
 def in_gib(limit: str) -> float:
     """A memory limit of DuckDB, such as '18.7 GiB', as a number; 0 below one GiB."""
     size, unit = limit.split()

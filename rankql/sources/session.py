@@ -33,7 +33,7 @@ from rankql.sources.files import (
 from rankql.sources.frames import library, polars_counts, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
-from rankql.sources.private import is_private, private_connection
+from rankql.sources.private import has_room, in_transaction, is_private, private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
 
@@ -293,6 +293,32 @@ class Session:
             setting = "SELECT current_setting('preserve_insertion_order')"
             self._in_order = bool(self.con.execute(setting).fetchall()[0][0])
         return self._in_order
+
+    @contextmanager
+    def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
+        """Sum by integer keys with a range of up to 20 bits without hashing (12 by default).
+
+        This is set on a connection of our own: that of the session, or a second one to the user's
+        database if it sees the same tables. (It lacks the user's settings, but no number and no
+        text depends on them.)
+        """
+        con, owned = self.con, self._own
+        if not owned and not in_transaction(self.con) and all(t.lasts(columns) for t in tables):
+            con, owned = self.con.cursor(), True
+        if not owned or not has_room(con):
+            yield
+            return
+        with suppress(duckdb.Error):  # the configuration may be locked
+            con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
+        before, self.con = self.con, con
+        try:
+            yield
+        finally:
+            self.con = before
+            if con is before:
+                con.execute("RESET SESSION perfect_ht_threshold").fetchall()
+            else:
+                con.close()
 
 
 _LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyDictionary()

@@ -360,3 +360,23 @@ def test_each_step_can_be_printed_and_run():
     assert result.steps["values"] == result.sql
     difference = result.steps.run("values")["nDCG@10"] - result.per_query["nDCG@10"]
     assert difference.abs().max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "metrics", "indexed"),
+    [
+        (100_000, "i // 100", "nDCG@10", True),
+        (99_000, "i // 100", "nDCG@10", False),
+        (100_000, "'q' || i // 100", "nDCG@10", False),
+        (100_000, "i // 100", ["nDCG@10", "AP"], False),
+    ],
+)
+def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics, indexed):
+    con = duckdb.connect()
+    con.execute(f"""CREATE TABLE t AS SELECT {key} AS query, i % 3 AS rel, i % 100 + 1 AS pos
+        FROM range({rows}) t(i)""")
+    plan, _, values = evaluate_plan("t", None, metrics, con=con)
+    assert plan.indexes_keys == indexed
+    expected = evaluate_plan("t", None, metrics, packs=False, con=con)[2]
+    assert_frame_equal(values, expected, abs_tol=1e-12, rel_tol=1e-12)
+    assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
