@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +33,9 @@ FAMILIES = (
     "weights",
     "bounds",
 )
+
+# DuckDB refuses two threads that write the macros into one database.
+_PERSISTING = threading.Lock()
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
 # Comments may have unclosed quotes.
@@ -195,15 +200,23 @@ def register(
         raise RankqlError(f"schema must be the name of a schema, not {schema!r}")
     con = duckdb.connect(":default:") if con is None else con
     text = read_sql()
-    _refuse_foreign(con, text, schema if persist else None)
-    if persist:
-        ((database,),) = con.sql("SELECT current_database()").fetchall()
-        place = f"{quote(database)}.{quote(schema)}"
-        text = f"CREATE SCHEMA IF NOT EXISTS {place};\n{qualify_macros(text, place)}"
-    else:
-        text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
     try:
-        con.execute(text).fetchall()
+        with _PERSISTING if persist else nullcontext():
+            _refuse_foreign(con, text, schema if persist else None)
+            if persist:
+                ((database,),) = con.sql("SELECT current_database()").fetchall()
+                place = f"{quote(database)}.{quote(schema)}"
+                text = f"CREATE SCHEMA IF NOT EXISTS {place};\n{qualify_macros(text, place)}"
+            else:
+                text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
+            con.execute(text).fetchall()
+    except duckdb.ConnectionException as error:
+        raise RankqlError("con is closed. Pass an open connection") from error
+    except duckdb.TransactionException as error:
+        raise RankqlError(
+            f"The macros were not registered ({error}). End the transactions on this database, "
+            "then register again"
+        ) from error
     except duckdb.InvalidInputException as error:
         if "read-only" not in str(error):
             raise

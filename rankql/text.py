@@ -278,7 +278,7 @@ def _escape_start(match: re.Match[str]) -> str:
 
 def _escape_markdown(words: str) -> str:
     """Escape what Markdown or a forge would interpret."""
-    text = " ".join(words.split()) if not words.isprintable() else words.strip()
+    text = escape_controls(" ".join(words.split()) if not words.isprintable() else words.strip())
     text = html.escape(re.sub(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))", r"\\\1", text), quote=False)
     return _LINKS.sub(r"\g<0><!-- -->", text)
 

@@ -331,7 +331,8 @@ CREATE OR REPLACE MACRO rankql_has_field(listed, name) AS rankql_names_field(typ
 -- A grade that was written as text.
 CREATE OR REPLACE MACRO rankql_read_grade(grade, name) AS
     CASE WHEN grade IS NOT NULL THEN coalesce(
-        TRY_CAST(grade AS DOUBLE), CASE grade WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
+        CASE WHEN NOT contains(grade, '_') THEN TRY_CAST(grade AS DOUBLE) END,
+        CASE grade WHEN 'true' THEN 1 WHEN 'false' THEN 0 END,
         rankql_fail(name || ' must have numbers as grades, not ' || grade)) END;
 
 -- The ids and grades of a list of structs, by the first of the fields that it has. JSON binds all of their types.
@@ -521,8 +522,12 @@ CREATE OR REPLACE MACRO rankql_is_score(value) AS rankql_no_nan(value);
 CREATE OR REPLACE MACRO rankql_is_pos(value) AS
     isfinite(value) AND value BETWEEN 1 AND 9007199254740992 AND value = floor(value);
 
+-- DuckDB reads the text 1_0 as 10.
+CREATE OR REPLACE MACRO rankql_has_underscore(value) AS
+    typeof(value) = 'VARCHAR' AND contains(CAST(value AS VARCHAR), '_');
+
 CREATE OR REPLACE MACRO rankql_read(value, valid, name, must) AS
-    CASE WHEN valid THEN TRY_CAST(value AS DOUBLE)
+    CASE WHEN valid AND NOT rankql_has_underscore(value) THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || CAST(value AS VARCHAR))
     END;
 

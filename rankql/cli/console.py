@@ -35,7 +35,8 @@ def print_result(result: TableResult, form: str) -> None:
             "markdown": result.to_markdown,
             "json": result.to_json,
         }
-        click.echo(forms[form]())
+        printed = forms[form]()
+        click.echo(_for_terminal(printed) if form == "json" else printed)
 
 
 # Headings of `check`, and their colours.
@@ -72,7 +73,7 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
             "json": lambda: frame.write_json() + "\n",
             "jsonl": frame.write_ndjson,
         }
-        click.echo(writers[form](), nl=False)
+        click.echo(_for_terminal(writers[form]()), nl=False)
         for remark in remarks:
             click.echo(text.escape_controls(remark), err=True)
 
@@ -82,6 +83,13 @@ def _writes_to_stdout() -> bool:
     from rankql.writing import STDOUT, output_path
 
     return STDOUT in map(output_path, named_outputs(click.get_current_context()))
+
+
+def _for_terminal(data: str) -> str:
+    """Data for programs; on a terminal without characters that control it."""
+    from rankql.text import escape_controls
+
+    return "\n".join(map(escape_controls, data.split("\n"))) if sys.stdout.isatty() else data
 
 
 def write_junit(result: Verdict | Monitoring, path: Path | None) -> None:

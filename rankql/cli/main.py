@@ -52,6 +52,9 @@ class _Group(Command, click.Group):
             click.echo("rankql: interrupted", err=True)
             raise SystemExit(130) from None
         except Exception as error:
+            if isinstance(error, RuntimeError) and "interrupt" in str(error).lower():  # of DuckDB
+                click.echo("rankql: interrupted", err=True)
+                raise SystemExit(130) from None
             if ctx.params["debug"] or not _is_expected(error):
                 traceback.print_exc()
             from rankql.text import escape_controls

@@ -144,7 +144,7 @@ def _range(metric: Metric) -> tuple[float, float]:
 
 def _parse_number(text: str) -> float | None:
     try:
-        number = float(text)
+        number = float(text.replace("_", "?"))  # Python reads 1_0 as 10
     except ValueError:
         return None
     return number if math.isfinite(number) else None

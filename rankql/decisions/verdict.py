@@ -136,7 +136,7 @@ def _title(row: Mapping[str, Any]) -> str:
 
 
 def _data(value: str) -> str:
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.escape_controls(value).replace("%", "%25")
 
 
 def _property(value: str) -> str:

@@ -11,7 +11,7 @@ from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, same_kind
+from rankql.sources.tables import Table, same_kind, text_number
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _double(table: Table, role: str, column: str) -> str:
     """A column as DOUBLE, NULL if the value is not a number."""
     if is_numeric(table, column):
         return f"CAST(raw_{role} AS DOUBLE)"
-    return f"TRY_CAST(CAST(raw_{role} AS VARCHAR) AS DOUBLE)"
+    return text_number(f"raw_{role}")
 
 
 def is_nan(column: str) -> str:

@@ -17,6 +17,7 @@ from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
+from rankql.sources.files import refuse_closed
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
 from rankql.writing import PARQUET, remember_inputs
@@ -95,9 +96,9 @@ def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
         kind = type(result).__name__
         raise RankqlError(f"combine takes results and files that output= wrote, not {kind}")
     path = Path(result).expanduser()
+    meta = read_metadata(path)
     if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
         raise RankqlError(f"File {str(path)!r} does not exist")
-    meta = read_metadata(path)
     if meta is None:
         raise RankqlError(
             f"{str(path)!r} was not written by rankql with values per query. Write it with "
@@ -177,16 +178,27 @@ def _difference(one: Any, other: Any) -> str:
     return f"{one} and {other}"
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The metadata of a Parquet file that rankql wrote, None of any other file."""
+def read_metadata(path: str | os.PathLike[str], states: bool = False) -> dict[str, Any] | None:
+    """The metadata of a Parquet file with values per query, or of a state of monitor, else None."""
     path = os.path.expanduser(path)
-    if Path(path).suffix.lower() not in PARQUET or not os.path.isfile(path):
+    if Path(path).suffix.lower() not in PARQUET:
+        return None
+    refuse_closed([path], "results")
+    if not os.path.isfile(path):
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
         with private_connection() as con:
             rows = con.execute(f"SELECT decode(value) FROM {where}").fetchall()
+            columns = con.sql(f"FROM read_parquet({literal(path)})").columns
     except duckdb.Error as error:
         raise RankqlError(f"{str(path)!r} is not a Parquet file") from error
-    meta: dict[str, Any] | None = json.loads(rows[0][0]) if rows else None
-    return meta
+    try:
+        meta: dict[str, Any] = json.loads(rows[0][0]) if rows else {}
+        if states:
+            return {"monitor": dict(meta["monitor"])}
+        read = {meta["query"], *meta["by"], *meta["metrics"], *meta["weights"].values()}
+        is_ours = read <= {*columns} and {"system", "groupings", "conventions"} <= meta.keys()
+    except (ValueError, TypeError, AttributeError, KeyError):  # of another program
+        return None
+    return meta if is_ours else None

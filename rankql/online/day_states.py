@@ -269,7 +269,7 @@ def _require_values(day: date, states: pl.DataFrame) -> None:
 def _read_state(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
     """The settings and the rows of a stored state."""
     try:
-        settings = (read_metadata(path) or {}).get("monitor")
+        settings = (read_metadata(path, states=True) or {}).get("monitor")
         if settings is not None:
             return settings, pl.read_parquet(path).select(*SCHEMA)
     except (RankqlError, OSError, pl.exceptions.PolarsError) as error:

@@ -22,7 +22,7 @@ _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z]\w*)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
 )
 _EXPRESSION = re.compile(
-    r"\s*(?P<label>[^=()@]*[^=()@\s<>!](@(?P<k>[1-9]\d{0,14}))?)\s*=(?!=)\s*(?P<sql>\S.*)",
+    r"\s*(?P<label>[^=()@\0]*[^=()@\s<>!\0](@(?P<k>[1-9]\d{0,14}))?)\s*=(?!=)\s*(?P<sql>\S.*)",
     re.DOTALL,
 )
 
@@ -281,7 +281,7 @@ def _parse_value(option: Parameter, text: str) -> Any:
         text = _VALUE_ALIASES.get(text, text)
         return next((x for x in option.choices if x.lower() == text.lower()), text)
     try:
-        number = float(text)
+        number = float(text.replace("_", "?"))  # Python reads 1_0 as 10
     except ValueError:
         return text
     return int(number) if number.is_integer() else number

@@ -13,7 +13,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, mentioned, require_column, unknown_column
+from rankql.sources.tables import Table, mentioned, require_column, text_number, unknown_column
 
 # A column that the caller names: its name, an SQL expression, or several columns of a key.
 Spec: TypeAlias = str | tuple[str, ...]
@@ -168,7 +168,7 @@ def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tup
 def holds_numbers(session: Session, table: Table, name: str) -> bool:
     """Has a column of a text file numbers only, and at least one?"""
     column = quote(name)
-    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
+    sql = f"SELECT count({column}), count({text_number(name)}) FROM {table.sql}"
     ((values, numbers),) = session.con.execute(sql).fetchall()
     return bool(values) and values == numbers
 

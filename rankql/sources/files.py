@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import sys
+import zlib
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from glob import glob, has_magic
@@ -41,6 +42,17 @@ READ_QUEPID = (
     "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
 )
 
+# What Python raises for a file that it may not read, or that is damaged or cut off.
+_UNREADABLE = (OSError, EOFError, zlib.error)
+# The first bytes of compressed files, with the suffix by which DuckDB recognises them.
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", ".gz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
+    b"BZh": ("bzip2", None),
+    b"\xfd7zXZ\0": ("xz", None),
+    b"PK\3\4": ("zip", None),
+}
+
 # The streams that were read, which can be read only once, as files in memory.
 _STREAMS: dict[str, IO[bytes]] = {}
 
@@ -57,9 +69,12 @@ def copy_stream(name: str, label: str) -> tuple[str, str]:
     if not own or name not in _STREAMS:
         with open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer) as source:
             data = source.read()
-        if data[:4] == b"\x28\xb5\x2f\xfd":
-            raise RankqlError(f"{label}: {name!r} is compressed. Unzip it first: zstd -dc")
-        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        if (kind := _compression(data)) and kind[0] != "gzip":
+            raise RankqlError(f"{label}: {name!r} is compressed with {kind[0]}. Unzip it first")
+        try:
+            data = gzip.decompress(data) if kind else data
+        except _UNREADABLE as error:
+            raise _damaged(label, name, error) from error
         if not data.strip():
             raise RankqlError(f"{label}: {name!r} is empty")
         in_memory = hasattr(os, "memfd_create")
@@ -93,7 +108,7 @@ def ends_with_number(fields: Sequence[str]) -> bool:
 def reads_as_number(word: str) -> bool:
     """Is the word a number, as Python writes them?"""
     try:
-        float(word)
+        float(word.replace("_", "?"))  # Python reads 1_0 as 10
     except ValueError:
         return False
     return True
@@ -102,10 +117,10 @@ def reads_as_number(word: str) -> bool:
 def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     """The files of a path, folder or glob, and the pattern with which DuckDB reads them."""
     if "://" in name:
-        if suffix(name) in READERS:
-            return [name], name
-        pattern = f"{name.rstrip('/')}/**/*.parquet"
-        return [pattern], pattern
+        raise RankqlError(
+            f"{label}: rankql reads local files and tables, not the URL {_shortened(name)}. Copy "
+            f"it in DuckDB first: COPY (FROM {literal(name[:200])}) TO 'copy.parquet'"
+        )
     paths, pattern = [name], name
     if os.path.exists(name):  # Path refuses names that are too long
         pattern = re.sub(r"([\[*?])", r"[\1]", name)  # a path, not a pattern
@@ -114,14 +129,24 @@ def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
+    exists = bool(paths) and os.path.isfile(paths[0])
+    refuse_closed(paths if exists else [name], label)
     if not paths and os.path.isdir(name):
         raise RankqlError(
             f"{label}: folder {_shortened(name)} has no Parquet files. Name its files, such as "
             f"'{name.rstrip('/')}/*.csv'"
         )
-    if not paths or not os.path.isfile(paths[0]):
+    if not exists:
         raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")
     return paths, pattern
+
+
+def refuse_closed(paths: Sequence[str], label: str) -> None:
+    """Refuse files that this user may not read, or that may be in a folder of this kind."""
+    for path in paths:
+        for place in [path] if os.path.exists(path) else map(str, Path(path).parents):
+            if os.path.exists(place) and not os.access(place, os.R_OK):
+                raise RankqlError(f"{label}: no permission to read {place!r}")
 
 
 def _refuse_lake(folder: Path, label: str) -> None:
@@ -177,7 +202,7 @@ def read_head(path: str, lines: int = 1000) -> list[str]:
     try:
         with _open(path) as file:
             decoded = [raw.decode("utf-8-sig", "replace") for raw in itertools.islice(file, lines)]
-    except (OSError, EOFError) as error:
+    except _UNREADABLE as error:
         raise RankqlError(f"{path!r} cannot be read: {error}") from error
     return [line.rstrip("\r\n") for line in decoded if line.strip()]
 
@@ -188,7 +213,7 @@ def read_start(path: str, size: int = 2**16) -> str:
         with suppress(duckdb.Error):
             return "\n".join(read_head(path, 50))[:size]
         return ""
-    with suppress(OSError, EOFError), _open(path) as file:
+    with suppress(*_UNREADABLE), _open(path) as file:
         return file.read(size).decode("utf-8-sig", "replace")
     return ""
 
@@ -212,9 +237,9 @@ def uneven_line(path: str) -> str:
 
     The first line is the header if it has a known name.
     """
-    if "://" in path or path.endswith(".zst"):
+    if path.endswith(".zst"):
         return ""
-    with suppress(OSError, EOFError, csv.Error), _open(path) as file:
+    with suppress(*_UNREADABLE, csv.Error), _open(path) as file:
         lines = (raw.decode("utf-8-sig", "replace") for raw in file)
         header = next(lines, "")
         rows = csv.reader(
@@ -232,15 +257,34 @@ def uneven_line(path: str) -> str:
     return ""
 
 
-def refuse_utf16(label: str, path: str) -> None:
-    """Refuse a local text file that starts with the byte order mark of UTF-16 or UTF-32."""
-    if "://" in path or path.endswith(".zst"):
-        return
+def _compression(start: bytes) -> tuple[str, str | None] | None:
+    """The compression of a file with these first bytes, and its suffix."""
+    return next((kind for magic, kind in _COMPRESSED.items() if start.startswith(magic)), None)
+
+
+def _damaged(label: str, path: str, why: object) -> RankqlError:
+    what = f"{label}: {path!r} is damaged or cut off"
+    return RankqlError(f"{what} ({why}). Write or copy it again")
+
+
+def refuse_unreadable(label: str, path: str) -> None:
+    """Refuse a text file in UTF-16, and what DuckDB reads as other text: a file that is compressed
+    but not called so, damaged, or cut off. DuckDB compares no checksum of .gz.
+    """
+    with open(path, "rb") as raw:
+        kind = _compression(raw.read(6))
+    if kind and not (kind[1] and path.endswith(kind[1])):
+        remedy = f"Call it {path + kind[1]!r}" if kind[1] else "Unzip it first"
+        raise RankqlError(f"{label}: {path!r} is compressed with {kind[0]}. {remedy}")
     try:
+        if path.endswith(".zst"):
+            return _read_frames(path)
         with _open(path) as file:
             start = file.read(2)
-    except (OSError, EOFError) as error:
-        raise RankqlError(f"{path!r} cannot be read: {error}") from error
+            while path.endswith(".gz") and file.read(2**20):
+                pass
+    except _UNREADABLE as error:
+        raise _damaged(label, path, error) from error
     if start in (b"\xff\xfe", b"\xfe\xff"):
         raise RankqlError(
             f"{label}: {path!r} is UTF-16 text, not UTF-8. Convert it, for example: "
@@ -248,11 +292,39 @@ def refuse_utf16(label: str, path: str) -> None:
         )
 
 
+def _read_frames(path: str) -> None:
+    """Read the sizes of the blocks of a .zst file; raise an error unless its last one is complete.
+
+    DuckDB reads as many lines as there are, and zstd needs no package for this (RFC 8878).
+    """
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        while file.tell() < size:
+            magic = int.from_bytes(file.read(4), "little")
+            if magic >> 4 == 0x184D2A5:  # skipped by readers
+                file.seek(int.from_bytes(file.read(4), "little"), os.SEEK_CUR)
+                continue
+            if magic != 0xFD2FB528:
+                raise OSError("not a zstd file")
+            (flags,) = file.read(1) or b"\0"
+            single = flags >> 5 & 1
+            length = (single, 2, 4, 8)[flags >> 6] + (0, 1, 2, 4)[flags & 3] + 1 - single
+            file.seek(length, os.SEEK_CUR)
+            last = False
+            while not last and file.tell() < size:
+                block = int.from_bytes(file.read(3), "little")
+                last = bool(block & 1)
+                file.seek(1 if block >> 1 & 3 == 1 else block >> 3, os.SEEK_CUR)
+            file.seek(flags & 4, os.SEEK_CUR)  # the checksum
+            if not last or file.tell() > size:
+                raise EOFError("it ends too early")
+
+
 def first_line_not_utf8(path: str) -> int | None:
     """The number of the first line of a local text file that is not UTF-8."""
-    if "://" in path or path.endswith(".zst"):
+    if path.endswith(".zst"):
         return None
-    with suppress(OSError, EOFError), _open(path) as file:
+    with suppress(*_UNREADABLE), _open(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 line.decode("utf-8")

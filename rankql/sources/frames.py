@@ -52,6 +52,13 @@ def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]
     return rows, {name: rows - count for name, count in zip(names, counts, strict=True)}
 
 
+def refuse_nul(what: str, names: Iterable[str]) -> None:
+    """Refuse names of columns with a NUL, which end the process in polars."""
+    for name in names:
+        if "\0" in name:
+            raise RankqlError(f"{what}: a name must not have a NUL character: {name!r}")
+
+
 def refuse_unread_lists(frame: Any, label: str) -> None:
     """Refuse cells of pandas that DuckDB does not read as lists."""
     for column in getattr(frame, "columns", ()):

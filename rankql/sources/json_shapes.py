@@ -47,8 +47,6 @@ class JsonShape:
 
 def json_shape(paths: Sequence[str], pattern: str, label: str) -> JsonShape | None:
     """The shape of a JSON file; None if it has a row per object, as tables have."""
-    if "://" in pattern:
-        return None
     start = read_start(paths[0], _START)
     keys = _outline(start)
     columns = {key for key, *inner in keys if not inner}

@@ -27,10 +27,16 @@ from rankql.sources.files import (
     is_stream,
     misread_line,
     read_head,
-    refuse_utf16,
+    refuse_unreadable,
     suffix,
 )
-from rankql.sources.frames import library, polars_counts, refuse_unread_lists, register_frame
+from rankql.sources.frames import (
+    library,
+    polars_counts,
+    refuse_nul,
+    refuse_unread_lists,
+    register_frame,
+)
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
 from rankql.sources.private import has_room, in_transaction, is_private, private_connection
@@ -70,6 +76,11 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
+        # In a transaction that an error has ended, what is tried next fails too.
+        while isinstance(error, duckdb.TransactionException) and (
+            isinstance(cause := error.__context__, duckdb.Error)
+        ):
+            error = cause
         line = session.reword(error) if session else reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
             line += ". Position 1 is the top: add 1"
@@ -126,6 +137,8 @@ class Session:
         source = library(data)
         if source == "pandas":
             refuse_unread_lists(data, label)
+        if source == "polars" and hasattr(data, "height"):
+            refuse_nul(label, data.columns)
         scans = source in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
         if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
             if not hasattr(data, "__arrow_c_stream__"):
@@ -168,6 +181,8 @@ class Session:
         else:
             paths, pattern = find_files(name, label, self.hint)
             kind = suffix(paths[0])
+            for path in paths if kind not in (".parquet", ".pq") else ():
+                refuse_unreadable(label, path)
         if kind not in READERS or has_no_header(paths[0]):
             return self._load_trec(paths, pattern, label)
         quepid = kind == ".csv" and read_head(paths[0], 1) == [QUEPID]
@@ -175,7 +190,6 @@ class Session:
         if kind in (".parquet", ".pq"):
             self.files[f"{label}: {name!r}"] = sql
             return self.describe(label, sql, file=name)
-        refuse_utf16(label, paths[0])
         alone = paths == [pattern] and os.path.isfile(pattern)
         if alone and re.fullmatch(r"\s*(\[\s*\])?\s*", "".join(read_head(pattern))):
             raise RankqlError(f"{label}: {name!r} is empty")
@@ -205,9 +219,9 @@ class Session:
 
     def _load_trec(self, paths: Sequence[str], pattern: str, label: str) -> Table:
         """The table of a TREC run or of TREC judgments."""
-        refuse_utf16(label, paths[0])
         file = detect_trec(paths[0], pattern, label)
-        if file.delimiter:
+        # An error would end a transaction of the user.
+        if file.delimiter and not in_transaction(self.con):
             with suppress(duckdb.Error):
                 return self.load(label, file.delimited, trec=True)
         try:
@@ -242,13 +256,14 @@ class Session:
         try:
             rows = self.con.sql(f"SELECT * FROM {sql}")  # DESCRIBE takes twice as long
         except duckdb.Error as error:
-            if file is not None and "://" not in file:
+            if file is not None:
                 raise RankqlError(
                     f"{label}: {file!r} is not a complete Parquet file ({reword_error(error)}). "
                     "It is damaged, cut off, or has another format: write or copy it again"
                 ) from error
             raise unreadable_source(label, error) from error
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
+        refuse_nul(label, columns)
         return Table(label, sql, columns, trec, text, lasting=lasting)
 
     def _free_name(self, label: str) -> str:

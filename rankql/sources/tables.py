@@ -192,7 +192,9 @@ class Table:
         if not self.text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
-        return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
+        return self.signed(
+            role, text_number(name) if self.text else f"CAST({quote(name)} AS DOUBLE)"
+        )
 
     def signed(self, role: str, value: str) -> str:
         """The value of a role, with its sign changed if the lowest score is best."""
@@ -255,6 +257,12 @@ def require_column(table: Table, name: str, argument: str) -> str:
 def mentioned(columns: Iterable[str], text: str) -> list[str]:
     """The columns whose names occur in a text of SQL, and maybe some more."""
     return [column for column in columns if column.lower() in text.lower()]
+
+
+def text_number(name: str) -> str:
+    """The number that a column of text holds, or NULL. DuckDB reads 1_0 as 10."""
+    column = f"CAST({quote(name)} AS VARCHAR)"
+    return f"TRY_CAST(CASE WHEN NOT contains({column}, '_') THEN {column} END AS DOUBLE)"
 
 
 def is_text(kind: str) -> bool:

@@ -83,7 +83,7 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
 def has_no_header(path: str) -> bool:
     """Is a .tsv file one of MS MARCO or TREC, whose first line ends with numbers?"""
     names = (".tsv", ".tsv.gz", ".tsv.zst")
-    if "://" in path or not path.lower().endswith(names):
+    if not path.lower().endswith(names):
         return False
     return ends_with_number(next(iter(read_head(path, 1)), "").split("\t"))
 

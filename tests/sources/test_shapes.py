@@ -333,7 +333,7 @@ def test_streams(runs, command):
 def test_streams_that_cannot_be_read(runs):
     for command, message in (
         ("eval - qrels.csv </dev/null", "rankql: run: '-' is empty"),
-        ("eval - qrels.csv <run.trec.zst", "is compressed. Unzip it first: zstd -dc"),
+        ("eval - qrels.csv <run.trec.zst", "is compressed with zstd. Unzip it"),
     ):
         command = COMMAND.format(python=sys.executable, command=command)
         made = subprocess.run(["bash", "-c", command], cwd=runs, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Beyond one file: Hive folders, paths of other file systems, attached databases."""
+"""Beyond one file: Hive folders, attached databases."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ from rankql.sources import frames as registered
 from support import spark_sessions
 from support.components import optional
 
-deltalake, fsspec = optional("deltalake"), optional("fsspec")
+deltalake = optional("deltalake")
 
 # Those that are no part of DuckDB are tried where they have been installed, Postgres where
 # RANKQL_POSTGRES says how to reach an empty database.
@@ -117,22 +117,6 @@ def test_other_days_are_not_opened(tmp_path, con, how):
         assert con.sql(query).fetchall()[0][0] == pytest.approx(wanted["all", "nDCG@10"], abs=1e-12)
     else:
         assert means(*sides, con=None if how == "folder" else con) == pytest.approx(wanted)
-
-
-@pytest.mark.lakes
-@pytest.mark.parametrize("pattern", ["memory://{}/{}", "memory://{}/{}/*/*/*.parquet"])
-def test_paths_of_another_file_system(folder, con, pattern):
-    """As s3:// is read, but from memory."""
-    memory = fsspec.filesystem("memory")
-    memory.put(str(folder), f"/{folder.name}", recursive=True)
-    con.register_filesystem(memory)
-    sides = [pattern.format(folder.name, name) for name in ("runs", "judgments")]
-    assert means(*sides, con=con) == pytest.approx(means(*whole()), abs=1e-12)
-
-
-def test_a_path_of_a_file_system_that_is_not_there(con):
-    with pytest.raises(rankql.RankqlError, match="run cannot be read: "):
-        rankql.evaluate("s3://bucket/runs", "s3://bucket/judgments", con=con)
 
 
 @pytest.fixture(params=ATTACH)

@@ -65,7 +65,7 @@ COMPONENTS = {
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),
     "duckdb_cli": Component((), (("duckdb",),)),
-    "lakes": Component(("deltalake", "fsspec", "pyiceberg")),
+    "lakes": Component(("deltalake", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
     "npm": Component((), (("npm",), ("node",)), "apt-get install npm"),
     "package": Component(("build", "check_wheel_contents", "twine"), (("uv",), ("uvx",))),

@@ -1,0 +1,231 @@
+"""Files that cannot be read as they are, and text that is no number or controls a terminal."""
+
+import bz2
+import gzip
+import lzma
+import os
+import pty
+import subprocess
+import sys
+import threading
+
+import duckdb
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+from rankql.errors import RankqlError
+from rankql.text import format_markdown
+
+QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
+ROWS = [(f"q{i % 50}", f"d{i * 7919 % 5000}", i * 31 % 97) for i in range(5000)]
+TEXTS = {
+    ".csv": "query,item,score\nq1,x,1\n" + "".join(f"{q},{d},{s}\n" for q, d, s in ROWS),
+    ".run": "q1 Q0 x 1 1 t\n" + "".join(f"{q} Q0 {d} 1 {s} t\n" for q, d, s in ROWS),
+    ".json": '{"q1": {"x": 1' + "".join(f', "{q}{d}": {s}' for q, d, s in ROWS) + "}}",
+}
+
+
+def zstd(data, folder):
+    """The bytes compressed by DuckDB."""
+    path = folder / "made.zst"
+    duckdb.sql(f"""COPY (SELECT unnest(string_split('{data.decode()}', chr(10)))) TO '{path}'
+        (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01', COMPRESSION zstd)""")
+    return path.read_bytes()
+
+
+def flip(data, where):
+    data = bytearray(data)
+    data[where] ^= 0x55
+    return bytes(data)
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("{}.gz", lambda data, folder: flip(gzip.compress(data), 40), "is damaged"),
+        ("{}.gz", lambda data, folder: flip(gzip.compress(data), -6), "is damaged"),
+        ("{}.gz", lambda data, folder: gzip.compress(data)[:-9], "is damaged or cut off"),
+        ("{}.gz", lambda data, folder: data, "is damaged"),
+        ("{}.zst", lambda data, folder: zstd(data, folder)[:20], "is damaged or cut off"),
+        ("{}.zst", lambda data, folder: zstd(data, folder)[:-3], "is damaged or cut off"),
+        ("{}.zst", lambda data, folder: data, "is damaged"),
+        ("{}", lambda data, folder: gzip.compress(data), "is compressed with gzip. Call it .*gz'"),
+        ("{}", lambda data, folder: zstd(data, folder), "is compressed with zstd. Call it .*zst'"),
+        ("{}.bz2", lambda data, folder: bz2.compress(data), "is compressed with bzip2. Unzip it"),
+        ("{}", lambda data, folder: lzma.compress(data), "is compressed with xz. Unzip it"),
+    ],
+)
+def test_damaged_and_compressed_files(tmp_path, suffix, name, damage, message):
+    path = tmp_path / name.format(f"run{suffix}")
+    path.write_bytes(damage(TEXTS[suffix].encode(), tmp_path))
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(path, QRELS, "RR")
+    with pytest.raises(RankqlError, match=message):
+        rankql.check(path, QRELS)
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+def test_complete_compressed_files(tmp_path, suffix):
+    data, values = TEXTS[suffix].encode(), set()
+    for end, content in ((".gz", gzip.compress(data)), (".zst", zstd(data, tmp_path))):
+        (tmp_path / f"run{suffix}{end}").write_bytes(content)
+        values.add(rankql.evaluate(tmp_path / f"run{suffix}{end}", QRELS, "RR")["RR"])
+    assert len(values) == 1
+
+
+@pytest.mark.parametrize("name", ["closed/a.csv", "closed/*.csv", "closed", "a.csv", "a.parquet"])
+def test_files_without_permission(tmp_path, monkeypatch, name):
+    """As root there are none, so access is mocked."""
+    monkeypatch.chdir(tmp_path)
+    closed = name.partition("/")[0]
+    if closed == "closed":
+        (tmp_path / closed).mkdir()
+    else:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != closed)
+    with pytest.raises(RankqlError, match=f"no permission to read '{closed}'"):
+        rankql.evaluate(name, QRELS, "RR")
+    if name.endswith("parquet"):
+        with pytest.raises(RankqlError, match=f"no permission to read '{closed}'"):
+            rankql.combine([name])
+
+
+@pytest.mark.parametrize(
+    "url", ["https://127.0.0.1:1/a.parquet", "s3://bucket/runs", "hf://a/b.csv"]
+)
+def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for function in (rankql.evaluate, rankql.check):
+        with pytest.raises(RankqlError, match=r"reads local files and tables, .* COPY \(FROM '"):
+            function(url, QRELS)
+    done = CliRunner().invoke(main, ["eval", url, url])
+    assert done.exit_code == 2 and "reads local files and tables" in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "query,item,score\nq1,x,1_0\n"),
+        ("a.csv", "query,item,pos\nq1,x,1_0\n"),
+        ("a.run", "q1 Q0 x 1 1_0 t\n"),
+        ("a.json", '{"q1": {"x": "1_0"}}'),
+    ],
+)
+def test_underscores_are_no_part_of_a_number(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RankqlError, match="1_0"):
+        rankql.evaluate(tmp_path / name, QRELS, "RR")
+
+
+@pytest.mark.parametrize("wrong", ["P(rel=1_0)@5", "RBP(p=0.9_0)"])
+def test_underscores_in_options(wrong):
+    with pytest.raises(RankqlError, match="_0"):
+        rankql.evaluate({"q1": {"x": 1}}, QRELS, wrong)
+    with pytest.raises(RankqlError, match="0_1"):
+        rankql.gate({"q1": {"x": 1}}, QRELS, minimum="RR>=0_1")
+
+
+def test_a_nul_in_a_name():
+    """polars would end the process."""
+    with pytest.raises(RankqlError, match=r"a\\x00"):
+        rankql.evaluate({"q1": {"x": 1}}, QRELS, {"a\0": "avg(rel)"})
+    with pytest.raises(RankqlError, match=r"run: .*q\\x00"):
+        rankql.evaluate(pl.DataFrame({"q\0": ["q1"], "item": ["x"], "score": [1]}), QRELS, "RR")
+
+
+@pytest.mark.parametrize(
+    ("run", "metrics"), [("late.run", "AP"), ("texts", {"a": "avg(CAST(item AS DOUBLE))"})]
+)
+def test_an_open_transaction_does_not_hide_the_cause(tmp_path, run, metrics, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "late.run").write_text(f"{TEXTS['.run']}q1 Q0 x\n")
+    con = duckdb.connect()
+    con.execute("CREATE TABLE texts AS SELECT 'q1' AS query, 'x' AS item, 1 AS pos")
+    con.execute("BEGIN")
+    with pytest.raises(RankqlError, match=r"without 6 columns: 'q1 Q0 x'|string 'x' to DOUBLE"):
+        rankql.evaluate(run, QRELS, metrics, con=con)
+
+
+def test_register_in_threads_and_on_a_closed_connection(tmp_path):
+    con, errors = duckdb.connect(tmp_path / "a.duckdb"), []
+
+    def register(own):
+        try:
+            rankql.register(own, persist=True)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=register, args=(con.cursor(),)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    value = con.sql("SELECT rankql.rr(rel, pos) FROM (VALUES (0, 1), (1, 2)) AS t (rel, pos)")
+    assert value.fetchall() == [(0.5,)]
+    con.close()
+    with pytest.raises(RankqlError, match="con is closed"):
+        rankql.register(con)
+
+
+@pytest.mark.parametrize("meta", ["text", "[1]", '{"metrics": 5}', '{"monitor": {}}', "null"])
+def test_metadata_of_another_program(tmp_path, meta):
+    path = tmp_path / "values.parquet"
+    duckdb.sql(f"""COPY (SELECT unnest(['q1', 'q2', 'q3']) AS query, random() AS worth)
+        TO '{path}' (FORMAT parquet, KV_METADATA {{rankql: '{meta}'}})""")
+    with pytest.raises(RankqlError, match="was not written by rankql with values per query"):
+        rankql.combine([path])
+    assert rankql.compare({"a": path, "b": path}).metrics == ["worth"]
+
+
+ODD = "a\x1b[31m\u202eb"
+
+
+def test_controls_reach_no_terminal_and_no_log(tmp_path):
+    """They stay in the data of a file or a pipe."""
+    assert "\x1b" not in (shown := format_markdown([["x"], [ODD]])) and "\u202e" not in shown
+    frame = pl.DataFrame({"query": [ODD, "b"], "item": ["x", "y"], "pos": [1, 2], "rel": [1, 0]})
+    sliced = frame.with_columns(rel=0, part="query")
+    verdict = rankql.gate(sliced, minimum="P@1>=0.9", by="part", min_queries=1)
+    notes = [*verdict.annotations(), verdict.to_markdown()]
+    assert len(notes) > 2 and not any("\x1b" in line or "\u202e" in line for line in notes)
+    frame.write_parquet(tmp_path / "a.parquet")
+    for form in ("csv", "json", "jsonl"):
+        command = [
+            sys.executable,
+            "-m",
+            "rankql",
+            "eval",
+            "a.parquet",
+            "-m",
+            "RR",
+            "-q",
+            "--format",
+        ]
+        piped = subprocess.run([*command, form], cwd=tmp_path, capture_output=True)
+        assert "\u202e" in piped.stdout.decode()
+        seen, terminal = pty.openpty()
+        subprocess.run([*command, form], cwd=tmp_path, stdout=terminal, check=True)
+        os.close(terminal)
+        printed = os.read(seen, 100_000).decode()
+        assert "\x1b" not in printed and "\u202e" not in printed and r"\u202eb" in printed
+
+
+@pytest.mark.parametrize("command", [["sql", "--database", "a.duckdb"], ["demo", "--queries", "9"]])
+def test_interrupts_by_duckdb(command, tmp_path, monkeypatch):
+    """DuckDB raises a RuntimeError after Ctrl-C."""
+
+    def interrupt(*_, **__):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rankql.macros.register", interrupt)
+    monkeypatch.setattr("rankql.sources.macro_database.qualify_macros", interrupt)
+    done = CliRunner().invoke(main, command)
+    assert (done.exit_code, done.stderr) == (130, "rankql: interrupted\n")
+    assert not [*tmp_path.iterdir()]
