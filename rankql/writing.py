@@ -46,7 +46,7 @@ def output_path(
         raise RankqlError(f"output {str(path)!r} is not a regular file")
     if not all(os.access(x, os.W_OK) for x in (target.parent, target) if os.path.exists(x)):
         raise RankqlError(f"output {str(path)!r}: no permission to write it")
-    if target.exists() and any(_reads(each, target) for each in named_paths(inputs)):
+    if os.path.exists(target) and any(_reads(each, target) for each in named_paths(inputs)):
         raise RankqlError(f"output {str(path)!r} would overwrite an input")
     return target
 

@@ -18,7 +18,7 @@ def write_macro_database(path: str | os.PathLike[str]) -> None:
 
     DuckDB 1.4 and later can read it. An existing file is an error.
     """
-    if output_path(path).exists():
+    if os.path.exists(output_path(path)):
         raise RankqlError(
             f"{str(path)!r} exists and is not overwritten. Delete it first, or choose another name"
         )
