@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from rankql.evaluation.judged_ranks import (
     judged_rank_ctes,
     sorted_scores,
-    top_rank_rows,
+    top_rank_ctes,
     top_score_cuts,
+    untied_rank_rows,
 )
 from rankql.evaluation.metric_columns import judged_rows, last_position, needs_scores
 from rankql.evaluation.steps import CUTS, select_from
@@ -44,10 +45,11 @@ def ranking_ctes(
     rows: Rows,
     ranker: str = "rows",
     list_length: int | None = None,
+    zeroes: bool = False,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    ranker, list_length: those of the plan.
+    ranker, list_length, zeroes: those of the plan.
     """
     if ranker == "best":
         return {"ranked": select_from("run", ["*"])}
@@ -56,10 +58,10 @@ def ranking_ctes(
         return queries | _join_then_rank(inputs, conventions)
     k = last_position(metrics, conventions)
     keys, order = inputs.keys, TIE_ORDERS[conventions.ties]
-    if ranker == "top":
+    if ranker == "untied":
         assert k is not None
-        cuts = top_score_cuts(keys, k)
-        top_rows = top_rank_rows(keys, _judgments(inputs), judged_rows(rows))
+        cuts = top_score_cuts(keys, k, tied=True)
+        top_rows = untied_rank_rows(keys, _judgments(inputs), judged_rows(rows), zeroes)
         return _query_ctes(inputs, rows, cuts, tied=True) | {"ranked": top_rows}
     if ranker == "judged":
         cuts = select_from(
@@ -68,15 +70,24 @@ def ranking_ctes(
         judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
         return _query_ctes(inputs, rows, cuts) | judged
     cuts = ""
-    if inputs.scored and k is not None:
+    if ranker == "top" and k is not None:
+        cuts = top_score_cuts(keys, k, tied=False)
+    elif inputs.scored and k is not None:
         cuts = select_from("run", [keys, f"max(score, {k})[-1] AS least"], f"GROUP BY {keys}")
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
     top, side = {}, "FULL" if rows == "all" else "LEFT"
-    if inputs.scored:
+    if ranker == "top" and k is not None:
+        top = top_rank_ctes(keys, k, order, ["line"] if conventions.ties == "order" else [])
+    elif inputs.scored:
         top = {"top": _top(keys, k, score_order(conventions.ties), own)}
-    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
+    rel = "rel"
+    if zeroes:
+        rel, place = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel", "score" if top else "pos"
+        items = f"SELECT {keys}, item, true AS retrieved FROM run WHERE {place} IS NOT NULL"
+        join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
+    fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     ranked = select_from(join, fields, judged_rows(rows))
     return _query_ctes(inputs, rows, cuts) | top | {"ranked": ranked}
 

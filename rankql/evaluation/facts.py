@@ -105,6 +105,15 @@ class Facts:
         ]
 
     @cached_property
+    def retrieves_all_rows(self) -> bool:
+        """Whether every row of the runs has a position or score."""
+        role = "score" if self.inputs.scored else "pos"
+        tables = self.inputs.runs.values()
+        names = {table.label: [table.roles[role]] for table in tables}
+        counts = [count_values(self.session, t, names[t.label]) for t in tables]
+        return all(total == n for total, values in counts for n in values.values())
+
+    @cached_property
     def memory_gib(self) -> float:
         """The memory limit of DuckDB."""
         ((limit,),) = self._rows("SELECT current_setting('memory_limit')")

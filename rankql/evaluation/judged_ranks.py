@@ -8,11 +8,15 @@ only the best k + 1 scores, if none of these is tied. `plan` says when lists are
 
 from __future__ import annotations
 
-from rankql.evaluation.steps import CUTS, RANKS, select_from
+from collections.abc import Sequence
+
+from rankql.evaluation.steps import CANDIDATES, CUTS, RANKS, select_from
 from rankql.macros import TIED
 
 # The positions in the lists of `ranks`, as rows.
 _PLACES = "unnest(places) AS rank, unnest(are_tied) AS tied"
+# Without the condition DuckDB 2.0.1 takes the lists for the larger side, and hashes the run.
+_LISTED_CUTS = f"(FROM {CUTS} WHERE least IS NOT NULL)"
 
 
 def sorted_scores(longest: int | None) -> str:
@@ -57,26 +61,45 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
     return steps | {"numbered": numbered, "few": few, "ranked": ranked}
 
 
-def top_score_cuts(keys: str, k: int) -> str:
-    """The body of the CTE `cuts`: the best k scores, the k-th, and whether the k + 1 are tied."""
+def top_rank_ctes(keys: str, k: int, order: str, reads: Sequence[str]) -> dict[str, str]:
+    """The CTEs up to `top`: the first k items of each ranking and their positions.
+
+    order: of tied items, and what it reads.
+    """
+    columns = ", ".join([keys, "item", "score", *reads])
+    candidates = f"""    SELECT {columns}, list_position(best, score) AS rank,
+        coalesce(best[list_position(best, score) + 1] = score, false) AS tied
+    FROM run JOIN {_LISTED_CUTS} USING ({keys}) WHERE score >= least"""
+    top = f"""    SELECT {keys}, item, rank AS pos FROM candidates WHERE NOT tied
+    UNION ALL
+    SELECT {keys}, item,
+        rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
+    FROM candidates WHERE tied QUALIFY pos <= {k}"""
+    return {CANDIDATES: candidates, "top": top}
+
+
+def top_score_cuts(keys: str, k: int, tied: bool) -> str:
+    """The body of `cuts`: the best k + 1 scores, the k-th, and with `tied` if they are tied."""
     scores = f"max(score, {k + 1})"
     least = f"{scores}[least({k}, len({scores}))] AS least"
-    fields = [keys, f"{scores} AS best", least, f"coalesce({are_tied(scores)}, false) AS {TIED}"]
+    fields = [keys, f"{scores} AS best", least]
+    fields += [f"coalesce({are_tied(scores)}, false) AS {TIED}"] if tied else []
     return select_from("run", fields, f"GROUP BY {keys}")
 
 
-def top_rank_rows(keys: str, judgments: str, where: str) -> str:
+def untied_rank_rows(keys: str, judgments: str, where: str, zeroes: bool) -> str:
     """The body of `ranked`: the judged items, each at the position of its score in the list.
 
     Rankings with ties, whose values are wrong anyway, have no positions. judgments: repeated for
-    every system. where: selects the judgments.
+    every system. where: selects the judgments. zeroes: items that are not retrieved have grade 0.
     """
     pos = f"CASE WHEN score >= least AND NOT {TIED} THEN list_position(best, score) END AS pos"
-    # Without the condition DuckDB 2.0.1 takes the lists for the larger side, and hashes the run.
-    cuts = f"(FROM {CUTS} WHERE least IS NOT NULL)"
-    items = f"SELECT {keys}, item, {pos} FROM run JOIN {cuts} USING ({keys})"
+    rel = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel" if zeroes else "rel"
+    items = (
+        f"SELECT {keys}, item, {pos}, true AS retrieved FROM run JOIN {_LISTED_CUTS} USING ({keys})"
+    )
     join = f"{judgments} LEFT JOIN ({items} WHERE score IS NOT NULL) USING ({keys}, item)"
-    return select_from(join, [keys, "item", "rel", "pos"], where)
+    return select_from(join, [keys, "item", rel, "pos"], where)
 
 
 def are_tied(scores: str) -> str:

@@ -22,12 +22,13 @@ from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
 # "rows": positions as given, or by a window over the rows. "judged": positions of the judged items
-# from lists of all scores. "top": the same from lists of the best scores, which must not be tied.
-# "best": no positions, but lists of the grades of the best items.
-Ranker: TypeAlias = Literal["rows", "judged", "top", "best"]
+# from lists of all scores. "top": positions of the best items from lists of the best scores.
+# "untied": the same if these are not tied. "best": no positions, but lists of the best items.
+Ranker: TypeAlias = Literal["rows", "judged", "top", "untied", "best"]
 
-# Packed sums. With fewer rows and metrics, DuckDB plans macros as fast as polars finishes sums.
-PACKED_FROM_ROWS, PACKED_FROM_METRICS = 20_000, 3
+# Packed sums. DuckDB takes 5 ms longer to plan a macro. Where nobody notices, with few rows and
+# metrics, the query that runs is the one that `result.sql` shows.
+PACKED_FROM_ROWS, PACKED_FROM_METRICS = 2_000, 3
 # Without hashing of integer keys, nDCG@10 of 10M rows in 100,000 rankings takes two thirds of the
 # time, or half in random order. For fewer rows the settings take longer.
 UNHASHED_FROM_ROWS = 100_000
@@ -37,9 +38,10 @@ UNHASHED_FROM_ROWS = 100_000
 JUDGED_LISTS_FROM_ROWS = 500_000
 MAX_TIED_SHARE = 0.05
 MAX_JUDGED_ITEMS = 200
-# Top lists. nDCG@10 of 1M rows takes half the time of the average over all orders of tied items. In
-# smaller runs it takes as long.
-TOP_LISTS_FROM_ROWS = 100_000
+# Top lists. nDCG@10 of 3M rows with 750,000 judgments takes 70% of the time of a window.
+TOP_LISTS_FROM_ROWS = 500_000
+# Untied lists. nDCG@10 of 1M rows takes half the time of the average over all orders of tied items.
+UNTIED_LISTS_FROM_ROWS = 100_000
 # Best lists. nDCG@10 of 1M rows in 10,000 rankings takes a third of the time of a window.
 BEST_LISTS_FROM_ROWS = 50_000
 # An item of a best list takes so many bytes at most. DuckDB 1 reserves them for all k + 1. Lists
@@ -58,6 +60,8 @@ class Plan:
     ranker: Ranker = "rows"
     # All grades are whole numbers from 0 to this one, so tops are packed; 0: a macro per metric.
     scale: int = 0
+    # Judged items that are not retrieved have grade 0, so they do not count in the ideal.
+    zeroes: bool = False
     # Integer keys are indexed, not hashed.
     indexes_keys: bool = False
     # The length of the lists of the best scores; None: lists of any length.
@@ -71,12 +75,14 @@ class Plan:
     @property
     def effective(self) -> Conventions:
         """The conventions of the SQL. Without ties, all orders of tied items are one."""
-        return replace(self.conventions, ties="item") if self.assumes_no_ties else self.conventions
+        ties = "item" if self.assumes_no_ties else self.conventions.ties
+        ideal = "judged" if self.zeroes else self.conventions.ideal
+        return replace(self.conventions, ties=ties, ideal=ideal)
 
     @property
     def readable(self) -> Plan:
         """The plan without lists and packed sums: a window, and one macro per metric."""
-        return replace(self, ranker="rows", scale=0, indexes_keys=False, list_length=None)
+        return Plan(self.metrics, self.conventions)
 
     def rows(self, inputs: Inputs) -> Rows:
         """The rows that the values depend on."""
@@ -88,7 +94,7 @@ class Plan:
 def choose_plan(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
 ) -> Plan:
-    """Choose the fastest plan that gives the values of `Plan(metrics, conventions).readable`."""
+    """Choose the fastest plan that gives the values of `Plan(metrics, conventions)`."""
     plan = Plan(metrics, conventions)
     packs = facts.packs
     if packs is None:
@@ -96,14 +102,38 @@ def choose_plan(
     if not packs or conventions.unjudged == "bounds":
         return plan
     untied = replace(conventions, ties="item") if conventions.ties == "expected" else conventions
+    plan = replace(plan, zeroes=_can_zero_others(inputs, plan, untied, facts))
+    untied = replace(untied, ideal=plan.effective.ideal)
     if inputs.qrels is None:
         ranked = _choose_best_lists(inputs, replace(plan, scale=facts.grade_scale), untied, facts)
     else:
         ranked = _choose_score_lists(inputs, plan, untied, facts)
     if ranked.effective.ties == "expected" or facts.crowded:
-        return replace(ranked, scale=0)
+        return replace(ranked, scale=0, zeroes=False)
     ranked = replace(ranked, scale=facts.grade_scale)
     return replace(ranked, indexes_keys=_can_index_keys(inputs, ranked, facts))
+
+
+def _can_zero_others(inputs: Inputs, plan: Plan, untied: Conventions, facts: Facts) -> bool:
+    """Whether ideal='retrieved' is the same as grade 0 for every item that is not retrieved.
+
+    For packed nDCG and IDCG it is. nDCG@10 of a run with judgments then takes a third of the time
+    of macros with ties='expected', and 80% with ties='item'.
+    """
+    if untied.ideal != "retrieved" or untied.undefined == "drop" or not facts.grade_scale:
+        return False
+    if not all(
+        metric.record and metric.arguments(vars(untied)).get("ideal") == "retrieved"
+        for metric in plan.metrics
+    ):
+        return False
+    judged = replace(untied, ideal="judged")
+    _, packed = pack_metrics(facts.grade_scale, plan.metrics, vars(judged))
+    if len(packed) < len(plan.metrics):
+        return False
+    if inputs.qrels is None:
+        return facts.retrieves_all_rows
+    return ranks_before_join(inputs, judged)
 
 
 def _can_index_keys(inputs: Inputs, plan: Plan, facts: Facts) -> bool:
@@ -121,7 +151,7 @@ def _choose_best_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: F
         return plan
     top, packed = pack_metrics(plan.scale, plan.metrics, vars(untied))
     calls, _ = metric_calls(plan.metrics, untied)
-    if packed.keys() != calls.keys() or (untied != plan.conventions and facts.tied_tops):
+    if packed.keys() != calls.keys() or (plan.conventions.ties == "expected" and facts.tied_tops):
         return plan
     room = min(BEST_LISTS_GIB, BEST_LISTS_SHARE * facts.memory_gib) * 2**30
     fits = facts.rows * (top.k + 1) * BEST_ITEM_BYTES <= room
@@ -135,13 +165,16 @@ def _choose_score_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: 
     if not inputs.scored or not ranks_before_join(inputs, untied):
         return plan
     k, rows = last_position(plan.metrics, untied), rows_needed(plan.metrics, untied)
+    if k is not None and untied.ties == plan.conventions.ties:
+        large = facts.rows >= TOP_LISTS_FROM_ROWS
+        return replace(plan, ranker="top", list_length=k + 1) if large else plan
     if rows == "all" or needs_scores(plan.metrics) or inputs.own:
         return plan
-    if untied != plan.conventions:
-        if k is None or facts.rows < TOP_LISTS_FROM_ROWS or facts.are_tops_tied(k):
+    if plan.conventions.ties == "expected":
+        if k is None or facts.rows < UNTIED_LISTS_FROM_ROWS or facts.are_tops_tied(k):
             return plan
-        return replace(plan, ranker="top", list_length=k + 1)
-    if k is not None or facts.rows < JUDGED_LISTS_FROM_ROWS:
+        return replace(plan, ranker="untied", list_length=k + 1)
+    if facts.rows < JUDGED_LISTS_FROM_ROWS:
         return plan
     if facts.judges_more_than(MAX_JUDGED_ITEMS, rows):
         return plan

@@ -76,10 +76,12 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     metrics, conventions, rows = plan.metrics, plan.effective, plan.rows(inputs)
     require_compatible(inputs, metrics, plan.conventions)
     calls, weights = metric_calls(metrics, conventions)
-    keys = key_columns(inputs, tied=plan.ranker == "top")
+    keys = key_columns(inputs, tied=plan.ranker == "untied")
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
-    steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.list_length)
+    steps |= ranking_ctes(
+        inputs, metrics, conventions, rows, plan.ranker, plan.list_length, plan.zeroes
+    )
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
     names = [metric.name for metric in metrics]
     order = f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"

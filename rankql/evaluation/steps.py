@@ -12,11 +12,11 @@ from rankql.macros import INTERNAL_PREFIX, quote
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.
 BEST = "best"
-# The CTE of `judged_ranks` with the positions of judged items.
-RANKS = "ranks"
+# The CTEs of `judged_ranks` with the best items, and with the positions of judged items.
+CANDIDATES, RANKS = "candidates", "ranks"
 # The column with the number of judged rows of a ranking.
 GRADED = f"{INTERNAL_PREFIX}graded"
-READ_TWICE = (CUTS, BEST, RANKS)
+READ_TWICE = (CUTS, BEST, CANDIDATES, RANKS)
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

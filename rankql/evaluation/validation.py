@@ -167,7 +167,7 @@ DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 # The hashes of so many rows take polars 20 to 60% of the time of DuckDB, and 0.4 GB at most, to
 # which memory_limit does not apply. For fewer rows it is not worth the import of pyarrow.
-IN_POLARS = range(2_000_000, 20_000_000)
+IN_POLARS = range(500_000, 20_000_000)
 # The number of parts if the hashes of all rows do not fit into memory.
 PARTS = 32
 

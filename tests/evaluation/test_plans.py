@@ -98,6 +98,15 @@ def test_lists_of_all_scores_follow_conventions(options):
     require_same_values(one_system(run), fractions, ["AP"], "judged", **options)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ties", ["item", "order"])
+def test_lists_of_the_best_scores_equal_the_window(seed, ties):
+    """With ties within the first items and across the last, and rankings of few items."""
+    run, qrels = run_and_judgments(seed, SCORES[seed])
+    for metrics in (["nDCG@10", "AP@3"], ["nDCG(base=3)@5", "P@5"], ["RR@1"], ["Judged@10"]):
+        require_same_values(run, qrels, metrics, "top", ties=ties, system="system")
+
+
 @pytest.mark.parametrize("options", [{"ties": "expected"}, {"ties": "expected", "missing": "skip"},
                                      {"ties": "expected", "undefined": "drop"}])  # fmt: skip
 @pytest.mark.parametrize("factor", [1, 0.5])
@@ -107,13 +116,13 @@ def test_without_ties_all_orders_are_one(options, factor):
     metrics = ["nDCG@10", "nDCG(gain=exp2)@3", "IDCG@20", "DCG@5", "P@5", "RR@7", "AP@9"]
     options = options | {"system": "system"}
     untied = run.with_columns(score=pl.int_range(pl.len()).over("system", "query"))
-    require_same_values(untied, qrels, metrics, "top", **options)
+    require_same_values(untied, qrels, metrics, "untied", **options)
     some_have_no_score = untied.with_columns(
         pl.when(pl.col("score") % 3 > 0).then(pl.col("score")).alias("score")
     )
-    require_same_values(some_have_no_score, qrels, metrics, "top", **options)
+    require_same_values(some_have_no_score, qrels, metrics, "untied", **options)
     first_are_tied = untied.with_columns(pl.col("score") // 2)
-    require_same_values(first_are_tied, qrels, metrics, "top", last="rows", **options)
+    require_same_values(first_are_tied, qrels, metrics, "untied", last="rows", **options)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -167,9 +176,9 @@ def test_other_metrics_and_conventions_take_a_window(metrics, options):
     require_same_values(table, None, metrics, "rows", **options)
 
 
-def test_metrics_that_read_scores_or_all_rows_take_a_window():
+def test_metrics_that_read_scores_take_a_window():
     run, qrels = run_and_judgments(1, [*range(1000)])
-    for metrics in ("RMSE", {"own": "sum(score)"}, "Judged@10", "nDCG@10"):
+    for metrics in ("RMSE", {"own": "sum(score)"}):
         require_same_values(run, qrels, metrics, "rows", system="system")
 
 
@@ -188,7 +197,7 @@ def test_columns_may_be_called_like_steps(name):
     require_same_values(table, None, "nDCG@10", "best", query=name, by="tied_cuts")
 
 
-@pytest.mark.parametrize("ranker", ["judged", "top", "best"])
+@pytest.mark.parametrize("ranker", ["judged", "untied", "best"])
 def test_user_settings_change_nothing(ranker):
     con = duckdb.connect()
     con.execute("SET default_order = 'DESC'; SET default_null_order = 'NULLS FIRST'")
@@ -270,14 +279,14 @@ def test_lists_of_all_scores_need_many_rows_few_ties_and_few_judgments(rows, opt
 @pytest.mark.parametrize(
     ("rows", "score", "ranker"),
     [
-        (100_000, "i", "top"),
+        (100_000, "i", "untied"),
         (90_000, "i", "rows"),
         (100_000, "i // 2", "rows"),
-        (100_000, "greatest(i % 100, 50)", "top"),
+        (100_000, "greatest(i % 100, 50)", "untied"),
         (100_000, "least(i % 100, 98)", "rows"),
     ],
 )
-def test_lists_of_top_scores_need_many_rows_without_ties(rows, score, ranker):
+def test_untied_lists_need_many_rows_without_ties(rows, score, ranker):
     assert plan_of(rows, score, metrics="nDCG@10", ties="expected") == ranker
 
 
@@ -380,3 +389,21 @@ def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics, indexed):
     expected = evaluate_plan("t", None, metrics, packs=False, con=con)[2]
     assert_frame_equal(values, expected, abs_tol=1e-12, rel_tol=1e-12)
     assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
+
+
+@pytest.mark.parametrize("ties", ["item", "order", "expected"])
+@pytest.mark.parametrize("missing", ["zero", "skip"])
+def test_ideal_of_retrieved_items_is_that_of_grades_without_the_others(ties, missing):
+    run, qrels = run_and_judgments(1, [0.0])
+    run = scored_once(run)
+    metrics = ["nDCG@10", "nDCG(gain=exp2)@3", "IDCG@20"]
+    options = {"conventions": "sklearn", "ties": ties, "missing": missing, "system": "system"}
+    ranker = "untied" if ties == "expected" else "top"
+    for some in (run, run.with_columns(pl.when(pl.col("score") % 3 > 0).then("score"))):
+        require_same_values(some, qrels, metrics, ranker, **options)
+        plan, _, _ = evaluate_plan(some, qrels, metrics, LargeFacts, **options)
+        assert plan.zeroes and plan.scale
+    table = scored_once(ranked_table(1, 3, [0.0]))
+    require_same_values(table, None, metrics, "best", **options)
+    unranked = table.with_columns(pl.when(pl.col("score") % 3 > 0).then("score"))
+    require_same_values(unranked, None, metrics, "rows", **options)
