@@ -165,7 +165,7 @@ class CheckData:
         system = ""
         if self.inputs.many:
             column = f"CAST({quote(str(self.inputs.system))} AS VARCHAR)"
-            system = f"{literal(name) if name else column} AS system"
+            system = f"{literal(name) + table.exact if name else column} AS system"
         if self.inputs.system:
             roles["system"] = self.inputs.system
         return self._read(table, roles, unused, system)

@@ -26,11 +26,10 @@ from rankql.evaluation.overlap import (
     find_judged_queries,
     is_small_overlap,
     item_overlap,
+    leave_out_unjudged,
     no_common_item_message,
-    no_judged_query_message,
+    note_unjudged,
     query_overlap,
-    run_label,
-    unjudged_queries_note,
     unranked_rows_note,
 )
 from rankql.evaluation.plan import choose_plan
@@ -148,6 +147,7 @@ def _evaluate_rows(
     }
     if any(n < total for total, counts in report["rows"].values() for n in counts.values()):
         return None
+    inputs, unjudged = leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
             validate_numbers(session, table, ("rel", "pos", "score"))
@@ -166,7 +166,10 @@ def _evaluate_rows(
                 for count in item_overlap(ask, inputs)
             ]
         require_unique_rows(ask, inputs, unique_columns(inputs, plan))
-        return pl.concat(compute(facts, plan)[0])
+        values = pl.concat(compute(facts, plan)[0])
+    number = values[inputs.query].n_unique()
+    report.setdefault("sides", unjudged or [(None, number, number, [])])
+    return values
 
 
 def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
@@ -203,11 +206,7 @@ def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
         if total and (note := unranked_rows_note(scored, system, total, count))
     ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
-    for system, (total, matched, unjudged) in seen.items():
-        if not matched:
-            raise RankqlError(no_judged_query_message(run_label(system), unjudged, theirs))
-        if total > matched:
-            notes.append(unjudged_queries_note(system, total, matched, unjudged))
+    notes += note_unjudged([(system, *counts) for system, counts in seen.items()], theirs)
     for system, (total, judged, matched, messages) in items.items():
         if not matched:
             raise RankqlError(min(messages))

@@ -11,6 +11,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import REMEDIES, RankingOptions
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.overlap import leave_out_unjudged, note_unjudged
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -54,7 +55,8 @@ def read_rankings(
         order=ranking.order,
         weight=weight,
     )
-    inputs = replace(inputs, remedies=remedies)
+    inputs, counts = leave_out_unjudged(session, replace(inputs, remedies=remedies))
+    inputs = replace(inputs, notes=note_unjudged(counts))
     if ranking.collapse is None:
         return inputs
     validate_columns(session, inputs)
@@ -68,7 +70,8 @@ def read_rankings(
     task.require_documents(runs.values())
     collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
     judged, notes = task.collapse_qrels(runs.values())
-    notes = [*map(task.note_dropped, runs.values(), collapsed.values()), *notes]
+    dropped = map(task.note_dropped, runs.values(), collapsed.values())
+    notes = [*inputs.notes, *dropped, *notes]
     return replace(inputs, runs=collapsed, qrels=judged, notes=notes)
 
 

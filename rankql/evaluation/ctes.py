@@ -31,10 +31,14 @@ TIE_ORDERS = {
     "order": "line ASC",
     "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
     "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
+    # For metrics that read only whether items are judged, whatever the grade.
+    "best judged": f"rel IS NULL ASC, {BY_ITEM}",
+    "worst judged": f"rel IS NULL DESC, {BY_ITEM}",
 }
 # The rows of the run that are judged.
 JUDGED = (
-    "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
+    "WHERE EXISTS (SELECT 1 FROM qrels "
+    "WHERE qrels.query = run.query AND qrels.item = run.item AND qrels.rel IS NOT NULL)"
 )
 
 
@@ -103,7 +107,8 @@ def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "", tied: bool = False) 
     ctes: dict[str, str] = {}
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
-        ctes["systems"] = f"    SELECT unnest({literal(names)}) AS system"
+        exact = next(iter(inputs.runs.values())).exact
+        ctes["systems"] = f"    SELECT unnest({literal(names)}){exact} AS system"
         if inputs.system is not None and not inputs.systems:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
     if cuts:
@@ -128,16 +133,35 @@ def _join_then_rank(inputs: Inputs, conventions: Conventions) -> dict[str, str]:
         fields = [f"* EXCLUDE ({excluded})" if excluded else "*"]
         join = f"{_judgments(inputs)} FULL JOIN run USING ({keys}, item)"
         ctes["joined"] = select_from(join, fields)
-    place = "score" if inputs.scored else "pos"
+    if conventions.unjudged == "remove":
+        ctes["condensed"] = _condensed(inputs, source)
+        source = "condensed"
     fields = ["*"]
-    if conventions.ties != "expected" and (inputs.scored or conventions.unjudged == "remove"):
-        order = score_order(conventions.ties) if inputs.scored else "pos ASC"
-        pos = number_positions(keys, place, order)
-        fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
-        if inputs.ascending:
-            fields = [f"* REPLACE ({original_score(inputs)}), {pos}"]
-    rest = "WHERE rel IS NOT NULL" if conventions.unjudged == "remove" else ""
-    return ctes | {"ranked": select_from(source, fields, rest)}
+    if inputs.scored and conventions.ties != "expected":
+        pos = number_positions(keys, "score", score_order(conventions.ties))
+        restored = f"* REPLACE ({original_score(inputs)})" if inputs.ascending else "*"
+        fields = [f"{restored}, {pos}"]
+    return ctes | {"ranked": select_from(source, fields)}
+
+
+def _condensed(inputs: Inputs, source: str) -> str:
+    """The rows without unjudged items. Positions move up by the items that are removed above.
+
+    A ranking of a table with grades keeps its rows if all are unjudged, but nothing is retrieved.
+    """
+    alone = "rel IS NOT NULL"
+    if inputs.qrels is None:
+        alone += f" OR NOT bool_or(rel IS NOT NULL) OVER (PARTITION BY {inputs.keys})"
+    if inputs.scored and inputs.qrels is not None:
+        return select_from(source, ["*"], f"WHERE {alone}")
+    place = "score" if inputs.scored else "pos"
+    number = place
+    if not inputs.scored:
+        order = "ORDER BY pos ASC NULLS LAST, rel IS NULL ASC ROWS UNBOUNDED PRECEDING"
+        above = f"OVER (PARTITION BY {inputs.keys} {order})"
+        number = f"pos - count(*) FILTER (WHERE rel IS NULL) {above}"
+    fields = [f"* REPLACE (CASE WHEN rel IS NOT NULL THEN {number} END AS {place})"]
+    return select_from(source, fields, f"QUALIFY {alone}")
 
 
 def number_positions(keys: str, place: str, order: str) -> str:
@@ -178,7 +202,7 @@ def _queries(inputs: Inputs, rows: Rows, rankings: str, tied: bool) -> str:
     rankings: a CTE with all rankings of the run. tied: it says whether their scores are tied.
     """
     keys = inputs.keys
-    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
+    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(rel)"
     attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
     body = (
         f"    SELECT {keys}, {JUDGED_ROWS}, retrieved IS NULL AS {MISSING}{attributes}"

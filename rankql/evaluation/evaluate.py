@@ -29,6 +29,7 @@ from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.metric_columns import reads_judged
 from rankql.evaluation.packed_metrics import WrongAssumption
 from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_query
@@ -384,6 +385,15 @@ def resolve_conventions(
             require_scalar(metric.expression, what)
     if not facts.inputs.scored:
         conventions = replace(conventions, ties="item")  # positions are never tied
+    judged = [metric.name for metric in metrics if reads_judged(metric)]
+    two_orders = conventions.ties in ("best", "worst") and 0 < len(judged) < len(metrics)
+    if two_orders and conventions.negative != "unjudged" and facts.has_grade("{rel} < 0"):
+        names = ", ".join(judged)
+        raise RankqlError(
+            f"ties={conventions.ties!r}: with grades below 0, tied items have no order that is the "
+            f"{conventions.ties} for {names} and for the other metrics. Evaluate {names} alone, "
+            "or pass negative='unjudged'"
+        )
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
     stated = [scale for scale in (*scales, conventions.max_rel) if scale is not None]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)

@@ -75,6 +75,11 @@ def is_cut(metric: Metric) -> bool:
     return metric.record is None and (metric.k is not None or is_catalogue(metric))
 
 
+def reads_judged(metric: Metric) -> bool:
+    """Does it read only whether items are judged?"""
+    return metric.record is not None and metric.record.reads_judged
+
+
 def cut_column(metric: Metric) -> str:
     """The column with the value of a metric of the user over the first k positions."""
     return quote(f"{INTERNAL_PREFIX}{metric.name}")

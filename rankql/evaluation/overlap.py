@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from shlex import quote
+from dataclasses import replace
+from shlex import quote as shell_quote
 from typing import Any, NamedTuple, TypeAlias
 
 from rankql.errors import RankqlError
+from rankql.evaluation.column_checks import count_values
 from rankql.evaluation.source_ctes import SqlRunner
-from rankql.macros import literal
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
+from rankql.sources.macro_sql import fetch
+from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 
 # Of more judged queries, items are compared in the first number, then in about the second.
@@ -47,14 +51,59 @@ def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
 
 def note_unjudged_queries(run_sql: SqlRunner, overlap: Sequence[QueryOverlap]) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
+    judged = None if all(each.judged for each in overlap) else find_judged_queries(run_sql)
+    return note_unjudged([each[:4] for each in overlap], judged)
+
+
+def note_unjudged(
+    counts: Sequence[tuple[str | None, int, int, Sequence[object] | None]],
+    examples: Sequence[object] | None = None,
+) -> list[str]:
+    """The same from the system, the number of queries, that of judged ones, and unjudged ones.
+
+    examples: queries that are judged.
+    """
     notes = []
-    for system, queries, judged, unjudged, *_ in overlap:
+    for system, queries, judged, unjudged in counts:
         if not judged:
-            examples = find_judged_queries(run_sql)
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
         if queries > judged:
             notes.append(unjudged_queries_note(system, queries, judged, unjudged))
     return notes
+
+
+def leave_out_unjudged(
+    session: Session, inputs: Inputs
+) -> tuple[Inputs, list[tuple[str | None, int, int, Sequence[object]]]]:
+    """Ranked tables without the queries that have no grade, and what `note_unjudged` reads."""
+    tables = inputs.runs.values()
+    if inputs.qrels or inputs.reference or not inputs.every("rel"):
+        return inputs, []
+    counts = (count_values(session, table, [table.roles["rel"]]) for table in tables)
+    if all(rows == sum(grades.values()) for rows, grades in counts):
+        return inputs, []
+    as_text, key = inputs.as_text("query"), f"{INTERNAL_PREFIX}query"
+    keys = {table.label: table.key("query", as_text) for table in tables}
+    rows = " UNION ALL ".join(
+        f"SELECT {keys[table.label]} AS {key}, {quote(table.roles['rel'])} IS NOT NULL AS judged_ "
+        f"FROM {table.sql}"
+        for table in tables
+    )
+    unjudged = f"(SELECT {key} FROM ({rows}) GROUP BY {key} HAVING NOT bool_or(judged_))"
+    numbers = f"SELECT count(*), min({key}, 3) FROM {unjudged}"
+    ((count, examples),) = fetch(session, numbers)
+    if not count:
+        return inputs, []
+    ((total,),) = fetch(session, f"SELECT count(DISTINCT {key}) FROM ({rows})")
+    judged = {
+        name: replace(
+            table,
+            sql=f"(FROM {table.sql} ANTI JOIN {unjudged} ON {keys[table.label]} = {key})",
+            lasting=False,
+        )
+        for name, table in inputs.runs.items()
+    }
+    return replace(inputs, runs=judged), [(None, total, total - count, examples)]
 
 
 def find_judged_queries(run_sql: SqlRunner) -> Sequence[object] | None:
@@ -79,7 +128,7 @@ def no_judged_query_message(
 ) -> str:
     """The error about a run without any judged query."""
     if not judged:
-        return "qrels has no grades: it is empty, or every grade is NULL"
+        return "No item has a grade: there are no judgments, or every grade is NULL"
     return (
         f"No query of {run} is judged: it has {format_examples(unjudged)}, "
         f"qrels has {format_examples(judged)}. Write query ids the same way in both"
@@ -295,7 +344,7 @@ def describe_chunk(run_sql: SqlRunner, inputs: Inputs) -> list[str]:
         return []
     return [
         f"Ids such as {item!r} look like chunks of judged items such as {found['document']!r}: "
-        f"pass collapse={found['mark']!r} (CLI: --collapse {quote(found['mark'])})"
+        f"pass collapse={found['mark']!r} (CLI: --collapse {shell_quote(found['mark'])})"
     ]
 
 

@@ -14,7 +14,13 @@ from typing import Literal, TypeAlias
 
 from rankql.evaluation.ctes import can_pack_lists, ranks_before_join
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.metric_columns import last_position, metric_calls, needs_scores, rows_needed
+from rankql.evaluation.metric_columns import (
+    last_position,
+    metric_calls,
+    needs_scores,
+    reads_judged,
+    rows_needed,
+)
 from rankql.evaluation.packed_metrics import pack_metrics
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -76,6 +82,8 @@ class Plan:
     def effective(self) -> Conventions:
         """The conventions of the SQL. Without ties, all orders of tied items are one."""
         ties = "item" if self.assumes_no_ties else self.conventions.ties
+        if ties in ("best", "worst") and all(map(reads_judged, self.metrics)):
+            ties += " judged"
         ideal = "judged" if self.zeroes else self.conventions.ideal
         return replace(self.conventions, ties=ties, ideal=ideal)
 

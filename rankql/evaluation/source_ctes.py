@@ -46,7 +46,7 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
         if inputs.system is not None:
             fields.insert(0, f"CAST({quote(inputs.system)} AS VARCHAR) AS system")
         elif name is not None:
-            fields.insert(0, f"{literal(name)} AS system")
+            fields.insert(0, f"{literal(name)}{table.exact} AS system")
         places = [role for role in ("pos", "score") if role in table.roles]
         fields += [f"{_number(table, role, conventions)} AS {role}" for role in places]
         if conventions.ties == "order":
@@ -66,7 +66,8 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
         table = inputs.qrels
         grade = _number(table, "rel", conventions)
         fields = [*keys(table), f"{grade} AS rel", *attributes(table)]
-        ctes["qrels"] = rows(table, fields, f"{grade} IS NOT NULL")
+        # A grade that counts as unjudged is NULL. Its query is judged, as in trec_eval.
+        ctes["qrels"] = rows(table, fields, f"{table.number('rel')} IS NOT NULL")
     if inputs.reference is not None:
         table = inputs.reference
         role = "pos" if "pos" in table.roles else "score"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import inspect
-import os
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import wraps
@@ -27,8 +26,8 @@ from rankql.registry.argument_checks import require
 from rankql.sources.fetching import read_frame
 from rankql.sources.frames import register_frame
 from rankql.sources.private import create_macros, private_connection
-from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.tables import Data
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import Data, Table
 
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
 Columns: TypeAlias = Mapping[str, "Column | None"]
@@ -180,10 +179,25 @@ def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> F
     with open_session(None, data) as session:
         session.hint = "To read a table of a database, pass the relation con.table('...')"
         table = session.table(data, "rows")
-        source = table.sql
-        if table.text and isinstance(data, str | os.PathLike):  # types inferred from the values
-            source = f"read_csv({macros.literal(os.fspath(data))})"
+        source = _infer_types(session, table) if session.loaded else table.sql
         return _select_columns(session.con.sql(f"FROM {source}"), columns)
+
+
+def _infer_types(session: Session, table: Table) -> str:
+    """A text file with numbers, times and booleans where all rows have them."""
+    kinds = ("BIGINT", "DOUBLE", "TIMESTAMP", "BOOLEAN") if table.text else ("TIMESTAMP",)
+    casts = []
+    for name in (macros.quote(name) for name, kind in table.columns.items() if kind == "VARCHAR"):
+        for kind in kinds:
+            value = f"TRY_CAST({name} AS {kind})"
+            other = f"{value} IS NULL OR regexp_matches({name}, '^[+-]?0[0-9]')"
+            if kind == "BIGINT":  # '1.5' would be 2
+                other += f" OR CAST({value} AS VARCHAR) <> {name}"
+            sql = f"SELECT 1 FROM {table.sql} WHERE {name} IS NOT NULL AND ({other}) LIMIT 1"
+            if not session.con.execute(sql).fetchall():
+                casts.append(f"CAST({name} AS {kind}) AS {name}")
+                break
+    return f"(SELECT * REPLACE ({', '.join(casts)}) FROM {table.sql})" if casts else table.sql
 
 
 def _select_columns(

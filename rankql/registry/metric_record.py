@@ -171,6 +171,8 @@ class MetricRecord:
     rows: Rows = "gain"
     # Without a cutoff it counts all retrieved items, unjudged ones too.
     counts_retrieved: bool = False
+    # It reads only whether items are judged.
+    reads_judged: bool = False
     # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.
     sums_gains: bool = False
     # It reads only the items that are in both rankings.

@@ -186,6 +186,7 @@ RELEVANCE = (
         parameters=(K,),
         better="neither",
         rows="judged",
+        reads_judged=True,
         counts_retrieved=True,
         explanation=ExplanationSql(
             "1 / nullif({over}, 0)",
@@ -226,6 +227,7 @@ RELEVANCE = (
         better="lower",
         source="Moffat & Zobel 2008",
         rows="judged",
+        reads_judged=True,
     ),
     _of_relevant(
         function="arhr",

@@ -24,15 +24,17 @@ from rankql.macros import literal
 from rankql.sources.private import private_connection
 from rankql.sources.tables import COLUMN_NAMES, squash
 
+# Quotes as in RFC 4180: DuckDB would infer them from the first 20,480 rows.
+_CSV = "read_csv({}, all_varchar = true, quote = '\"', escape = '\"')"
 # The table function of DuckDB for each suffix.
 READERS = {
     ".parquet": "read_parquet({})",
     ".pq": "read_parquet({})",
-    ".csv": "read_csv({}, all_varchar = true)",
-    ".tsv": "read_csv({}, all_varchar = true)",
-    ".json": "read_json({})",
-    ".jsonl": "read_json({}, format = 'newline_delimited')",
-    ".ndjson": "read_json({}, format = 'newline_delimited')",
+    ".csv": _CSV,
+    ".tsv": _CSV,
+    ".json": "read_json({}, maximum_depth = 1)",
+    ".jsonl": "read_json({}, maximum_depth = 1, format = 'newline_delimited')",
+    ".ndjson": "read_json({}, maximum_depth = 1, format = 'newline_delimited')",
 }
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
@@ -223,6 +225,17 @@ def _open(path: str) -> IO[bytes]:
     if path.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(path))
     return open(path, "rb")
+
+
+def csv_delimiter(header: str) -> str:
+    """The character between the names of columns in the first line of a CSV file; "" if unclear."""
+
+    def count_known(delimiter: str) -> int:
+        names = {squash(name.strip("\"'")) for name in header.split(delimiter)}
+        return len(names & COLUMN_NAMES)
+
+    likeliest = max(",\t;|", key=count_known)
+    return likeliest if likeliest in header and count_known(likeliest) else ""
 
 
 def misread_line(path: str, columns: Sequence[str]) -> str:

@@ -1,16 +1,20 @@
-"""JSON files without a row per object: nested dicts, and what OpenSearch is asked and answers.
+"""JSON files: rows as text, nested dicts, and what OpenSearch is asked and answers.
 
 The keys at the start of a file say its shape. DuckDB then reads the ids as text, so that dates and
-UUIDs stay as they are written.
+UUIDs stay as they are written. Rows are read as text too, whose numbers are parsed later, as those
+of CSV: DuckDB infers types from 20,480 rows, and rounds what does not fit. If rows have lists or
+objects, types are those of all rows.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 
@@ -34,6 +38,54 @@ _RESPONSE = {
     "timed_out": "BOOLEAN",
     "_shards": "STRUCT(failed BIGINT)",
 }
+
+
+# What the SQL of `text_rows` says of a list or an object, and DuckDB of a key after the sample.
+NESTED, UNKNOWN_KEY = "a value is a list or an object", "has unknown key"
+# A JSON value as text: a number as it is, a text without quotes, 1 and 0 for true and false.
+_TEXT = f"""CASE WHEN starts_with({{0}}, '"') AND contains({{0}}, '\\') THEN {{0}} ->> '$'
+    WHEN starts_with({{0}}, '"') THEN substring({{0}}, 2, length({{0}}) - 2)
+    WHEN {{0}} IN ('true', 'false') THEN CAST({{0}} = 'true' AS INTEGER)::VARCHAR
+    WHEN {{0}}[1] IN ('[', '{{{{') THEN error('{NESTED}') ELSE {{0}} END"""
+# An object with more keys is a map, as from ids to scores.
+_MOST_KEYS = 200
+
+
+def text_rows(source: str, columns: Mapping[str, str]) -> str:
+    """The rows of a JSON file as text. A list or an object is an error."""
+    values = {
+        name: _TEXT.format(f"CAST({quote(name)} AS VARCHAR)") if kind == "JSON" else quote(name)
+        for name, kind in columns.items()
+    }
+    fields = ", ".join(f"{value} AS {quote(name)}" for name, value in values.items())
+    return f"(SELECT {fields} FROM {source})"
+
+
+def typed_rows(con: duckdb.DuckDBPyConnection, source: str, columns: Mapping[str, str]) -> str:
+    """The rows of a JSON file with types that hold all of its values."""
+    names = [name for name, kind in columns.items() if kind == "JSON"]
+    fields = ", ".join(f"json_group_structure({quote(name)})" for name in names)
+    ((*found,),) = con.execute(f"SELECT {fields} FROM {source}").fetchall()
+    kinds = (_kind(json.loads(structure or '"NULL"')) for structure in found)
+    pairs = ", ".join(
+        f"{literal(name)}: {literal(kind)}" for name, kind in zip(names, kinds, strict=True)
+    )
+    return f"{source.removesuffix(')')}, columns = {{{pairs}}})"
+
+
+def _kind(structure: Any, in_list: bool = False) -> str:
+    """The type of DuckDB for the structure of values."""
+    if isinstance(structure, list):
+        return f"{_kind(structure[0], True)}[]"
+    if isinstance(structure, dict) and 0 < len(structure) <= _MOST_KEYS:
+        fields = (f"{quote(name)} {_kind(value)}" for name, value in structure.items())
+        return f"STRUCT({', '.join(fields)})"
+    if isinstance(structure, dict):
+        numbers = {"BIGINT", "UBIGINT", "HUGEINT", "DOUBLE", "NULL"}
+        return f"MAP(VARCHAR, {'DOUBLE' if {*map(str, structure.values())} <= numbers else 'JSON'})"
+    if structure == "JSON":  # of several kinds; in a list they may be objects
+        return "JSON" if in_list else "VARCHAR"
+    return "VARCHAR" if structure == "NULL" else str(structure)
 
 
 @dataclass(frozen=True)

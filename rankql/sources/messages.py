@@ -41,7 +41,7 @@ def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()
                 f"{label}: {path!r} is not UTF-8 text (line {line}). Convert it, for example: "
                 "iconv -f LATIN1 -t UTF-8"
             )
-        if "CSV Error" in str(error) and (uneven := uneven_line(path)):
+        if re.search("CSV Error|sniffing", str(error)) and (uneven := uneven_line(path)):
             return RankqlError(f"{label}: {path!r}: {uneven}")
     what = f"{label}: {paths[0]!r}" if paths else label
     return RankqlError(f"{what} cannot be read: {reword_error(error)}")

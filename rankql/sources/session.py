@@ -22,6 +22,7 @@ from rankql.sources.files import (
     READ_QUEPID,
     READERS,
     copy_stream,
+    csv_delimiter,
     expand_home,
     find_files,
     is_stream,
@@ -37,10 +38,17 @@ from rankql.sources.frames import (
     refuse_unread_lists,
     register_frame,
 )
-from rankql.sources.json_shapes import JsonShape, json_shape
+from rankql.sources.json_shapes import (
+    NESTED,
+    UNKNOWN_KEY,
+    JsonShape,
+    json_shape,
+    text_rows,
+    typed_rows,
+)
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
 from rankql.sources.private import has_room, in_transaction, is_private, private_connection
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import EXACT, Data, Table, is_text
 from rankql.sources.trec import detect_trec, has_no_header
 
 
@@ -114,6 +122,8 @@ class Session:
         self.hint = "No table has this name"
         # Do copied rows keep their order? None if it is not known yet.
         self._in_order = True if own else None
+        # Does it compare texts by a collation? None if it is not known yet.
+        self._collates = False if own else None
 
     def table(self, data: Data, label: str) -> Table:
         """The table of the data, which is not copied. Text files and dicts are read at once."""
@@ -196,12 +206,48 @@ class Session:
         if "json" in sql and (shape := json_shape(paths, pattern, label)):
             return self._load_json(shape, label, name)
         try:
-            table = self.load(label, sql, text="all_varchar" in sql)
+            table = (
+                self._load_rows(label, sql) if "json" in sql else self._load_csv(label, sql, paths)
+            )
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
         if table.text and (uneven := misread_line(paths[0], [*table.columns])):
             raise RankqlError(f"{label}: {paths[0]!r}: {uneven}")
         return table
+
+    def _load_csv(self, label: str, sql: str, paths: Sequence[str]) -> Table:
+        """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\."""
+        header = "" if "://" in paths[0] else next(iter(read_head(paths[0], 1)), "")
+        if "delim" not in sql and (delimiter := csv_delimiter(header)):
+            sql = sql.replace("all_varchar", f"delim = {literal(delimiter)}, all_varchar")
+        try:
+            return self.load(label, sql)
+        except duckdb.InvalidInputException:
+            with suppress(duckdb.Error):
+                return self.load(label, sql.replace("escape = '\"'", "escape = '\\'"))
+            raise
+
+    def _load_rows(self, label: str, sql: str) -> Table:
+        """The rows of a JSON file: as text, or with types if they have lists or objects."""
+        rows = self.con.sql(f"FROM {sql}")
+        columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
+        text = text_rows(sql, columns)
+        try:
+            if in_transaction(self.con):  # an error would end it
+                with private_connection() as con:
+                    con.execute(f"SELECT max(hash(COLUMNS(*))) FROM {text}").fetchall()
+            return self.load(label, text)
+        except duckdb.Error as error:
+            if UNKNOWN_KEY in str(error) and "sample_size" not in sql:
+                every = "sample_size = -1, maximum_sample_files = 1000000"
+                return self._load_rows(label, f"{sql.removesuffix(')')}, {every})")
+            if NESTED not in str(error):
+                raise
+        typed = typed_rows(self.con, sql, columns)
+        try:
+            return self.load(label, typed.replace("UBIGINT", "BIGINT"), text=False)
+        except duckdb.InvalidInputException:  # an integer from 2^63
+            return self.load(label, typed, text=False)
 
     def _load_json(self, shape: JsonShape, label: str, name: str) -> Table:
         """The rows in a JSON file that has no row per object."""
@@ -264,7 +310,12 @@ class Session:
             raise unreadable_source(label, error) from error
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
         refuse_nul(label, columns)
-        return Table(label, sql, columns, trec, text, lasting=lasting)
+        texts = [name for name, kind in columns.items() if is_text(kind)]
+        if not self.has_collation():
+            return Table(label, sql, columns, trec, text, lasting=lasting)
+        exact = (f"CAST({quote(name)} AS VARCHAR){EXACT} AS {quote(name)}" for name in texts)
+        sql = f"(SELECT * REPLACE ({', '.join(exact)}) FROM {sql})" if texts else sql
+        return Table(label, sql, columns | dict.fromkeys(texts, "VARCHAR"), trec, text, exact=EXACT)
 
     def _free_name(self, label: str) -> str:
         """A name that no table has yet."""
@@ -301,6 +352,13 @@ class Session:
         for name in self.loaded:
             with suppress(duckdb.Error):  # in a transaction that failed it is gone already
                 self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
+
+    def has_collation(self) -> bool:
+        """Does the user's connection compare texts by a collation?"""
+        if self._collates is None:
+            setting = "SELECT current_setting('default_collation') <> ''"
+            self._collates = bool(self.con.execute(setting).fetchall()[0][0])
+        return self._collates
 
     def keeps_order(self) -> bool:
         """Do copied rows keep their order? The user may say that none matters."""

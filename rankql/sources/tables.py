@@ -51,6 +51,8 @@ RELEVANT = [
 ]  # fmt: skip
 # The names of a question or its id; next to them, `topic` or `user` is an attribute.
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
+# Compares a text byte by byte, whatever the collation of the connection.
+EXACT = ' COLLATE "C"'
 # Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
 
@@ -103,6 +105,8 @@ class Table:
     # The columns that the caller names, each with its role, or "" for attributes. They are not
     # recognised for another role.
     named: Mapping[str, str] = field(default_factory=dict)
+    # EXACT if the connection has a collation.
+    exact: str = ""
     # What its rows are called in errors.
     unit: str = "rows"
     # The frame, if it is from pandas.
@@ -226,7 +230,7 @@ class Table:
         if role == "query":
             self.refuse_interval(self.roles[role])
         as_text = as_text or is_text(self.columns[self.roles[role]])
-        return f"CAST({column} AS VARCHAR)" if as_text else column
+        return f"CAST({column} AS VARCHAR){self.exact}" if as_text else column
 
     def refuse_interval(self, name: str) -> None:
         """Refuse a column of results that polars cannot hold."""

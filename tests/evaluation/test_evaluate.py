@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import datetime as dt
 import gzip
+import itertools
 import json
 import math
 import os
@@ -19,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
+import pytrec_eval
 from polars.testing import assert_frame_equal
 
 import rankql
@@ -702,6 +704,113 @@ def test_settings_of_the_user_change_nothing():
         same(rankql.evaluate(RUN, QRELS, metrics, con=con, **options).per_query, plain)
 
 
+def test_ids_systems_and_slices_that_a_collation_makes_equal():
+    """Under NOCASE, 'a' = 'A'; for evaluate they are two, in every column and every shape."""
+    letters = pl.Enum(["a", "A", "b"])
+    run = pl.DataFrame({
+        "query": ["q", "q", "q", "Q", "Q"], "item": ["a", "A", "b", "A", "b"],
+        "score": [5.0, 4, 3, 2, 1], "kind": ["x", "x", "x", "X", "X"],
+        "system": ["m", "m", "m", "m", "m"],
+    })  # fmt: skip
+    qrels = pl.DataFrame({"query": ["q", "q", "Q"], "item": ["A", "b", "b"], "rel": [1, 2, 1]})
+    both = pl.concat([run, run.with_columns(pl.col("score") * -1, system=pl.lit("M"))])
+    ranked = run.join(qrels, on=["query", "item"], how="left")
+    con = duckdb.connect(config={"default_collation": "nocase"})
+    metrics = ["nDCG@2", "AP", "R@1", "RR"]
+    for source, judgments, options in [
+        (run, qrels, {}),
+        (run, qrels, {"by": "kind"}),
+        (run, qrels, {"item": "item || ''", "ties": "best"}),
+        (run, qrels, {"query": ["query", "kind"]}),
+        (run.with_columns(pl.col("item").cast(letters)), qrels, {}),
+        (ranked, None, {}),
+        (both, qrels, {"system": "system"}),
+        ({"m": run, "M": run}, qrels, {}),
+    ]:
+        if isinstance(options.get("query"), list):
+            judgments = judgments.with_columns(kind=pl.lit("x"))
+            source = source.with_columns(kind=pl.lit("x"))
+        plain = rankql.evaluate(source, judgments, metrics, **options)
+        made = rankql.evaluate(source, judgments, metrics, con=con, **options)
+        same(made.per_query, plain.per_query)
+        assert made.notes == plain.notes
+        assert made.summary.equals(plain.summary)
+    assert rankql.check(run, qrels, con=con).table.equals(rankql.check(run, qrels).table)
+
+
+def test_queries_without_grades_are_left_out_of_ranked_tables_too():
+    run = pl.DataFrame({
+        "query": ["a", "a", "b", "b", "c"], "item": ["x", "y", "x", "y", "x"],
+        "score": [3.0, 2, 2, 1, 1],
+    })  # fmt: skip
+    qrels = pl.DataFrame({"query": ["a", "c", "c"], "item": ["y", "x", "y"], "rel": [1, -1, 2]})
+    ranked = run.join(qrels, on=["query", "item"], how="full", coalesce=True)
+    metrics = ["P@2", "AP", "Judged@2", "RBP(p=.5)", "nDCG@5", "RR"]
+    for options in ({}, {"unjudged": "remove"}, {"conventions": "trec_eval"}, {"ties": "expected"}):
+        two = rankql.evaluate(run, qrels, metrics, **options)
+        one = rankql.evaluate(ranked, metrics=metrics, **options)
+        same(one.per_query, two.per_query)
+        assert one.per_query["query"].to_list() == ["a", "c"]
+        assert one.notes[0] == two.notes[0]
+        assert "1 of 3 queries" in one.notes[0]
+    with pytest.raises(rankql.RankqlError, match="every grade is NULL"):
+        rankql.evaluate(ranked.filter(query="b"), metrics=metrics)
+
+
+def test_a_system_without_judged_items_counts_in_judged_queries():
+    ranked = pl.DataFrame({
+        "system": ["m", "m", "n", "n"], "query": ["a", "b", "a", "b"], "item": ["x", "x", "y", "y"],
+        "rel": [1, None, None, None], "pos": [1, 1, 1, 1],
+    })  # fmt: skip
+    for options in ({}, {"unjudged": "remove"}):
+        made = rankql.evaluate(ranked, metrics=["P@1"], system="system", **options).per_query
+        assert made.rows() == [("m", "a", 1.0), ("n", "a", 0.0)]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_unjudged_items_are_removed_but_gaps_stay(alone):
+    """Only positions below a removed item move up, by the number of items removed above."""
+    rows = pl.DataFrame({
+        "query": ["a"] * 5, "item": [*"uvwxy"], "rel": [None, 0, None, 1, 2],
+        "pos": [2, 4, 5, 7, 9],
+    })  # fmt: skip
+    run = rows if alone else rows.drop("rel")
+    qrels = None if alone else rows.drop("pos").drop_nulls()
+    made = rankql.evaluate(run, qrels, ["RR", "RR(rel=2)", "Judged@3"], unjudged="remove")
+    assert made.per_query.row(0)[1:] == (1 / 5, 1 / 7, 1 / 3)
+
+
+def test_a_query_with_negative_judgments_alone_counts_0_as_in_trec_eval():
+    run = {"a": {"x": 2.0, "y": 1.0}, "b": {"x": 2.0, "y": 1.0}}
+    qrels = {"a": {"x": 1, "y": -1}, "b": {"x": -1, "y": -2}}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"map", "P_5", "ndcg"}).evaluate(run)
+    made = rankql.evaluate(run, qrels, ["map", "P_5", "ndcg"], conventions="trec_eval")
+    assert made.per_query.fill_null(0).rows() == [(q, *theirs[q].values()) for q in run]
+    assert made.summary["queries"].to_list() == [2] * 3
+    assert not made.notes
+
+
+@pytest.mark.parametrize("metric", ["Judged@1", "Judged@2", "RBPres(p=.5)"])
+def test_best_and_worst_orders_of_negative_grades_are_extreme(metric):
+    items = {"x": -1, "y": None, "z": 0, "w": 1, "v": None}
+    qrels = {"a": {item: rel for item, rel in items.items() if rel is not None}}
+    values = [
+        rankql.evaluate({"a": {x: -i for i, x in enumerate(order)}}, qrels, metric).summary["mean"][
+            0
+        ]
+        for order in itertools.permutations(items)
+    ]
+    tied = {"a": dict.fromkeys(items, 1)}
+    best, worst = (
+        rankql.evaluate(tied, qrels, metric, ties=ties).summary["mean"][0]
+        for ties in ("best", "worst")
+    )
+    assert sorted([best, worst]) == pytest.approx([min(values), max(values)])
+    with pytest.raises(rankql.RankqlError, match="below 0"):
+        rankql.evaluate(tied, qrels, [metric, "nDCG"], ties="best")
+    assert rankql.evaluate(tied, qrels, [metric, "nDCG"], ties="best", negative="unjudged")
+
+
 def test_what_looks_like_a_call_is_left_alone(tmp_path):
     """Names of systems, files and tables, and texts in one's own SQL."""
     made = rankql.evaluate(
@@ -790,7 +899,7 @@ def test_uneven_lines_of_csv_files(tmp_path, text, message):
     [
         "# run of May, 2024\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
         "My export\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
-        ",query,item,rel,pos\n0,q1,'a, b',1,1\n1,q1,'c',0,2\n",
+        ',query,item,rel,pos\n0,q1,"a, b",1,1\n1,q1,"c",0,2\n',
         ";query;item,a,b,c,d;rel;pos\n0;q1;a;1;1\n1;q1;c;0;2\n",
     ],
 )

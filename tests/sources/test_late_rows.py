@@ -1,0 +1,141 @@
+"""No type, quote or delimiter of a file is decided by a sample: the odd row comes last."""
+
+import gzip
+import json
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql.logs.table_macros import _read_frame
+
+# More rows than DuckDB reads to infer types.
+MANY = 20_500
+UUID = "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"
+
+
+def write(path, rows):
+    """Write rows as the suffix of the path says."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    text = "\n".join(lines) if ".jsonl" in path.name else f"[{','.join(lines)}]"
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def values(path, **options):
+    """The values of one query of a ranked table."""
+    metrics = ["CG", "RR(rel=1.5)", "nDCG"]
+    return rankql.evaluate(path, metrics=metrics, interval=None, **options).per_query
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.json", "run.jsonl.gz", "run.ndjson"])
+@pytest.mark.parametrize("column, first, last", [
+    ("rel", 1, 1.5), ("rel", None, 1), ("rel", 0, "1.5"), ("rel", False, True),
+    ("score", 1, 1.4), ("score", 2, None), ("pos", 1, 1e3),
+])  # fmt: skip
+def test_numbers_after_the_sample(tmp_path, name, column, first, last):
+    name = name.replace("ndjson", "jsonl")
+    row = {"item": "a", "rel": 0, "score": 1} | {column: first}
+    rows = [{"query": f"q{i}", **row} for i in range(MANY)]
+    rows += [{"query": "last", **row, "item": item} for item in ("b", "c")]
+    rows[-1][column] = last
+    if column == "pos":
+        rows = [{k: v for k, v in row.items() if k != "score"} for row in rows]
+    frame = pl.DataFrame(
+        [{k: None if v is None else float(v) if k in ("rel", "score", "pos") else v
+          for k, v in row.items()} for row in rows], infer_schema_length=None,
+    )  # fmt: skip
+    made = values(write(tmp_path / name, rows)).filter(query="last")
+    assert made.rows() == values(frame).filter(query="last").rows()
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.json"])
+def test_columns_and_lists_after_the_sample(tmp_path, name):
+    rows = [{"query": f"q{i}", "item": "a", "score": 1} for i in range(MANY)]
+    rows += [{"query": "last", "item": "a", "score": 2, "rel": 1}]
+    path = write(tmp_path / name, rows)
+    assert values(path)["query"].to_list() == ["last"]
+    lists = [{"query": i, "retrieved": None, "relevant": ["a"]} for i in range(MANY)]
+    lists += [{"query": "last", "retrieved": ["2020-1-2", 7, UUID], "relevant": [7]}]
+    made = rankql.evaluate(write(tmp_path / name, lists), metrics="RR", interval=None)
+    assert made.per_query.filter(query="last")["RR"].to_list() == [1 / 2]
+
+
+@pytest.mark.parametrize("ids", [
+    [UUID, UUID.lower(), "x"], ["2020-1-2", "2020-01-02", "1:02:03"], ["1", "01", "1.0"],
+    [7, 70, 700], [2**53, 2**53 + 1, 12345678901234567890123], ['"a"', "a\\b", 'a"é\n\t'],
+    ["[a]", "{a}", "true"], [1, "1e3", "x"],
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["run.jsonl", "run.json"])
+def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
+    """The same ids in JSON and in CSV are the same ids, in queries and in items."""
+    rows = [{"query": q, "item": i, "score": -n} for q in ids for n, i in enumerate(ids)]
+    run = write(tmp_path / name, rows)
+    qrels = pl.DataFrame({"query": map(str, ids), "item": map(str, ids), "rel": [1, 2, 3]})
+    qrels.write_csv(tmp_path / "qrels.csv")
+    for judgments in (tmp_path / "qrels.csv", qrels):
+        made = rankql.evaluate(run, judgments, "RR", interval=None).per_query
+        assert dict(made.rows()) == {str(i): 1 / n for n, i in enumerate(ids, 1)}
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
+@pytest.mark.parametrize("late", ['"d2"', '"d,;\t|3"', '"d""4"', '"d\n5"'])
+def test_quotes_after_the_sample(tmp_path, delimiter, late):
+    item = late[1:-1].replace('""', '"')
+    rows = [("query", "item", "score"), *[(f"q{i}", "d1", "1") for i in range(MANY)]]
+    rows += [("last", "d1", "2"), ("last", late, "1")]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(delimiter.join(row) for row in rows))
+    qrels = {"last": {item: 1}, "q0": {"d1": 1}}
+    made = rankql.evaluate(path, qrels, "RR", interval=None).per_query
+    assert made.rows() == [("last", 0.5), ("q0", 1.0)]
+
+
+def test_a_backslash_escapes_a_late_quote(tmp_path):
+    lines = ["query,item,score", *[f"q{i},d1,1" for i in range(MANY)], 'last,"d\\"2",1']
+    (tmp_path / "run.csv").write_text("\n".join(lines))
+    qrels = {"last": {'d"2': 1}}
+    assert rankql.evaluate(tmp_path / "run.csv", qrels, "RR", interval=None)["RR"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+def test_logs_have_the_types_of_all_rows(tmp_path, name):
+    """Numbers and times are read as such if all rows have them; ids stay text."""
+    rows = pl.DataFrame({
+        "query": ["1"] * MANY + ["007"], "item": [UUID] * MANY + ["x"],
+        "event": [0.0] * MANY + [1.5], "at": ["2024-01-02T03:04:05"] * (MANY + 1),
+    })  # fmt: skip
+    path = tmp_path / name
+    rows.write_csv(path) if name.endswith("csv") else rows.write_ndjson(path)
+    made = _read_frame(path)
+    assert made.schema == rows.with_columns(pl.col("at").str.to_datetime("%FT%T")).schema
+    assert made.drop("at").equals(rows.drop("at"))
+
+
+def test_an_open_transaction_survives(tmp_path):
+    path = write(tmp_path / "run.jsonl", [{"query": "q", "retrieved": ["a"], "relevant": ["a"]}])
+    con = duckdb.connect()
+    con.begin()
+    con.execute("CREATE TABLE mine AS SELECT 1 AS x")
+    assert rankql.evaluate(path, metrics="RR", con=con, interval=None)["RR"] == 1.0
+    con.commit()
+    assert con.sql("FROM mine").fetchall() == [(1,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_ten_million_rows_with_the_odd_one_last(tmp_path, suffix):
+    path = tmp_path / f"run{suffix}"
+    duckdb.execute(
+        "COPY (SELECT CAST(i // 100 AS VARCHAR) AS query, CAST(i % 100 AS VARCHAR) AS item, "
+        f"1 AS rel, i % 100 + 1 AS pos FROM range(10_000_000) AS rows(i)) TO '{path}'"
+    )
+    last = {".csv": f'last,"{UUID}, x",1.5,1\n', ".jsonl": json.dumps(
+        {"query": "last", "item": f"{UUID}, x", "rel": 1.5, "pos": 1}) + "\n"}  # fmt: skip
+    with path.open("a") as file:
+        file.write(last[suffix])
+    made = rankql.evaluate(path, metrics="CG", interval=None).per_query
+    assert made.filter(query="last")["CG"].to_list() == [1.5]
+    assert made.height == 100_001
