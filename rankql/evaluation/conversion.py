@@ -15,7 +15,7 @@ from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import resolve_columns
 from rankql.sources.grades import assume_grades
-from rankql.sources.inputs import lowest_is_best
+from rankql.sources.inputs import keep_scores, lowest_is_best
 from rankql.sources.macro_sql import fetch
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -87,7 +87,7 @@ def convert(
         if judged:
             table, columns = assume_grades(session, table, columns)
             assign_roles(table, columns, ["rel"])
-        table = _read(table, columns, system, descending)
+        (table,) = keep_scores(session, [_read(table, columns, system, descending)])
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if suffix not in _TABLES:
@@ -216,7 +216,7 @@ def _type(session: Session, table: Table, role: str) -> str:
         sql = f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15"
         ((count,),) = fetch(session, sql)
         return "DOUBLE" if count else "BIGINT"
-    return "BIGINT" if role == "pos" else "DOUBLE"
+    return "BIGINT" if role == "pos" else table.score_type
 
 
 def _beir(session: Session, table: Table, suffix: str) -> str:

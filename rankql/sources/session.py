@@ -211,7 +211,7 @@ class Session:
             )
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
-        if table.text and (uneven := misread_line(paths[0], [*table.columns])):
+        if "json" not in sql and (uneven := misread_line(paths[0], [*table.columns])):
             raise RankqlError(f"{label}: {paths[0]!r}: {uneven}")
         return table
 

@@ -811,6 +811,39 @@ def test_best_and_worst_orders_of_negative_grades_are_extreme(metric):
     assert rankql.evaluate(tied, qrels, [metric, "nDCG"], ties="best", negative="unjudged")
 
 
+@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(38,3)", "text"])
+def test_scores_that_doubles_round_are_not_tied(kind, tmp_path):
+    """Beyond 2^53, in evaluate, convert and `ranked` alike, whatever has the scores."""
+    con = duckdb.connect()
+    cast = "VARCHAR" if kind == "text" else kind
+    con.execute(
+        "CREATE TABLE run AS SELECT 'q' AS query, 'd' || (i * 5 % 7) AS item, "
+        f"CAST(9007199254740992::HUGEINT + i AS {cast}) AS score FROM range(7) AS rows(i)"
+    )
+    con.execute("CREATE TABLE ranked AS SELECT * EXCLUDE (score), 8 - row_number() OVER "
+                "(ORDER BY score) AS pos FROM run")  # fmt: skip
+    run, qrels = "run", {"q": {"d1": 1, "d4": 2}}
+    if kind == "text":
+        run = tmp_path / "run.csv"
+        con.execute(f"COPY run TO '{run}'")
+    metrics = ["RR", "nDCG@3", "AP", "P@2"]
+    expected = rankql.evaluate("ranked", qrels, metrics, con=con).per_query
+    for ties in ("item", "expected", "best", "worst", "order"):
+        same(rankql.evaluate(run, qrels, metrics, con=con, ties=ties).per_query, expected)
+    both = {"a": run, "b": con.sql("SELECT query, item, 0 AS score FROM run")}
+    if kind in ("BIGINT", "HUGEINT"):
+        made = rankql.evaluate(both, qrels, metrics, con=con).per_query
+        same(made.filter(system="a").drop("system"), expected)
+    else:
+        with pytest.raises(rankql.RankqlError, match="integers, or decimals"):
+            rankql.evaluate({**both, "b": {"q": {"d1": 0.5}}}, qrels, metrics, con=con)
+    for name in ("out.run", "out.csv", "out.parquet"):
+        if kind.startswith("DECIMAL") and name != "out.parquet":
+            continue  # text with a point is read as DOUBLE
+        rankql.convert(run, tmp_path / name, con=con)
+        same(rankql.evaluate(tmp_path / name, qrels, metrics).per_query, expected)
+
+
 def test_what_looks_like_a_call_is_left_alone(tmp_path):
     """Names of systems, files and tables, and texts in one's own SQL."""
     made = rankql.evaluate(
