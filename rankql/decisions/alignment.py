@@ -27,10 +27,12 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     NULL if lower is better. Its attributes are those of the other systems.
     """
     key, by, metrics = result.meta["query"], result.meta["by"], result.metrics
-    rows = result.frame()
+    rows, catalogue = result.frame(), result.meta.get("catalogue", {})
     if not result.meta["system"]:
         require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
+        of_one = {"system": systems[0]}
+        catalogue = {name: [row | of_one for row in found] for name, found in catalogue.items()}
     for system, values in rows.sort("system").group_by("system", maintain_order=True):
         require_finite_metrics(values, metrics, key, repr(*system))
     require_same_queries(replace(result, values=rows))
@@ -58,7 +60,8 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
-    result = replace(result, meta=result.meta | {"system": True}, values=aligned, _summary=None)
+    meta = result.meta | {"system": True, "catalogue": catalogue}
+    result = replace(result, meta=meta, values=aligned, _summary=None)
     result.check()
     return result
 

@@ -147,9 +147,10 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[st
     if not isinstance(data, MeansResult):
         return session.table(data, label), []
     data = open_result(data)
-    values = [compared_value(name, data.conventions) for name in data.metrics]
+    metrics = [name for name in data.metrics if name not in data.catalogue_metrics]
+    values = [compared_value(name, data.conventions) for name in metrics]
     rows = data.frame().select(*data.keys, *data.meta["by"], *values)
-    return session.table(rows, label), data.metrics
+    return session.table(rows, label), metrics
 
 
 def _resolve_metrics(

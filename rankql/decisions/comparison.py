@@ -107,7 +107,8 @@ class Comparison(EvaluatedTable):
         untested = overall["p"].is_null() & (overall["verdict"] != NO_DIFFERENCE)
         if len(self.systems) < 3 or self.settings.baseline is not None or untested.all():
             return ""
-        return describe_best(self.leaderboard())
+        tested = ~pl.col("metric").is_in(self.result.overall_metrics)
+        return describe_best(self.leaderboard().filter(tested))
 
     @property
     def caption(self) -> str:

@@ -166,15 +166,18 @@ def gate(
     ]  # fmt: skip
     pairs = None
     if baseline_result:
-        from rankql.decisions.gate_tests import judge_drops, recommend_limit
+        from rankql.decisions.gate_tests import judge_drops, recommend_limit, require_intervals
         from rankql.decisions.system_values import PairedRuns
 
         baseline_result = select_baseline(baseline_result, run_result, drops)
         combined, pair_notes = combine_runs(run_result, baseline_result)
         pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
         notes += [*pair_notes, *pairs.notes]
+        if without_limits and beyond_noise:
+            require_intervals(drops, run_result)
         for limit in drops:
-            tested = judge_drops(limit, pairs, alpha, min_queries) if beyond_noise else None
+            tests = beyond_noise and limit.name(run_result) not in run_result.overall_metrics
+            tested = judge_drops(limit, pairs, alpha, min_queries) if tests else None
             rows += drop_rows(limit, pairs, tested, min_queries)
             if without_limits and beyond_noise:
                 notes += recommend_limit(limit, pairs, alpha)

@@ -151,7 +151,8 @@ def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) 
         for n in run.meta["by"]
     ]
     rows = rows.select(key, *by, MISSING, *names, *weights.values())
-    return replace(baseline, meta=run.meta | {"metrics": names, "weights": weights}, values=rows)
+    own = {"metrics": names, "weights": weights, "catalogue": baseline.meta.get("catalogue", {})}
+    return replace(baseline, meta=run.meta | own, values=rows)
 
 
 def _metric_names(

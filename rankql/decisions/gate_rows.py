@@ -89,7 +89,9 @@ def drop_rows(
     for row in summary.filter(pl.col("system") == "run").iter_rows(named=True):
         part = row["slice"]
         n = len(pairs.values.pair(name, "baseline", "run", part)[0])
-        if name in pairs.result.meta["weights"]:
+        if name in pairs.result.catalogue_metrics:
+            n = row["queries"]
+        if name in pairs.result.overall_metrics:
             base, mean = means["baseline", part], means["run", part]
         else:
             base, mean = pairs.means(name, part)
@@ -104,6 +106,8 @@ def drop_rows(
             within = identical or limit.margin.holds(loss)
             judgement = Judgement(_decide(within, part, n, min_queries))
         change = "no difference" if identical else _describe_change(limit, lower, loss, judgement)
+        if name in pairs.result.overall_metrics:
+            change += " (one value for all queries: no confidence interval)"
         message = _describe_drop(change, limit, lower, loss, n, judgement, min_queries)
         interval = judgement.interval(1 if lower else -1)
         yield _row(

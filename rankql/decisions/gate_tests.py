@@ -23,7 +23,7 @@ def judge_means(
     limits: Sequence[GateLimit], run: Result, cluster: str | None, alpha: float, min_queries: int
 ) -> list[dict[str, Judgement]]:
     """Hold the interval of each mean to its limit."""
-    _require_means(limits, run)
+    require_intervals(limits, run)
     rows = run.frame().with_columns(pl.lit("run").alias("system"))
     values = SystemValues.of(replace(run, values=rows), ["run"], cluster)
     judgements = []
@@ -43,7 +43,6 @@ def judge_drops(
     limit: GateLimit, pairs: PairedRuns, alpha: float, min_queries: int
 ) -> dict[str, Judgement]:
     """Hold the interval of each drop to its limit; slices without any difference are left out."""
-    _require_means([limit], pairs.result)
     losses = pairs.losses(limit.name(pairs.result))
     changed = {
         part: sample for part, sample in losses.items()
@@ -54,14 +53,14 @@ def judge_drops(
     return {part: judgement.within(-largest, largest) for part, judgement in decided.items()}
 
 
-def _require_means(limits: Sequence[GateLimit], run: Result) -> None:
-    """Refuse to test a metric that is not a mean over queries."""
+def require_intervals(limits: Sequence[GateLimit], run: Result) -> None:
+    """Refuse to test a metric that is one value for all queries."""
     for limit in limits:
-        if (name := limit.name(run)) in run.meta["weights"]:
+        if (name := limit.name(run)) in run.overall_metrics:
             raise RankqlError(
-                f"{name} is one value for all queries, so it has no confidence interval. Remove "
-                "it, set a limit on its value with minimum= (CLI: --min), or compare means alone: "
-                "beyond_noise=False (CLI: --any-drop)"
+                f"{name} is one value for all queries, so it has no confidence interval. Set a "
+                "limit on its value with minimum= (CLI: --min) alone, or on its drop with "
+                "max_drop= (CLI: --max-drop)"
             )
 
 

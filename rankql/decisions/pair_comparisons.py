@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from scipy import special
 
@@ -31,11 +32,13 @@ from rankql.decisions.significance import (
 )
 from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.registry.parse import value_range
 from rankql.retired import refuse_retired
 
-MICRO = "a mean over all queries at once"
+# Why a metric without values per query has no test.
+OVERALL = "one value for all queries"
 TOO_FEW = "too few queries"
 NOT_SIGNIFICANT = "not significant"
 
@@ -100,7 +103,8 @@ class PairComparison:
     values_b: Array
     clusters: NDArray[np.intp] | None = None
     weights: Array | None = None
-    micro: bool = False
+    # If the metric is one value for all queries: that of both systems, and the number of queries.
+    overall: tuple[float | None, float | None, int] | None = None
     lower_is_better: bool = False
     # The largest difference that is possible.
     largest: float = math.inf
@@ -118,8 +122,8 @@ class PairComparison:
 
     def explain_untested(self, settings: Settings) -> str:
         """The reason why this pair is not tested, or ''."""
-        if self.micro:
-            return MICRO
+        if self.overall is not None:
+            return OVERALL
         reason = explain_untestable(settings.test, self.sample)
         few = self.slice != "all" and len(self.values_a) < settings.min_queries
         return reason if reason or not few else TOO_FEW
@@ -153,18 +157,31 @@ class PairComparison:
 
 
 def run_tests(
-    values: SystemValues, metrics: Sequence[str], micro: Collection[str],
-    pairs: Sequence[tuple[str, str]], settings: Settings, rules: Mapping[str, Any],
-) -> tuple[list[PairComparison], int]:  # fmt: skip
+    values: SystemValues, result: Result, pairs: Sequence[tuple[str, str]], settings: Settings
+) -> tuple[list[PairComparison], int]:
     """Every pair on every metric and slice, and the number of tests."""
-    ranges = difference_ranges(values, [x for x in metrics if x not in micro], rules, settings)
+    metrics, whole = result.metrics, result.overall_metrics
+    rows = (
+        result.summary["metric", "slice", "system", "mean", "queries"] if whole else pl.DataFrame()
+    )
+    overall = {tuple(key): (mean, n) for *key, mean, n in rows.iter_rows() if key[0] in whole}
+
+    def compare_overall(metric: str, label: str, a: str, b: str) -> tuple[Any, Any, int] | None:
+        if metric not in whole:
+            return None
+        (mean_a, n), (mean_b, _) = overall[metric, label, a], overall[metric, label, b]
+        return mean_a, mean_b, n
+
+    per_query = [name for name in metrics if name not in whole]
+    ranges = difference_ranges(values, per_query, result.conventions, settings)
     largest = {
         metric: min(values.largest_difference(metric), ranges.get(metric, (0, math.inf))[1])
         for metric in metrics
     }
     comparisons = [
-        PairComparison(metric, a, b, label, *values.pair(metric, a, b, label), metric in micro,
-                       metric in values.lower, largest[metric])
+        PairComparison(metric, a, b, label, *values.pair(metric, a, b, label),
+                       compare_overall(metric, label, a, b), metric in values.lower,
+                       largest[metric])
         for metric in metrics
         for label in values.slices
         for a, b in pairs

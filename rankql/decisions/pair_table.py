@@ -11,9 +11,10 @@ from typing import Any
 import polars as pl
 
 from rankql import text
+from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.pair_comparisons import (
-    MICRO,
     NOT_SIGNIFICANT,
+    OVERALL,
     TOO_FEW,
     PairComparison,
     Settings,
@@ -52,14 +53,8 @@ def compare_pairs(
     else:
         pairs = [(baseline, name) for name in systems if name != baseline]
     values = SystemValues.of(result, systems, settings.cluster)
-    comparisons, tests = run_tests(
-        values, result.metrics, result.meta["weights"], pairs, settings, result.conventions
-    )
+    comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
-    for row in rows:
-        # The sign of a pseudo-value has no meaning, nor has a part of a mean over all queries.
-        if row["metric"] in {*result.catalogue_metrics, *result.meta["weights"]}:
-            row |= dict.fromkeys(("wins", "ties", "losses"))
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     return pl.DataFrame(rows, schema=SCHEMA), notes
 
@@ -67,13 +62,22 @@ def compare_pairs(
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
     """The row of a pair."""
     n, lower = len(pair.values_a), pair.lower_is_better
-    positive, ties, negative = pair.sample.signs
-    has_values = n > 0 and not pair.micro
-    return {
+    row = dict.fromkeys(SCHEMA) | {
         "metric": pair.metric,
         "a": pair.a,
         "b": pair.b,
         "slice": pair.slice,
+        "verdict": pair.verdict(settings),
+        "sentence": describe_pair(pair, settings, tests),
+    }
+    if pair.overall is not None:
+        mean_a, mean_b, queries = pair.overall
+        difference = None if mean_a is None or mean_b is None else mean_b - mean_a
+        values = {"mean_a": mean_a, "mean_b": mean_b, "difference": difference}
+        return row | values | {"n": n or queries}
+    positive, ties, negative = pair.sample.signs
+    has_values = n > 0
+    return row | {
         "mean_a": pair.mean(pair.values_a) if has_values else None,
         "mean_b": pair.mean(pair.values_b) if has_values else None,
         "difference": pair.sample.mean if has_values else None,
@@ -88,8 +92,6 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "losses": positive if lower else negative,
         "n": n,
         "detectable": pair.detectable(settings) if has_values else None,
-        "verdict": pair.verdict(settings),
-        "sentence": describe_pair(pair, settings, tests),
     }
 
 
@@ -128,8 +130,8 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     """The sentence of a pair that is not tested."""
     a, b, reason = pair.a, pair.b, pair.result.reason
     queries = text.format_queries(len(pair.values_a))
-    if reason == MICRO:
-        return f"{b} and {a} cannot be tested: {pair.metric} is {MICRO} and has no values per query"
+    if pair.overall is not None:
+        return _describe_overall(a, b, pair.metric, *pair.overall[:2])
     if not len(pair.values_a):
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE or not pair.sample.differences.any():
@@ -147,6 +149,19 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         why = f"the difference is the same for every query, and the {label} needs some variance"
     difference = text.format_number(pair.sample.mean)
     return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
+
+
+def _describe_overall(
+    a: str, b: str, metric: str, mean_a: float | None, mean_b: float | None
+) -> str:
+    """The sentence of a pair on a metric without values per query."""
+    if mean_a is None or mean_b is None:
+        return f"{metric} is undefined for {a if mean_a is None else b}"
+    difference, values = f"{b} and {a} have the same value", text.format_number(mean_b)
+    if abs(mean_b - mean_a) > ROUNDING:
+        difference = f"{b} differs from {a} by {text.format_number(mean_b - mean_a)}"
+        values += f" and {text.format_number(mean_a)}"
+    return f"{difference} ({values}). Not tested: {metric} is {OVERALL}"
 
 
 def _format_difference(pair: PairComparison, settings: Settings, sign: int) -> tuple[str, str]:

@@ -74,6 +74,7 @@ class SystemValues:
         undefined = {
             name: rows.filter(pl.col(name).is_null() & kept)[key].n_unique()
             for name in result.metrics
+            if name not in result.catalogue_metrics
         }
         lower = frozenset(filter(result.lower_is_better, result.metrics))
         return cls(

@@ -81,7 +81,18 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     if len(kinds) > 1:
         listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
         raise RankqlError(f"The query ids are {listed}. Cast them to one type")
-    meta = first.meta | {"system": True, "metrics": metrics, "weights": weights}
+    catalogue = {
+        metric: [
+            row | {"system": name}
+            for name, part in results.items()
+            for row in part.meta["catalogue"][metric]
+        ]
+        for metric in metrics
+        if all(metric in part.catalogue_metrics for part in parts)
+    }
+    meta = first.meta | {
+        "system": True, "metrics": metrics, "weights": weights, "catalogue": catalogue
+    }  # fmt: skip
     rows = _concat(frames, ["system", *first.keys])
     return Result(meta, notes=_merge_notes(parts), values=rows, columns=first.columns)
 

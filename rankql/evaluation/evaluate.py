@@ -6,6 +6,7 @@ they do not fit into memory, the queries are evaluated in parts.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from rankql.evaluation.arguments import (
     RankingOptions,
     parse_groupings,
 )
-from rankql.evaluation.catalogue import catalogue_meta, catalogue_notes
+from rankql.evaluation.catalogue import catalogue_meta, is_catalogue
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.facts import Facts
@@ -32,7 +33,7 @@ from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.metric_columns import reads_judged
 from rankql.evaluation.packed_metrics import WrongAssumption
 from rankql.evaluation.plan import Plan, choose_plan
-from rankql.evaluation.query import unique_columns, write_query
+from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.validation import evaluation_errors
@@ -163,13 +164,15 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             _own_metric_errors(session, inputs, plan),
         ):
             notes = facts.require_valid(result.metrics, unique_columns(inputs, plan))
+            for name, sql in write_catalogue_queries(inputs, plan, groupings).items():
+                result.meta["catalogue"][name] = _compute_catalogue(session, name, sql)
             values, more = compute(facts, plan)
             if arguments.output is None:
                 result.values = pl.concat(values)
                 result.check()
             else:
                 result.write_values(values, arguments.output)
-        result.notes = [*catalogue_notes(plan.metrics), *notes, *more]
+        result.notes = [*notes, *more]
     return result
 
 
@@ -196,6 +199,16 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
     facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
     conventions, metrics = resolve_conventions(facts, metrics, conventions)
     return inputs, facts, choose_plan(inputs, metrics, conventions, facts)
+
+
+def _compute_catalogue(session: Session, name: str, sql: str) -> list[dict[str, Any]]:
+    """The values of a metric of the catalogue by system and slice."""
+    rows = []
+    for *system, part, value in fetch(session, sql, True):
+        if value is not None and not math.isfinite(value):
+            raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
+        rows.append({"system": system[0] if system else None, "slice": part, "value": value})
+    return rows
 
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
@@ -275,8 +288,12 @@ def _own_metric_errors(session: Session, inputs: Inputs, plan: Plan) -> Iterator
             if metric.record is not None:
                 continue
             try:
-                query = write_query(inputs, replace(plan.readable, metrics=[metric]))
-                fetch(session, query.sql, True)
+                alone = replace(plan.readable, metrics=[metric])
+                if is_catalogue(metric):
+                    (sql,) = write_catalogue_queries(inputs, alone, ()).values()
+                else:
+                    sql = write_query(inputs, alone).sql
+                fetch(session, sql, True)
             except _REFUSED as own:
                 line = re.sub(r'! Did you mean "(__|rankql ).*', "", database_message(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
@@ -320,7 +337,7 @@ def render_query(
     )
     with open_session(None) as session:
         inputs, _, plan = prepare(session, arguments)
-        return render_script(session, write_query(inputs, plan).sql)
+        return pending_result(session, inputs, plan, arguments.groupings).sql
 
 
 def own_columns(
@@ -354,6 +371,7 @@ def pending_result(
 ) -> Result:
     """The result of a plan whose values are not computed yet."""
     query = write_query(inputs, plan.readable)
+    together = write_catalogue_queries(inputs, plan, groups)
     return Result(
         meta={
             "query": inputs.query,
@@ -366,7 +384,7 @@ def pending_result(
             "conventions": plan.conventions.as_dict(),
             **catalogue_meta(plan.metrics),
         },
-        sql=render_script(session, query.sql),
+        sql=render_script(session, ";\n".join([*together.values(), query.sql])),
         columns={table.label: table.role_columns for table in inputs.tables},
         interval=interval,
         confidence=confidence,

@@ -95,14 +95,6 @@ def constant_interval(
     return lowest + share * (value - lowest), highest - share * (highest - value)
 
 
-def varying_interval(ends: Ends, lowest: float | None, highest: float | None) -> Ends:
-    """The interval within a range, or none without variance: in coverage, this is no certainty."""
-    low, high = ends
-    if low is None or high is None or high - low <= 1e-12:
-        return None, None
-    return _clip(low, lowest, highest), _clip(high, lowest, highest)
-
-
 def _clip(value: float, lowest: float | None, highest: float | None) -> float:
     """The value, or the known end of the range that it exceeds."""
     value = value if lowest is None else max(value, lowest)

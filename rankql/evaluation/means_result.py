@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
+from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.summary import attribute_column, system_columns
 from rankql.evaluation.weights import describe_weights
 from rankql.registry.conventions import Conventions
@@ -47,8 +48,13 @@ class MeansResult(TableResult):
 
     @property
     def catalogue_metrics(self) -> list[str]:
-        """The metrics of the complete catalogue, whose values per query are pseudo-values."""
-        return [name for name in self.metrics if name in self.meta.get("ranges", {})]
+        """The metrics of the complete catalogue, which have no values per query."""
+        return [name for name in self.metrics if name in self.meta.get("catalogue", {})]
+
+    @property
+    def overall_metrics(self) -> list[str]:
+        """The metrics with one value for all queries: of the catalogue, and micro averages."""
+        return [*self.catalogue_metrics, *self.meta["weights"]]
 
     @property
     def conventions(self) -> dict[str, Any]:
@@ -121,18 +127,27 @@ class MeansResult(TableResult):
         names = rows.filter(mean=0)["metric"].to_list()
         if not names or not self.summary["queries"].max():
             return []
-        return [f"Note: {join_words(names)}: no query has a value. Is any item relevant?"]
+        shown = any(name in self.catalogue_metrics for name in names)
+        hint = "Is any item shown, with its columns?" if shown else "Is any item relevant?"
+        return [f"Note: {join_words(names)}: no query has a value. {hint}"]
 
     def _missing_interval(self) -> list[str]:
-        """Why no mean has an interval."""
-        others = [*self.meta["weights"], *self.meta.get("ranges", ())]
+        """Why no mean has an interval, or which ones cannot have one."""
+        notes, names, others = [], self.catalogue_metrics, self.overall_metrics
+        if names:
+            together = describe_together(names)
+            why = "A query has no value of its own, so there is no confidence interval"
+            notes = [f"Note: {together}. {why}"]
         known = self.summary.filter(pl.col("mean").is_not_null() & ~pl.col("metric").is_in(others))
         if self.interval is None or known.is_empty() or known["lo"].count():
-            return []
+            return notes
         # If a metric has both bounds, equal values have an interval too.
         unbounded = all(None in value_range(metric) for metric in known["metric"])
         different = " with different values" if unbounded and self.interval != "t" else ""
-        return [f"Note: There is no confidence interval: it needs at least 2 queries{different}"]
+        return [
+            *notes,
+            f"Note: There is no confidence interval: it needs at least 2 queries{different}",
+        ]
 
     def _details(self) -> dict[str, Any]:
         weight = {"weight": self.meta["weight"]} if self.meta.get("weight") else {}

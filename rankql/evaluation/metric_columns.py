@@ -51,6 +51,8 @@ def metric_calls(
 
 def metric_call(metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
+    if is_catalogue(metric):
+        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own
     if metric.record is None:
         return f"any_value({cut_column(metric)})" if is_cut(metric) else own_metric(metric)
     macro = metric.record.macro
@@ -72,7 +74,7 @@ def own_metric(metric: Metric) -> str:
 
 def is_cut(metric: Metric) -> bool:
     """Is it a metric of the user that a CTE of its own computes?"""
-    return metric.record is None and (metric.k is not None or is_catalogue(metric))
+    return metric.record is None and metric.k is not None and not is_catalogue(metric)
 
 
 def reads_judged(metric: Metric) -> bool:

@@ -9,7 +9,7 @@ from functools import partial
 
 from rankql.errors import RankqlError
 from rankql.evaluation.best_lists import best_list_ctes
-from rankql.evaluation.catalogue import describe_together, is_catalogue, pseudo_values
+from rankql.evaluation.catalogue import is_catalogue, refuse_weights
 from rankql.evaluation.ctes import JUDGED, attributes_by_query, ranking_ctes, score_order
 from rankql.evaluation.metric_columns import (
     cut_column,
@@ -28,6 +28,12 @@ from rankql.evaluation.packed_metrics import PackedSums, pack_metrics
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.source_ctes import source_ctes
 from rankql.evaluation.steps import GRADED, select_from, with_ctes
+from rankql.evaluation.summary import (
+    grouping_sets,
+    slice_columns,
+    sliced_attributes,
+    system_columns,
+)
 from rankql.evaluation.validation import DUPLICATES
 from rankql.macros import (
     INTERNAL_PREFIX,
@@ -82,7 +88,7 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     steps |= ranking_ctes(
         inputs, metrics, conventions, rows, plan.ranker, plan.list_length, plan.zeroes
     )
-    steps = _cut_own_metrics(inputs, metrics, steps, conventions)
+    steps = _cut_own_metrics(inputs, metrics, steps)
     names = [metric.name for metric in metrics]
     order = f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
     if conventions.unjudged == "bounds":
@@ -104,11 +110,40 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     return Query(steps, select, names, weights, checked, sums)
 
 
+def write_catalogue_queries(
+    inputs: Inputs, plan: Plan, groups: Sequence[Sequence[str]]
+) -> dict[str, str]:
+    """The query of each metric of the catalogue: its value by system and slice, from their rows."""
+    meta = {"by": inputs.by, "groupings": groups, "system": inputs.many}
+    attributes, systems = sliced_attributes(meta), system_columns(meta)
+    slice_, _ = slice_columns(attributes)
+    sets = grouping_sets(meta, attributes, ())
+    rows = _join_queries(inputs)
+    # An attribute may be NULL in some rows of a query.
+    by = [f"any_value({x}) OVER (PARTITION BY {inputs.keys}) AS {x}" for x in attributes.values()]
+    if by:
+        rows = f"(SELECT * REPLACE ({', '.join(by)}) FROM {rows})"
+    queries = {}
+    for metric in filter(is_catalogue, plan.metrics):
+        steps = source_ctes(inputs, plan.conventions)
+        steps |= ranking_ctes(inputs, [metric], plan.conventions, "all")
+        value = own_metric(metric)
+        if inputs.every("item"):
+            each = f"({', '.join([*systems, 'query'])}, encode(CAST(item AS VARCHAR)))"
+            repeats = f"{metric.name}: a ranking repeats an item. Keep one row of each"
+            value = (
+                f"CASE WHEN count(item) > count(DISTINCT {each}) "
+                f"THEN rankql_fail({literal(repeats)}) ELSE {value} END"
+            )
+        shown = f"pos <= {metric.k}" if metric.k else "pos IS NOT NULL"
+        fields = [*systems, f"{slice_} AS slice", f"{value} AS value"]
+        rest = f"WHERE {shown} GROUP BY GROUPING SETS ({sets})"
+        queries[metric.name] = with_ctes(steps) + select_from(rows, fields, rest)
+    return queries
+
+
 def _cut_own_metrics(
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    steps: Mapping[str, str],
-    conventions: Conventions,
+    inputs: Inputs, metrics: Sequence[Metric], steps: Mapping[str, str]
 ) -> dict[str, str]:
     """The steps; metrics of the user with a cutoff are computed over the first k positions."""
     cut = [metric for metric in metrics if is_cut(metric)]
@@ -116,12 +151,7 @@ def _cut_own_metrics(
         return dict(steps)
     rows, joined = f"{INTERNAL_PREFIX}rows", [f"{INTERNAL_PREFIX}cut_{i}" for i in range(len(cut))]
     steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
-    queries, skips = "queries" if inputs.qrels else "", conventions.missing == "skip"
     for name, metric in zip(joined, cut, strict=True):
-        if is_catalogue(metric):
-            column = cut_column(metric)
-            steps[name] = pseudo_values(metric, rows, queries, inputs.keys, column, skips=skips)
-            continue
         fields = [inputs.keys, f"{own_metric(metric)} AS {cut_column(metric)}"]
         rest = f"WHERE pos <= {metric.k} GROUP BY {inputs.keys}"
         steps[name] = select_from(rows, fields, rest)
@@ -215,12 +245,16 @@ def _ascending(keys: Iterable[str]) -> str:
 
 def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
     """The SELECT of aggregates by ranking."""
-    source = f"queries LEFT JOIN ranked USING ({inputs.keys})"
-    if inputs.qrels is None:
-        source = "ranked"
-        if inputs.attributes is not None:
-            source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
-    return _select(columns, source) + f"\nGROUP BY {inputs.keys}"
+    return _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
+
+
+def _join_queries(inputs: Inputs) -> str:
+    """The rows of all queries that count, with their attributes."""
+    if inputs.qrels is not None:
+        return f"queries LEFT JOIN ranked USING ({inputs.keys})"
+    if inputs.attributes is None:
+        return "ranked"
+    return f"ranked LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
 
 
 def _select(columns: Mapping[str, str], source: str) -> str:
@@ -335,13 +369,14 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             raise RankqlError(
                 f"{metric.name} compares grades with scores, but the run has none: score='...'"
             )
-    cut = next((m.name for m in metrics if is_cut(m)), None)
+    together = [metric.name for metric in metrics if is_catalogue(metric)]
+    refuse_weights(together, inputs.weight)
+    cut = next((m.name for m in metrics if is_cut(m) or m.name in together), None)
     if cut and conventions.ties == "expected":
         raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
     if conventions.ties == "expected":
         _refuse_expected_ties(metrics, conventions)
     _refuse_orders(inputs, metrics, conventions)
-    _refuse_parts(inputs, metrics)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
         discounts = list(conventions.discounts or ())
@@ -383,19 +418,6 @@ def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conve
             f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
             "ties='item', or pass -score"
         )
-
-
-def _refuse_parts(inputs: Inputs, metrics: Sequence[Metric]) -> None:
-    """Refuse metrics of the catalogue that are not of all queries, or weighted."""
-    for metric in filter(is_catalogue, metrics):
-        if inputs.part:
-            raise RankqlError(f"{metric.name} needs all queries at once. Raise memory_limit")
-        for name in inputs.by:
-            argument = inputs.argument(name)
-            raise RankqlError(
-                f"{describe_together([metric.name])}, so it is not a mean and has no "
-                f"{argument}= ({name!r}). Leave out {argument}=, or pass the rows of one slice"
-            )
 
 
 def require_different_names(names: Sequence[str]) -> None:

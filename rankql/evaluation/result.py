@@ -14,6 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.catalogue import refuse_weights
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.moments import compute_moments
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts
@@ -48,7 +49,8 @@ class Result(MeansResult):
     def per_query(self) -> pl.DataFrame:
         """The value of every metric for every query, NULL if undefined."""
         # Not select(), which reads ^name$ as a pattern.
-        return self.frame()[[*self.keys, *self.meta["by"], *self.metrics]]
+        metrics = [name for name in self.metrics if name not in self.catalogue_metrics]
+        return self.frame()[[*self.keys, *self.meta["by"], *metrics]]
 
     def frame(self) -> pl.DataFrame:
         """The values per query with the other columns that the means need."""
@@ -59,7 +61,7 @@ class Result(MeansResult):
         """The number of queries in each mean, from the columns of `summary`."""
         left_out = pl.col("undefined")
         if self.conventions["undefined"] == "zero":  # but not in a mean over all rankings at once
-            weighted = pl.col("metric").is_in([*self.meta["weights"]])
+            weighted = pl.col("metric").is_in(self.overall_metrics)
             left_out = pl.when(weighted).then(left_out).otherwise(0)
         return pl.col("queries") - left_out
 
@@ -104,6 +106,7 @@ class Result(MeansResult):
         weight = weight or self.meta.get("weight")
         if weight is None:
             return self
+        refuse_weights(self.catalogue_metrics, weight)
         if weight not in self.meta["by"]:
             known = describe_unknown("attribute", weight, self.meta["by"])
             raise RankqlError(f"weight: {known} For another column, evaluate with weight=")

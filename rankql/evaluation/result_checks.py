@@ -93,7 +93,8 @@ def _count_refused(
     con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any], kind: str
 ) -> tuple[int, list[Any]]:
     """The number of queries that are undefined or missing, and the first of them."""
-    empty = " OR ".join(f"{quote(name)} IS NULL" for name in meta["metrics"])
+    names = [name for name in meta["metrics"] if name not in meta.get("catalogue", {})]
+    empty = " OR ".join(["false", *(f"{quote(name)} IS NULL" for name in names)])
     where = empty if kind == "undefined" else MISSING
     key = quote(meta["query"])
     queries = f"SELECT DISTINCT {key} AS key FROM rows WHERE {where}"

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals, varying_interval
+from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
 from rankql.sources.fetching import read_frame
@@ -34,16 +34,21 @@ def name_means(
     """The summary, from means with their standard errors."""
     metrics = [meta["metrics"][i] for i in means["i"]]
     ends = mean_intervals(means, metrics, interval, confidence)
-    for i, name in enumerate(metrics):
-        if name in meta.get("ranges", {}):
-            ends[i] = varying_interval(ends[i], *meta["ranges"][name])
+    catalogue = {
+        (name, row["system"] if meta["system"] else None, row["slice"]): row["value"]
+        for name, rows in meta.get("catalogue", {}).items()
+        for row in rows
+    }
+    systems = means["system"] if meta["system"] else [None] * means.height
+    keys = zip(metrics, systems, means["slice"], strict=True)
+    values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
     attributes = {attribute_column(name): x for name, x in sliced_attributes(meta).items()}
     return pl.DataFrame(
         [
             *(means[name] for name in [*system_columns(meta), "slice"]),
             *(means[column].alias(name) for name, column in attributes.items()),
             pl.Series("metric", metrics, pl.String),
-            means["mean"],
+            pl.Series("mean", values, pl.Float64),
             *(
                 pl.Series(name, [pair[side] for pair in ends], pl.Float64)
                 for side, name in enumerate(("lo", "hi"))
@@ -82,10 +87,12 @@ def counted_rows(meta: Mapping[str, Any]) -> tuple[str, str]:
     return kept, with_value
 
 
-def grouping_sets(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> str:
+def grouping_sets(
+    meta: Mapping[str, Any], attributes: Mapping[str, str], more: Sequence[str] = ("i",)
+) -> str:
     """The grouping sets of the slices: all queries, and those by attributes."""
     sets = (
-        [*system_columns(meta), *(attributes[x] for x in group), "i"]
+        [*system_columns(meta), *(attributes[x] for x in group), *more]
         for group in ([], *meta["groupings"])
     )
     return ", ".join(f"({', '.join(each)})" for each in sets)
@@ -157,6 +164,8 @@ def values_sql(meta: Mapping[str, Any]) -> str:
         column, weight = quote(name), meta["weights"].get(name)
         value = f"coalesce({column}, 0)" if zero and not weight else column
         undefined = f"{column} IS NULL"
+        if name in meta.get("catalogue", {}):
+            value, undefined = "CAST(NULL AS DOUBLE)", "false"
         if conventions["missing"] == "zero" and not weight and has_direction(name):
             value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
         if bounded := _bounded_metric(meta, name):

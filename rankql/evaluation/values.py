@@ -299,6 +299,7 @@ def set_directions(
     """The result with the directions of metrics that rankql does not know, and a note."""
     if higher_is_better is None or isinstance(higher_is_better, Mapping):
         known = result.meta.get("higher_is_better", {})
+        known = {name: value for name, value in known.items() if name in result.metrics}
         higher_is_better = {**known, **(higher_is_better or {})}
     directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
     meta = result.meta | {"higher_is_better": directions}

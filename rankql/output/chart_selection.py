@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
@@ -32,13 +31,8 @@ def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
 
 def select_chart_metrics(comparison: Comparison) -> list[str]:
     """Return the metrics to draw by query: those with a value for each query."""
-    weights = comparison.result.meta["weights"]
-    return [name for name in comparison.metrics if name not in weights][:METRICS]
-
-
-def without_catalogue(comparison: Comparison, metrics: Sequence[str]) -> list[str]:
-    """Leave out the metrics of the catalogue: their values per query have no meaning."""
-    return [name for name in metrics if name not in comparison.result.catalogue_metrics]
+    overall = comparison.result.overall_metrics
+    return [name for name in comparison.metrics if name not in overall][:METRICS]
 
 
 def list_chart_systems(evaluation: Evaluation) -> list[str]:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.catalogue import describe_together
 from rankql.output.association_charts import draw_correlations, draw_quadrants, draw_scatter
 from rankql.output.chart_selection import (
     METRICS,
     Evaluation,
     result_of,
     select_pairs,
-    without_catalogue,
 )
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import (
@@ -65,11 +63,10 @@ def plot_comparison(
     draw: Callable[[Comparison, str, str, str], Spec]
     draw = draw_slices if kind == "slices" else draw_differences
     if kind == "differences":
-        by_query = without_catalogue(comparison, metrics)
+        overall = comparison.result.overall_metrics
+        by_query = [name for name in metrics if name not in overall]
         if not by_query:
-            raise RankqlError(
-                f"{describe_together(metrics)}: no query has a difference. Pass kind='intervals'."
-            )
+            raise RankqlError(f"No query has a difference on {metrics[0]}. Pass kind='means'.")
         metrics = by_query
     pairs = select_pairs(comparison)
     if a is not None or b is not None:

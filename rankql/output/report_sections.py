@@ -11,7 +11,6 @@ from rankql.output.chart_selection import (
     SLICES,
     select_chart_metrics,
     select_pairs,
-    without_catalogue,
 )
 from rankql.output.report_elements import Section
 from rankql.output.report_queries import make_queries_section
@@ -77,7 +76,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
     section.draw(
         [
             difference_charts.draw_differences(comparison, m, *p, texts)
-            for m in without_catalogue(comparison, metrics)
+            for m in metrics
             for p in pairs
         ]
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from rankql.registry.metric_record import MetricRecord, RowSums
+from rankql.registry.metric_record import MetricRecord
 from rankql.registry.parameters import (
     ALPHA,
     ATTENTION,
@@ -24,6 +25,8 @@ NOTHING_SHOWN = "nothing is shown"
 NO_PAIR = "there are not two items"
 NO_SUBTOPIC = "no item has a subtopic"
 
+# The number of items, which these metrics cannot do without.
+_SIZE = replace(CATALOGUE, required=True)
 _of_catalogue = partial(MetricRecord, asked_by=(), level="catalogue")
 _of_list = partial(MetricRecord, asked_by=(), level="list")
 _of_subtopics = partial(MetricRecord, asked_by=(), columns=("subtopics", "pos"))
@@ -32,22 +35,15 @@ CATALOGUE_METRICS = (
     _of_catalogue(
         function="catalogue_coverage",
         columns=("item",),
-        parameters=(CATALOGUE,),
-        row_sums=RowSums("{a} / {size}", "1 / c", "CASE WHEN c = 1 THEN 1 ELSE 0 END"),
+        parameters=(_SIZE,),
         source="Herlocker et al. 2004; Ge et al. 2010",
     ),
     _of_catalogue(
         function="gini",
         columns=("item",),
-        parameters=(CATALOGUE, NORM),
+        parameters=(_SIZE, NORM),
         better="lower",
         undefined=NOTHING_SHOWN,
-        row_sums=RowSums(
-            "(2 * {a} / nullif({b}, 0) - {size} - 1) / ({size} - {norm})",
-            "less + (m + 1) / 2",
-            "less + row_number() OVER (PARTITION BY {keys}, c)",
-            arguments=3,
-        ),
         source="Fleder and Hosanagar 2009",
     ),
     _of_catalogue(
@@ -56,12 +52,6 @@ CATALOGUE_METRICS = (
         parameters=(CATALOGUE, NORMALIZED),
         highest=None,
         undefined=NOTHING_SHOWN,
-        row_sums=RowSums(
-            "log2(nullif({b}, 0)) - {a} / nullif({b}, 0)",
-            "log2(c)",
-            "c * log2(c) - CASE WHEN c > 1 THEN (c - 1) * log2(c - 1) ELSE 0 END",
-            arguments=1,
-        ),
         source="Shannon 1948",
     ),
     _of_catalogue(
@@ -71,9 +61,6 @@ CATALOGUE_METRICS = (
         better="neither",
         highest=None,
         undefined=NOTHING_SHOWN,
-        row_sums=RowSums(
-            "{a} / nullif({b}, 0)", x="coalesce({column}, 0)", columns=(), arguments=1
-        ),
         source="Yin et al. 2012",
     ),
     _of_catalogue(
@@ -82,11 +69,6 @@ CATALOGUE_METRICS = (
         parameters=(USERS, UNSEEN_NOVELTY, NORMALIZED),
         highest=None,
         undefined=NOTHING_SHOWN,
-        row_sums=RowSums(
-            "{a} / nullif({b}, 0)",
-            x="coalesce(log2({size} / nullif({column}, 0)), log2({size}))",
-            columns=(),
-        ),
         source="Zhou et al. 2010; Vargas and Castells 2011",
     ),
     _of_catalogue(
@@ -95,17 +77,10 @@ CATALOGUE_METRICS = (
         better="lower",
         highest=None,
         undefined=NOTHING_SHOWN,
-        row_sums=RowSums("{a} / nullif({b}, 0)", x="rankql_item_age({column}, {last})", columns=()),
     ),
     _of_catalogue(
         function="personalisation",
         columns=("user", "item"),
-        row_sums=RowSums(
-            "1 - {a} / nullif({b} * ({n} - 1), 0)",
-            "c - 1",
-            "2 * (c - 1)",
-            columns=("query", "item"),
-        ),
         undefined="there are not two users",
         source="Zhou et al. 2010",
     ),

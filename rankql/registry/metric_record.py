@@ -124,26 +124,6 @@ class ExplanationSql:
     normalised: bool = False
 
 
-@dataclass(frozen=True)
-class RowSums:
-    """A metric of the catalogue as SQL of two sums over the shown rows, {a} and {b}, their number.
-
-    So one ranking can be left out. {n} is the number of rankings, {size} that of items or users,
-    {norm} 1 or 0. In a row, `c` is the number of rankings that show its item, `m` the number of
-    items with this count, `less` the number of items with a lower one.
-    """
-
-    value: str
-    # What a row adds to {a}, and what {a} loses without its ranking.
-    part: str = "x"
-    loss: str = "x"
-    # The value `x` of a row, from the {column} of the first argument and the {last} one.
-    x: str = "NULL"
-    # What the first arguments must be, if not any column, and the most arguments.
-    columns: tuple[str, ...] = ("item",)
-    arguments: int = 2
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetricRecord:
     """Metadata of a metric: names, parameters, level, direction, range, when undefined."""
@@ -183,8 +163,6 @@ class MetricRecord:
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None
-    # How `evaluate` computes it of all rankings with a jackknife; None: not at all.
-    row_sums: RowSums | None = None
     # Its value from the packed top of a ranking, as SQL with the quantities of
     # rankql.evaluation.packed_metrics as placeholders. Empty: it cannot be computed from them.
     packed: str = ""
@@ -203,9 +181,8 @@ class MetricRecord:
     def example(self) -> str:
         """A call with its required options, as an expression in `evaluate`."""
         columns = ["query" if name == "user" else name for name in self.columns]
-        most = self.row_sums.arguments if self.row_sums else 0
-        required = [p.name for p in self.parameters[: max(0, most - len(columns))] if not p.default]
-        return f"{self.function}({', '.join([*columns, *(f'{x} := 500' for x in required)])})"
+        counts = [p.name for p in self.parameters if p.required and p.kind == "count"]
+        return f"{self.function}({', '.join([*columns, *(f'{x} := 500' for x in counts)])})"
 
     @property
     def definition(self) -> str:

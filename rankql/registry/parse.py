@@ -200,7 +200,7 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
         own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
         raise RankqlError(
             f"Unknown metric {name!r}. evaluate does not compute it: call {function}() in SQL or "
-            f"polars{own if other.level == 'list' or other.row_sums else ''}"
+            f"polars{own if other.level in ('list', 'catalogue') else ''}"
         )
     spelling = index[likely].name if likely else None
     raise RankqlError(describe_unknown("metric", name, known, spelling))

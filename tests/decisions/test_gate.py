@@ -599,7 +599,9 @@ def test_conventions_of_the_baseline(tmp_path):
 
 def test_micro_averages():
     with pytest.raises(rankql.RankqlError, match="microP@1 is one value for all queries"):
-        rankql.gate(RUN, QRELS, RUN, max_drop="microP@1:0")
+        rankql.gate(RUN, QRELS, RUN, minimum="microP@1>=0")
+    verdict = rankql.gate(RUN, QRELS, RUN, max_drop="microP@1:0")
+    assert verdict and "no confidence interval" in verdict.table["message"][0]
     low = RUN.with_columns(score=-pl.col("score"))
     low = low.with_columns(score=pl.when(query=pl.lit("a")).then("score").otherwise(0.0))
     checks = {"minimum": "microP@1>=0.5", "max_drop": "microP@1:0.1", "beyond_noise": False}

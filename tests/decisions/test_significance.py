@@ -945,8 +945,10 @@ def test_micro_averages_get_a_word():
     systems = runs(old={"a": "good", "b": "bad", "c": "bad"}, new=dict.fromkeys("abcd", "good"))
     table = rankql.compare(systems, QRELS, ["microP@1", "P@1"]).table
     micro, plain = table.iter_rows(named=True)
-    assert micro["p"] is micro["mean_a"] is micro["lo"] is None
-    assert micro["verdict"] == "a mean over all queries at once"
+    assert micro["p"] is micro["lo"] is micro["detectable"] is None
+    for name in ("mean_a", "mean_b", "difference", "n"):  # as many positions in all queries
+        assert micro[name] == pytest.approx(plain[name])
+    assert micro["verdict"] == "one value for all queries"
     assert micro["wins"] is micro["ties"] is micro["losses"] is None and plain["wins"] == 3
     assert plain["p"] == plain["p_adjusted"]  # a family of one
 

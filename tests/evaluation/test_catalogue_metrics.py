@@ -1,10 +1,9 @@
-"""Metrics of the catalogue and of lists in evaluate and compare; the jackknife by brute force."""
+"""Metrics of the catalogue and of lists in evaluate and compare; of all rankings by brute force."""
 
 import ast
 import random
 import re
 
-import duckdb
 import polars as pl
 import pytest
 
@@ -42,29 +41,32 @@ OURS = {
 }
 
 
-def jackknife(run, metric):
-    """The value of all rankings, and the pseudo-values by leaving out one after the other."""
+def value_of(run, metric):
+    """The value of all rankings."""
     shown = run.filter(pl.col("pos") <= int(metric.partition("@")[2] or 5))
-    value, queries = shown.select(OURS[metric]).item(), sorted(set(run["query"]))
-    others = [shown.filter(pl.col("query") != q).select(OURS[metric]).item() for q in queries]
-    mean, n = sum(others) / len(queries), len(queries)
-    return value, [value + (n - 1) * (mean - other) for other in others]
+    return shown.select(OURS[metric]).item()
 
 
-def test_values_and_intervals_are_those_of_the_jackknife():
-    result = rankql.evaluate(RUN, metrics=METRICS, rel="1", interval="t")
-    for metric in METRICS:
-        value, pseudo = jackknife(RUN, metric)
-        assert result[metric] == pytest.approx(value, abs=1e-11)
-        assert result.per_query[metric].to_list() == pytest.approx(pseudo, abs=1e-11)
-    assert result.notes[0].startswith("coverage@3, gini@3, gini, entropy@3, ")
-    # 2.2010 is the quantile of t with 11 degrees of freedom.
-    value, pseudo = jackknife(RUN, "gini@3")
-    row = result.summary.filter(metric="gini@3").row(0, named=True)
-    error = pl.Series(pseudo).std() / 12**0.5
-    assert row["hi"] - value == pytest.approx(2.20098516 * error, rel=1e-7)
-    few = rankql.evaluate(RUN[:15], metrics={"gini": "gini(item, 25)"}, rel="1").summary
-    assert few["lo"][0] >= 0 and few["hi"][0] <= 1
+def test_values_of_slices_are_those_of_their_rankings():
+    """Without an interval, and without a value per query. Some rows lack their slice."""
+    slice_ = pl.when(pl.col("query") < "u3").then(pl.lit("x")).otherwise(pl.lit("y"))
+    run = RUN.with_columns(part=pl.when(pl.col("pos") != 2).then(slice_))
+    result = rankql.evaluate(run, metrics=METRICS, rel="1", by="part", interval="t")
+    parts = {"part=x": RUN.filter(slice_ == "x"), "part=y": RUN.filter(slice_ == "y"), "all": RUN}
+    for row in result.summary.iter_rows(named=True):
+        rows = parts[row["slice"]]
+        assert row["mean"] == pytest.approx(value_of(rows, row["metric"]), abs=1e-11)
+        assert (row["lo"], row["hi"]) == (None, None)
+        assert (row["queries"], row["undefined"]) == (rows["query"].n_unique(), 0)
+    assert result.per_query.columns == ["query", "part"]
+    assert any("no confidence interval" in line for line in result.remarks())
+    assert result["gini@3"] == pytest.approx(value_of(RUN, "gini@3"))
+
+
+def test_values_survive_a_file(tmp_path):
+    path = tmp_path / "values.parquet"
+    written = rankql.evaluate(RUN, metrics=METRICS, rel="1", output=path)
+    assert written["gini@3"] == rankql.combine([path])["gini@3"] == value_of(RUN, "gini@3")
 
 
 @pytest.mark.parametrize("missing", ["zero", "skip"])
@@ -73,24 +75,63 @@ def test_judged_queries_count_and_missing_ones_show_nothing(missing):
     run = RUN.filter(pl.col("query") != "u3").with_columns(score=-pl.col("pos")).drop("pos")
     metrics = {name: METRICS[name] for name in ("coverage@3", "gini@3", "novelty@4")}
     options = {"missing": missing, "undefined": "zero"}
-    result = rankql.evaluate(run, qrels.filter(pl.col("query") != "u5"), metrics, **options)
+    about = qrels.select("query", early=pl.col("query") < "u6")
+    qrels = qrels.filter(pl.col("query") != "u5")
+    result = rankql.evaluate(run, qrels, metrics, attributes=about, by="early", **options)
     shown = RUN.filter(~pl.col("query").is_in(["u3", "u5"]))
-    for metric in metrics:
-        assert result[metric] == pytest.approx(jackknife(shown, metric)[0], abs=1e-11)
+    early = pl.col("query") < "u6"
+    parts = {"all": shown, "early=true": shown.filter(early), "early=false": shown.filter(~early)}
+    for row in result.summary.iter_rows(named=True):
+        value = value_of(parts[row["slice"]], row["metric"])
+        assert row["mean"] == pytest.approx(value, abs=1e-11)
 
 
-def test_compare_knows_the_direction_and_each_system_by_itself():
+def test_compare_shows_both_values_and_no_test():
     other = RUN.with_columns(pl.col("item").replace({"i1": "i2"}))
     other = other.unique(["query", "item"], maintain_order=True)
     metrics = {name: METRICS[name] for name in ("gini@3", "coverage@3")}
     qrels = RUN.select("query", "item", rel=1)
-    table = rankql.compare({"a": RUN, "b": other}, qrels, metrics=metrics).table
-    for row in table.to_dicts():
-        value, changed = (jackknife(run, row["metric"])[0] for run in (RUN, other))
+    comparison = rankql.compare({"a": RUN, "b": other}, qrels, metrics=metrics)
+    for row in comparison.table.to_dicts():
+        value, changed = (value_of(run, row["metric"]) for run in (RUN, other))
         assert row["mean_a"] == pytest.approx(value, abs=1e-11)
         assert row["difference"] == pytest.approx(changed - value, abs=1e-11)
+        assert (row["p"], row["lo"], row["hi"], row["wins"], row["n"]) == (*[None] * 4, 12)
+        assert row["verdict"] == "one value for all queries"
+        assert not re.search("beats|better|CI|p =", row["sentence"])
     result = rankql.evaluate(RUN, qrels, metrics)
     assert result.lower_is_better("gini@3") and not result.lower_is_better("coverage@3")
+    results = {"a": result, "b": rankql.evaluate(other, qrels, metrics)}
+    assert rankql.compare(results).table.equals(comparison.table)
+    three = rankql.compare(results | {"c": result}, metrics="gini@3")
+    assert three.title == "" and three.leaderboard()["rank_hi"].to_list() == [3, 3, 3]
+    alone = rankql.compare({"a": result})
+    assert alone.summary["mean"].to_list() == result.summary["mean"].to_list()
+
+
+def test_gate_holds_values_to_limits():
+    """There is no interval, so a default limit of 0 and a bound of the mean are refused."""
+    part = pl.col("query") < "u3"
+    other = RUN.with_columns(pl.col("item").replace({"i1": "i2"}))
+    other = other.unique(["query", "item"], maintain_order=True)
+    metrics = {name: METRICS[name] for name in ("gini@3", "coverage@3")}
+    old, new = (
+        rankql.evaluate(run.with_columns(part=part), metrics=metrics, rel="1", by="part")
+        for run in (RUN, other)
+    )
+    options = {"by": "part", "min_queries": 2, "baseline": old, "minimum": "coverage@3>=0.5"}
+    verdict = rankql.gate(new, max_drop=["gini@3:0.1", "coverage@3:0.001"], **options)
+    table = verdict.table.filter(slice="all")
+    assert table["status"].to_list() == ["passed", "passed", "failed"]
+    assert table["mean"][1] - table["baseline"][1] == pytest.approx(
+        value_of(other, "gini@3") - value_of(RUN, "gini@3")
+    )
+    assert verdict.table["lo"].null_count() == 9
+    assert all("no confidence interval" in text for text in table["message"][1:])
+    assert any("no confidence interval" in line for line in verdict.remarks())
+    for refused in ({}, {"minimum_bound": True, "max_drop": "gini@3:0.1"}):
+        with pytest.raises(RankqlError, match="has no confidence interval"):
+            rankql.gate(new, **options, **refused)
 
 
 def test_metrics_of_lists_are_means():
@@ -113,30 +154,16 @@ def test_metrics_of_lists_are_means():
 @pytest.mark.parametrize(
     "metric, options, message",
     [
-        ("1 - gini(item, 25)", {}, "^metrics: m = 1 - .* it must be one call of catalogue_cov"),
-        ("gini(popularity, 25)", {}, "it must be one call of .*, such as gini"),
-        ("exposure(pos)", {}, "it must be one call of"),
         ("gini(item)", {}, "^catalogue must be given: the number of items"),
         ("gini(item, 3)", {}, "3 is less than the 20 that were shown"),
-        ("gini(item, 'shown')", {}, "It supports .*catalogue := 500.*, with the number"),
-        ("gini(item, catalogue := 5 * 10)", {}, "in digits, and norm := 'n-1'$"),
-        ("gini(item, catalogue = 50)", {}, "^metrics: m = .* has an option that evaluate does not"),
+        ("gini(item, 25) / 0", {}, "^metrics: m is inf"),
         ("gini(item)", {"catalogue": 50}, "^catalogue is an option of .* Write it in the metric"),
-        ("freshness(created / NULL, shown)", {}, "^m is NULL for all queries: nothing is shown"),
-        ("novelty(popularity, 60, unseen := 'max')", {}, "It supports novelty.popularity, users"),
-        (
-            "gini(item, 25)",
-            {"by": "category"},
-            r"^m describes all .* and has no by= \('cat",
-        ),
         ("gini(item, 25)", {"weight": "w"}, r"is not a mean and has no weight= \('w'\)"),
         ("gini(item, 25)", {"ties": "expected"}, "^m needs positions, but ties='expected'"),
     ],
 )
 def test_what_is_refused(metric, options, message):
     run = RUN.with_columns(w=1.0, category=pl.lit("a"), score=-pl.col("pos")).drop("pos")
-    if metric == "exposure(pos)":
-        run = RUN
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, metrics={"m": metric}, rel="1", **options)
 
@@ -148,32 +175,26 @@ def test_the_suggested_form_works():
     assert rankql.evaluate(RUN, metrics=ast.literal_eval(suggestion), rel="1")["gini@10"] > 0
 
 
-def test_lists_that_repeat_an_item_and_too_few_lists_are_refused():
+def test_lists_that_repeat_an_item_are_refused():
     again = RUN[:1].with_columns(pos=pl.lit(9, pl.Int64))
     with pytest.raises(RankqlError, match=r"^m: a ranking repeats an item. Keep one row of each"):
         rankql.evaluate(pl.concat([RUN, again]), metrics={"m": "gini(item, 25)"}, rel="0")
-    two = RUN.filter(pl.col("query").is_in(["u1", "u2"]))
-    with pytest.raises(RankqlError, match=r"^m needs more queries: it is undefined without one"):
-        rankql.evaluate(two, metrics={"m": "personalisation(query, item)"}, rel="1")
-    same = RUN.filter(pl.col("query") == "u1")
-    same = pl.concat([same, same.with_columns(query=pl.lit("u2"))])
-    equal = rankql.evaluate(same, metrics={"m": METRICS["coverage@3"]}, rel="1").summary
-    assert equal.select("mean", "lo", "hi").row(0) == (pytest.approx(5 / 25), None, None)
-    one = rankql.evaluate(RUN[:5], metrics={"m": "gini(item, 25)"}, rel="1")
-    assert one["m"] == pytest.approx(0.8) and one.summary["lo"].to_list() == [None]
 
 
-def test_they_need_all_queries_at_once(monkeypatch):
-    def short_of_memory(*_, **__):
-        raise duckdb.OutOfMemoryException("Out of Memory Error: no room")
-
-    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", short_of_memory)
-    with pytest.raises(RankqlError, match=r"^gini@3 needs all queries at once. Raise memory_limit"):
-        rankql.evaluate(RUN, metrics={"gini@3": METRICS["gini@3"]}, rel="1")
+def test_one_list_and_expressions_have_values():
+    metrics = {
+        "one": "personalisation(query, item)",
+        "even@3": "1 - gini(item, 5 * 5)",
+    }
+    alone = rankql.evaluate(RUN[:5], metrics=metrics, rel="1")
+    assert alone["one"] is None and "Is any item shown" in repr(alone)
+    assert rankql.evaluate(RUN, metrics=metrics, rel="1")["even@3"] == pytest.approx(
+        1 - value_of(RUN, "gini@3")
+    )
 
 
 def test_systems_with_different_queries_are_refused():
-    """Their pseudo-values are not those of the same rankings."""
+    """Their values are not those of the same rankings."""
     few, metrics = RUN.filter(pl.col("query") < "u4"), {"gini@3": METRICS["gini@3"]}
     message = (
         r"^gini@3 describes all .* 6 of 12 queries are missing in '(b|baseline)', such as 'u4'"
@@ -190,5 +211,5 @@ def test_systems_with_different_queries_are_refused():
         rankql.combine(results)
     # A judged query that a run lacks shows nothing, in one run as in the other.
     table = rankql.compare(runs, qrels, metrics=metrics).table
-    assert table["mean_b"][0] == pytest.approx(jackknife(few, "gini@3")[0])
+    assert table["mean_b"][0] == pytest.approx(value_of(few, "gini@3"))
     assert table.select("wins", "ties", "losses").row(0) == (None, None, None)

@@ -177,12 +177,11 @@ def test_swaps_are_those_of_limits_for_one_metric():
 
 
 def test_metrics_of_the_catalogue_have_no_difference_by_query():
-    """Their values per query are pseudo-values."""
     comparison = compare(["RR", "g = gini(item, catalogue := 50)"])
     (only,) = panels(comparison.plot())
     assert only["title"] == "RR: new − old"
     assert len(panels(comparison.plot("intervals"))) == 2
-    with pytest.raises(rankql.RankqlError, match=r"^g describes all rankings together"):
+    with pytest.raises(rankql.RankqlError, match=r"^No query has a difference on g"):
         comparison.plot(metric="g")
 
 

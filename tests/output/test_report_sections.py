@@ -60,4 +60,4 @@ def test_metrics_of_the_catalogue_have_no_difference_by_query():
 
     runs = {name: RUNS[name] for name in "ab"}
     compared = rankql.compare(runs, QRELS, ["RR", "g = gini(item, catalogue := 500)"])
-    assert len(make(make_differences_section, compared).figures) == 3
+    assert len(make(make_differences_section, compared).figures) == 2
