@@ -15,6 +15,7 @@ from rankql.evaluation.combining import require_finite_metrics, require_no_syste
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import attribute_column
 from rankql.macros import INTERNAL_PREFIX, MISSING
+from rankql.registry.conventions import UNDEFINED_VALUES
 
 # A smaller difference, relative to the largest value, is only rounding.
 ROUNDING = 1e-12
@@ -120,8 +121,8 @@ def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> No
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
     """The value of a query that is compared; NULL if the query is left out."""
     value = pl.col(name)
-    if rules["undefined"] == "zero":
-        value = value.fill_null(0)
+    if rules["undefined"] in UNDEFINED_VALUES:
+        value = value.fill_null(UNDEFINED_VALUES[rules["undefined"]])
     if rules["missing"] == "skip":
         value = pl.when(~pl.col(MISSING)).then(value)
     return value.alias(name)

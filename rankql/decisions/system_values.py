@@ -23,6 +23,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
+from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
 
 
@@ -136,7 +137,8 @@ def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterato
             yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {rule}"
     for metric, count in values.undefined.items():
         if count:
-            rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
+            other = UNDEFINED_VALUES.get(rules["undefined"])
+            rule = "left out" if other is None else f"counted as {other}"
             queries = f"{count:,} of {total} {text.is_or_are(count)}"
             yield f"{metric}: {queries} undefined in at least one system and {rule}"
 

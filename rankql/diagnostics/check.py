@@ -21,11 +21,13 @@ from rankql.evaluation.overlap import (
     is_small_overlap,
     item_overlap,
 )
+from rankql.macros import quote
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.list_checks import FLOATS, is_rounded
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
 from rankql.sources.tables import Data, Rel, same_kind
-from rankql.text import join_words
+from rankql.text import format_count, join_words
 from rankql.writing import remember_inputs
 
 
@@ -66,6 +68,8 @@ def check(
                 *check_rows(data),
                 *_find_unmatched_items(data),
                 *_find_id_types(data),
+                *_find_rounded_ids(data),
+                *(_skipped_lines(*note.split(": ", 1)) for note in session.notes),
             ]
             sources = {table.label: {"rows": table.rows, "columns": table.columns}
                        for table in data.tables}  # fmt: skip
@@ -100,6 +104,11 @@ def _find_empty_tables(data: CheckData) -> Iterator[Finding]:
             yield Finding("empty", "error", table.label, 1, "the table is empty", why)
 
 
+def _skipped_lines(label: str, note: str) -> Finding:
+    """Lines of a TREC file that look like rows, but are comments."""
+    return Finding("comments", "warning", label, 1, note, "These rows are missing.")
+
+
 def _find_id_types(data: CheckData) -> Iterator[Finding]:
     """Ids that are numbers in one table and text in the other."""
     for run in data.pairs:
@@ -116,6 +125,26 @@ def _find_id_types(data: CheckData) -> Iterator[Finding]:
                     "They are compared as text, where 1.0 and 01 differ from 1. Cast both to one "
                     "type.",
                     (types,),
+                )  # fmt: skip
+
+
+def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
+    """Ids of floating point that may stand for several integers."""
+    for table in data.tables:
+        for role in {"query", "item"} & table.roles.keys():
+            name = table.roles[role]
+            kind = table.table.columns[name]
+            if not kind.startswith(FLOATS):
+                continue
+            where = is_rounded(quote(name), kind)
+            sql = f"SELECT count(*), min({quote(name)}) FROM {table.table.sql} WHERE {where}"
+            ((count, example),) = fetch(data.session, sql)
+            if count:
+                yield Finding(
+                    "rounded-ids", "error", table.label, count,
+                    f"{name} is a floating-point number that may stand for different ids: "
+                    f"{format_count(count, 'row')}", REFUSED + "Write ids as text or as integers.",
+                    as_examples([{role: example}]),
                 )  # fmt: skip
 
 

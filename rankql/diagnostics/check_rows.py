@@ -154,7 +154,8 @@ CHECKS = (
         "duplicate-items", "error", "runs",
         "SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
         "item appears more than once in a ranking",
-        "It would take two positions. Keep one row for each item{systems}.",
+        "evaluate refuses metrics that read both. Keep one row for each item, or pass "
+        "collapse='{item_column}'{systems}.",
         noun="item", needs=("item",),
     ),
     RowCheck(

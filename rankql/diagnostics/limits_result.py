@@ -10,6 +10,7 @@ import polars as pl
 
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
+from rankql.registry.conventions import UNDEFINED_VALUES
 
 # The columns of each frame that is measured. Columns without a type here are counts.
 _COLUMNS = {
@@ -95,6 +96,6 @@ def count_scored_queries(result: Result, system: str | None) -> dict[str, int]:
     frame = filter_system(result.frame(), system)
     if result.conventions["missing"] == "skip":
         frame = frame.filter(~pl.col(MISSING))
-    if result.conventions["undefined"] == "zero":
+    if result.conventions["undefined"] in UNDEFINED_VALUES:
         return dict.fromkeys(result.metrics, len(frame))
     return {name: frame[name].count() for name in result.metrics}

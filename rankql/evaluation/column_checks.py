@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
+from rankql.sources.list_checks import refuse_rounded
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table
@@ -29,6 +30,8 @@ def validate_columns(
             if "rel" in roles:
                 counts = count_values(session, table, inputs.ids(table))
                 require_ids(table.label, *counts, table.unit)
+                for name in inputs.ids(table):
+                    refuse_rounded(session, table, name, "x_", table.columns[name])
                 _refuse_pandas_nan(table)
                 rows += counts[0]
             validate_numbers(session, table, roles)

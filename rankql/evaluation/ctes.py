@@ -6,7 +6,7 @@ this takes as long as 1.25 plain joins, or less in large runs: see `judged_ranks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rankql.evaluation.judged_ranks import (
     judged_rank_ctes,
@@ -16,7 +16,7 @@ from rankql.evaluation.judged_ranks import (
     untied_rank_rows,
 )
 from rankql.evaluation.metric_columns import judged_rows, last_position, needs_scores
-from rankql.evaluation.steps import CUTS, select_from
+from rankql.evaluation.steps import CUTS, TOP, select_from
 from rankql.macros import JUDGED_ROWS, MISSING, TIED, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -35,6 +35,8 @@ TIE_ORDERS = {
     "best judged": f"rel IS NULL ASC, {BY_ITEM}",
     "worst judged": f"rel IS NULL DESC, {BY_ITEM}",
 }
+# How errors about duplicates begin.
+DUPLICATES = "duplicates among the items"
 # The rows of the run that are judged.
 JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels "
@@ -84,8 +86,9 @@ def ranking_ctes(
     if ranker == "top" and k is not None:
         top = top_rank_ctes(keys, k, order, ["line"] if conventions.ties == "order" else [])
     elif inputs.scored:
-        top = {"top": _top(keys, k, score_order(conventions.ties), own)}
-    join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
+        name = TOP if cuts else "numbered"
+        top = {name: _top(keys, k, score_order(conventions.ties), own)}
+    join = f"{_judgments(inputs)} {side} JOIN {[*top][-1] if top else 'run'} USING ({keys}, item)"
     rel = "rel"
     if zeroes:
         rel, place = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel", "score" if top else "pos"
@@ -93,7 +96,16 @@ def ranking_ctes(
         join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
     fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     ranked = select_from(join, fields, judged_rows(rows))
-    return _query_ctes(inputs, rows, cuts) | top | {"ranked": ranked}
+    queries = _query_ctes(inputs, rows, cuts, top=top if cuts else {})
+    return queries | top | {"ranked": ranked}
+
+
+def checks_top(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, ranker: str
+) -> bool:
+    """Does the query itself refuse an item that occurs twice in the first k?"""
+    top = ranker in ("rows", "top") and inputs.scored and ranks_before_join(inputs, conventions)
+    return top and last_position(metrics, conventions) is not None
 
 
 def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
@@ -102,8 +114,14 @@ def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
     return inputs.qrels is None and inputs.scored and every_row
 
 
-def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "", tied: bool = False) -> dict[str, str]:
-    """The CTEs with the judged queries, several systems, and `cuts` if there are any."""
+def _query_ctes(
+    inputs: Inputs,
+    rows: Rows,
+    cuts: str = "",
+    tied: bool = False,
+    top: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The CTEs with the judged queries, several systems, and `cuts` and `top` if there are any."""
     ctes: dict[str, str] = {}
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
@@ -113,7 +131,8 @@ def _query_ctes(inputs: Inputs, rows: Rows, cuts: str = "", tied: bool = False) 
             ctes["systems"] = select_from("run", ["DISTINCT system"])
     if cuts:
         ctes[CUTS] = cuts
-    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run", tied)
+    ctes |= top or {}
+    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run", tied, bool(top))
     return ctes
 
 
@@ -196,16 +215,21 @@ def score_order(ties: str) -> str:
     return f"score DESC, {TIE_ORDERS[ties]}"
 
 
-def _queries(inputs: Inputs, rows: Rows, rankings: str, tied: bool) -> str:
+def _queries(inputs: Inputs, rows: Rows, rankings: str, tied: bool, unique: bool) -> str:
     """Every judged query of every system, with its attributes and whether the run lacks it.
 
     rankings: a CTE with all rankings of the run. tied: it says whether their scores are tied.
+    unique: refuse items that occur twice in `top`.
     """
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(rel)"
     attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
+    missing = "retrieved IS NULL"
+    if unique:
+        repeats = f"SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM {TOP}"
+        missing = f"CASE WHEN ({repeats}) THEN rankql_fail('{DUPLICATES}') ELSE {missing} END"
     body = (
-        f"    SELECT {keys}, {JUDGED_ROWS}, retrieved IS NULL AS {MISSING}{attributes}"
+        f"    SELECT {keys}, {JUDGED_ROWS}, {missing} AS {MISSING}{attributes}"
         f"{f', {TIED}' if tied else ''}\n"
         f"    FROM (SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} "
         "FROM qrels GROUP BY query)\n"

@@ -175,7 +175,7 @@ class Facts:
         run_sql, inputs = self.run_sql, self.inputs
         require_one_value_per_query(run_sql, inputs)
         require_one_weight(self.session, inputs)
-        notes = [*inputs.notes]
+        notes = [*self.session.notes, *inputs.notes]
         if not one_query:
             notes += require_ranked_rows(run_sql.unrounded, inputs, self.conventions)
         notes += note_queries_without_attributes(run_sql, inputs)

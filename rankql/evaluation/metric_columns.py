@@ -128,12 +128,15 @@ def judged_rows(rows: Rows) -> str:
 def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:
     """The last position that a metric reads, None for all."""
     further = needs_scores(metrics) or conventions.unjudged == "bounds"
-    further = further or any(
-        metric.k is None or metric.arguments(vars(conventions)).get("ideal") == "retrieved"
-        for metric in metrics
-    )
+    further = further or any(m.k is None or is_ideal_retrieved(m, conventions) for m in metrics)
     k = max(metric.k or 0 for metric in metrics)
     return None if further or k > SMALL_K else k
+
+
+def is_ideal_retrieved(metric: Metric, conventions: Conventions) -> bool:
+    """Is the ideal ranking of the retrieved items, so that all of them are read?"""
+    arguments = metric.arguments(vars(conventions)) if metric.record else {}
+    return arguments.get("ideal") == "retrieved"
 
 
 def needs_scores(metrics: Sequence[Metric]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from shlex import quote as shell_quote
@@ -130,9 +131,22 @@ def no_judged_query_message(
     if not judged:
         return "No item has a grade: there are no judgments, or every grade is NULL"
     return (
-        f"No query of {run} is judged: it has {format_examples(unjudged)}, "
-        f"qrels has {format_examples(judged)}. Write query ids the same way in both"
+        f"No query of {run} is judged: it has {format_examples(unjudged)}, qrels has "
+        f"{format_examples(judged)}. Write query ids the same way in both"
+        f"{_float_hint(*(unjudged or []), *judged)}"
     )
+
+
+def _float_hint(*ids: object) -> str:
+    """A remedy if some ids look like integers that became floats, and others like integers."""
+    floats, integers = ([x for x in ids if re.fullmatch(form, str(x))] for form in _NUMBERS)
+    if not floats or not integers:
+        return ""
+    return f". {floats[0]!r} is an integer that became a float, as with a NULL in pandas: cast it"
+
+
+# A whole number as a float, and as an integer.
+_NUMBERS = (r"-?\d+\.0", r"-?\d+")
 
 
 def require_ranked_rows(run_sql: SqlRunner, inputs: Inputs, conventions: Conventions) -> list[str]:
@@ -318,7 +332,8 @@ def no_common_item_message(run_sql: SqlRunner, inputs: Inputs, system: str | Non
     ]
     hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
     if inputs.qrels:
-        hint += "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
+        chunks = "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
+        hint += _float_hint(item, other_item) or chunks
     what = "judged" if inputs.qrels else "in the reference"
     return (
         f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has "

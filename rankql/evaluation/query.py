@@ -10,12 +10,20 @@ from functools import partial
 from rankql.errors import RankqlError
 from rankql.evaluation.best_lists import best_list_ctes
 from rankql.evaluation.catalogue import is_catalogue, refuse_weights
-from rankql.evaluation.ctes import JUDGED, attributes_by_query, ranking_ctes, score_order
+from rankql.evaluation.ctes import (
+    DUPLICATES,
+    JUDGED,
+    attributes_by_query,
+    checks_top,
+    ranking_ctes,
+    score_order,
+)
 from rankql.evaluation.metric_columns import (
     cut_column,
     gain_of_grade,
     gain_sql,
     is_cut,
+    is_ideal_retrieved,
     last_position,
     mask_undefined,
     metric_calls,
@@ -34,7 +42,6 @@ from rankql.evaluation.summary import (
     sliced_attributes,
     system_columns,
 )
-from rankql.evaluation.validation import DUPLICATES
 from rankql.macros import (
     INTERNAL_PREFIX,
     JUDGED_ROWS,
@@ -223,19 +230,34 @@ def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
     if not inputs.scored and not (packed and sums_integers(inputs, conventions)):
         columns.append(ONE_RANKING)
     removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
+    if inputs.every("item") and not checks_top(inputs, plan.metrics, plan.effective, plan.ranker):
+        columns += [("run", "item", where) for where in _rows_read(inputs, plan)]
     if inputs.qrels is not None:
         columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
         if removed and not inputs.scored:
             columns.append(("run", "pos", f"{JUDGED} AND pos IS NOT NULL"))
         return columns
-    if inputs.every("item"):
-        columns.append(("run", "item", "WHERE rel > 0"))
     others = [metric for metric in plan.metrics if metric.name not in packed]
     k = last_position(others, conventions) if others else 0
     if not inputs.scored and (removed or k != 0):
         within = "" if removed or k is None else f" AND pos <= {k}"
         columns.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
     return columns
+
+
+def _rows_read(inputs: Inputs, plan: Plan) -> list[str]:
+    """What selects the rows of the run that metrics read, and those tied with the k-th score."""
+    conventions, place = plan.effective, "score" if inputs.scored else "pos"
+    if conventions.unjudged == "remove":  # the query itself refuses duplicate judgments
+        return [] if inputs.qrels else ["WHERE rel IS NOT NULL"]
+    graded = "" if inputs.qrels else "rel > 0 OR "
+    if any(metric.k is None or is_ideal_retrieved(metric, conventions) for metric in plan.metrics):
+        return [f"WHERE {graded}{place} IS NOT NULL"]
+    k = max(metric.k or 0 for metric in plan.metrics)
+    if not inputs.scored:
+        return [f"WHERE {graded}pos <= {k}"]
+    rank = f"rank() OVER (PARTITION BY {inputs.keys} ORDER BY score DESC NULLS LAST)"
+    return [f"WHERE {graded}score IS NOT NULL QUALIFY {graded}{rank} <= {k}"]
 
 
 def _ascending(keys: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from rankql.evaluation.steps import Steps
 from rankql.evaluation.summary import summarise
 from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
+from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.results import TableResult
 from rankql.sources.fetching import fits_one_thread
 from rankql.sources.frames import register_frame
@@ -60,7 +61,8 @@ class Result(MeansResult):
     def counted(self) -> pl.Expr:
         """The number of queries in each mean, from the columns of `summary`."""
         left_out = pl.col("undefined")
-        if self.conventions["undefined"] == "zero":  # but not in a mean over all rankings at once
+        if self.conventions["undefined"] in UNDEFINED_VALUES:
+            # but not in a mean over all rankings at once
             weighted = pl.col("metric").is_in(self.overall_metrics)
             left_out = pl.when(weighted).then(left_out).otherwise(0)
         return pl.col("queries") - left_out

@@ -16,7 +16,9 @@ BEST = "best"
 CANDIDATES, RANKS = "candidates", "ranks"
 # The column with the number of judged rows of a ranking.
 GRADED = f"{INTERNAL_PREFIX}graded"
-READ_TWICE = (CUTS, BEST, CANDIDATES, RANKS)
+# The CTE with the first k items of each ranking.
+TOP = "top"
+READ_TWICE = (CUTS, TOP, BEST, CANDIDATES, RANKS)
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

@@ -11,6 +11,7 @@ import polars as pl
 
 from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import has_direction
 from rankql.sources.fetching import read_frame
 from rankql.sources.private import create_macros, private_connection
@@ -156,13 +157,13 @@ def values_sql(meta: Mapping[str, Any]) -> str:
     """One row per query and metric: its value in the mean, and its weight."""
     conventions = meta["conventions"]
     query_weight = quote(meta["weight"]) if meta.get("weight") else "1"
-    zero = conventions["undefined"] == "zero"
+    other = UNDEFINED_VALUES.get(conventions["undefined"])
     by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta["by"]]
     keys = ", ".join([f"{quote(meta['query'])} AS query", *system_columns(meta), *by])
     parts = []
     for i, name in enumerate(meta["metrics"]):
         column, weight = quote(name), meta["weights"].get(name)
-        value = f"coalesce({column}, 0)" if zero and not weight else column
+        value = column if other is None or weight else f"coalesce({column}, {other})"
         undefined = f"{column} IS NULL"
         if name in meta.get("catalogue", {}):
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
@@ -172,7 +173,8 @@ def values_sql(meta: Mapping[str, Any]) -> str:
             # Over the queries of the metric itself, otherwise its mean could lie out of bounds.
             undefined = f"{quote(bounded)} IS NULL"
             end = "least" if name.endswith(" low") else "greatest"
-            instead = f"{end}(0, coalesce({column}, 0))" if zero else "NULL"
+            instead = f"{end}({other}, coalesce({column}, {other}))"
+            instead = "NULL" if other is None else instead
             value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
         parts.append(
             f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "

@@ -10,7 +10,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values
-from rankql.evaluation.ctes import JUDGED
+from rankql.evaluation.ctes import DUPLICATES
 from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.source_ctes import SqlRunner
 from rankql.macros import quote
@@ -131,13 +131,13 @@ def require_unique_rows(
     """Refuse duplicates, as `require_unique`, and judged items with different grades."""
     if inputs.qrels is not None:
         if _repeats(run_sql, "qrels", "query, item"):
-            _require_consistent_grades(run_sql)
+            _require_consistent_grades(run_sql, inputs)
         else:
             columns = [each for each in columns if each[0] != "qrels"]
     require_unique(run_sql, inputs, columns)
 
 
-def _require_consistent_grades(run_sql: SqlRunner) -> None:
+def _require_consistent_grades(run_sql: SqlRunner, inputs: Inputs) -> None:
     """Refuse an item with a grade above 0 and another one; two above 0 are duplicates anyway."""
     rows = run_sql(
         """SELECT query, item, min(rel), max(rel) FROM qrels GROUP BY query, item
@@ -146,8 +146,24 @@ def _require_consistent_grades(run_sql: SqlRunner) -> None:
     if rows:
         pairs = (f"query {q!r}, item {i!r}: {low:g} and {high:g}" for q, i, low, high in rows)
         raise RankqlError(
-            f"qrels has different grades for one item: {'; '.join(pairs)}. Keep one row of each"
+            f"qrels has different grades for one item: {'; '.join(pairs)}. "
+            f"{_unique_remedy(run_sql, inputs.qrels)}"
         )
+
+
+def _unique_remedy(run_sql: SqlRunner, table: Table | None) -> str:
+    """What to do about duplicates in a table: in TREC's diversity judgments, rows are subtopics."""
+    name = next((n for n in ("iteration", "subtopic") if table and table.has(n)), None)
+    if table and name:
+        sql = f"SELECT count(DISTINCT {quote(name)}) > 1 FROM {table.sql}"
+        if fetch(run_sql.session, sql)[0][0]:
+            what = "column 2" if table.trec else name
+            return (
+                f"If {what} has subtopics, as in judgments of diversity, give each item the list "
+                "of its subtopics, and call alpha_ndcg(subtopics, pos, 10). Otherwise keep one row "
+                "of each"
+            )
+    return "Keep one row of each"
 
 
 def require_unique(
@@ -162,8 +178,6 @@ def require_unique(
             raise RankqlError(message)
 
 
-# How errors about duplicates begin.
-DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 # The hashes of so many rows take polars 20 to 60% of the time of DuckDB, and 0.4 GB at most, to
 # which memory_limit does not apply. For fewer rows it is not worth the import of pyarrow.
@@ -174,7 +188,8 @@ PARTS = 32
 
 def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
-    sql = f"SELECT hash({columns}) AS h FROM {source} {where}"
+    # Hashes of all rows take less time than the ranks of scores.
+    sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
     if run_sql.count_rows(source) in IN_POLARS and not may_lack_threads():
         hashes = run_sql.frame(sql)["h"]
         return hashes.n_unique() < len(hashes)
@@ -186,11 +201,8 @@ def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> 
 
 
 def duplicates_message(run_sql: SqlRunner, inputs: Inputs) -> str:
-    """The error about duplicates among the judged items, with three examples."""
-    judged = "WHERE rel IS NOT NULL" if inputs.qrels is None else JUDGED
-    message = (
-        find_duplicates(run_sql, inputs, "run", "item", judged) if inputs.every("item") else None
-    )
+    """The error about duplicates among the items, with three examples."""
+    message = find_duplicates(run_sql, inputs, "run", "item") if inputs.every("item") else None
     if not message and not inputs.scored:
         message = find_duplicates(run_sql, inputs, "run", "pos", "WHERE pos IS NOT NULL")
     if not message:
@@ -206,8 +218,8 @@ def find_duplicates(
     """The error about duplicates, with three examples; None if there are none."""
     columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
     rows = run_sql(
-        f"""SELECT {columns} FROM {source} {where} GROUP BY {columns} HAVING count(*) > 1
-        ORDER BY {columns} LIMIT 3"""
+        f"""SELECT {columns} FROM (FROM {source} {where}) AS {source}
+        GROUP BY {columns} HAVING count(*) > 1 ORDER BY {columns} LIMIT 3"""
     )
     if not rows:
         return None
@@ -231,7 +243,8 @@ def find_duplicates(
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""
-    return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
+    remedy = _unique_remedy(run_sql, inputs.qrels if source == "qrels" else None)
+    return f"{source} has duplicates: {examples}. {remedy}{hint}"
 
 
 # Sums of higher grades may overflow.

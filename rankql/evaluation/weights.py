@@ -10,6 +10,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import MISSING, quote
+from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.sources.fetching import fetch_rows
 from rankql.text import format_queries
 
@@ -97,7 +98,7 @@ def _rows(meta: Mapping[str, Any]) -> str:
     kept = f"WHERE NOT {MISSING}" if meta["conventions"]["missing"] == "skip" else ""
     key, weight = quote(meta["query"]), f"CAST({quote(meta['weight'])} AS DOUBLE)"
     # An undefined value weighs in a mean over all queries at once.
-    counted = meta["conventions"]["undefined"] == "zero" or meta["weights"]
+    counted = meta["conventions"]["undefined"] in UNDEFINED_VALUES or meta["weights"]
     values = ", ".join(map(quote, meta["metrics"]))
     defined = "true" if counted else f"bool_or(coalesce({values}) IS NOT NULL)"
     columns = f"{key} AS key, {weight} AS weight, {defined} AS defined"

@@ -44,8 +44,9 @@ class Conventions:
       could have any grade ('bounds': also returns the lowest and the highest value).
     - levels: the possible grades of such an item; by default all grades in the data, and all from 0
       to a `max_rel` that you pass.
-    - undefined: a mean skips an undefined value ('skip'), counts it as 'zero', or raises an
-      'error'. With 'drop', queries without relevant items have no value, not even a precision of 0.
+    - undefined: a mean skips an undefined value ('skip'), counts it as 'zero' or as 'one' (as
+      LightGBM, XGBoost and CatBoost do), or raises an 'error'. With 'drop', queries without
+      relevant items have no value, not even a precision of 0.
     - missing: a mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval
       -c does), skips it ('skip'), or raises an 'error'.
     """
@@ -93,9 +94,12 @@ CHOICES = {
     "ap_denominator": AP_DENOMINATOR.choices,
     "ties": ("item", "order", "expected", "best", "worst"),
     "unjudged": ("zero", "remove", "bounds"),
-    "undefined": ("skip", "zero", "drop", "error"),
+    "undefined": ("skip", "zero", "one", "drop", "error"),
     "missing": ("zero", "skip", "error"),
 }
+
+# What counts instead of an undefined value.
+UNDEFINED_VALUES = {"zero": 0, "one": 1}
 
 # What each tool does; tests/registry/test_profiles.py compares them with the tools.
 # trec_eval is its version 9, which pytrec_eval and ir_measures run.
@@ -171,8 +175,8 @@ def _valid(name: str, value: Any) -> Any:
     known = option_names()
     if name not in known:
         raise RankqlError(describe_option(name, known))
-    if name == "undefined" and not isinstance(value, bool) and value == 0:
-        value = "zero"
+    if name == "undefined" and not isinstance(value, bool) and value in (0, 1):
+        value = ("zero", "one")[int(value)]
     if name in CHOICES:
         require_choice(name, value, *CHOICES[name])
     elif name == "gain":

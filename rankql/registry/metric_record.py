@@ -134,8 +134,8 @@ class MetricRecord:
     name: str = ""
     asked_by: tuple[Literal["evaluate", "correlate"], ...] = ("evaluate",)
     aliases: tuple[str, ...] = ()
-    # Its names in trec_eval and for the set measures of ir_measures, with the options of the same
-    # meaning. A cutoff follows a name that ends with _.
+    # Its names in trec_eval, and other names, as of the set measures of ir_measures, with the
+    # options of the same meaning. In trec_eval, a cutoff follows a name that ends with _.
     trec_eval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ir_measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     columns: tuple[str, ...] = ("rel", "pos")

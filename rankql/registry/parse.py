@@ -217,16 +217,17 @@ def _trec_metric(text: str) -> Metric | None:
 
 
 def _set_metric(text: str) -> Metric | None:
-    """The metric of all retrieved items that ir_measures calls so: `SetP(rel=2)`."""
+    """The metric that ir_measures calls so, as `SetP(rel=2)`, or capped recall: `R_cap@10`."""
     names = _names_elsewhere("ir_measures")
     match = _NAME.fullmatch(text)
     if not match or match["name"].lower() not in names:
         return None
     record, fixed = names[match["name"].lower()]
     options = dict(_parse_options(text, record, match["options"] or ""))
-    if match["k"] is not None or {"k", "denominator"} & options.keys():
+    k, cutoffs = match["k"], fixed.get("denominator") == "min"
+    if (k is not None and not cutoffs) or {"k", "denominator"} & options.keys():
         raise RankqlError(f"{text!r}: {match['name']} has only the option rel. Use {record.name}")
-    return _metric(text, record, {**fixed, **options}, None)
+    return _metric(text, record, {**fixed, **options}, k)
 
 
 def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff: object) -> Metric:

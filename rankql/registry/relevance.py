@@ -116,7 +116,10 @@ RELEVANCE = (
         name="P",
         aliases=("Precision",),
         trec_eval={"P_": {"denominator": "k"}, "set_P": {"denominator": "retrieved"}},
-        ir_measures={"SetP": {"denominator": "retrieved"}},
+        ir_measures={
+            "SetP": {"denominator": "retrieved"},
+            "R_cap": {"denominator": "min"},  # as in BEIR
+        },
         parameters=(K, THRESHOLD, PRECISION_DENOMINATOR),
         counts_retrieved=True,
         explanation=ExplanationSql(
@@ -245,6 +248,7 @@ MICRO = (
     MetricRecord(
         function="micro_precision_at",
         name="microP",
+        ir_measures={"microR_cap": {"denominator": "min"}},  # as of OTTO
         parameters=(K, THRESHOLD, QUERY, PRECISION_DENOMINATOR),
         level="rankings",
         counts_retrieved=True,

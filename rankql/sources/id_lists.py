@@ -226,7 +226,7 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
                 f"{table.label}: {column} has no id: expected a field called id, or one of "
                 f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
             )
-        refuse_rounded(session, table, column, f"x_[{literal(item)}]", fields[item])
+        refuse_rounded(session, table, column, f"unnest(x_)[{literal(item)}]", fields[item])
         rel = f"x_[{literal(grade)}]" if grade else "1"
         return _Lists(column, name, f"x_[{literal(item)}]", rel, graded if grade else every)
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
@@ -235,7 +235,7 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
         if session.con.execute(nested).fetchall():
             raise _wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
-    refuse_rounded(session, table, column, "x_", kind)
+    refuse_rounded(session, table, column, "unnest(x_)", kind)
     return _Lists(column, name, "x_", "1", every)
 
 

@@ -42,18 +42,29 @@ def require_queries(session: Session, table: Table, column: str) -> None:
         )
 
 
-def refuse_rounded(session: Session, table: Table, column: str, item: str, kind: str) -> None:
-    """Refuse ids of floating point that are fractions, or so long that different ids are equal."""
-    if not kind.startswith(("DOUBLE", "FLOAT")):
+def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: str) -> None:
+    """Refuse ids of floating point that are fractions, or so long that different ids are equal.
+
+    ids: what selects them from the column.
+    """
+    if not kind.startswith(FLOATS):
         return
-    most = 2**24 if kind.startswith("FLOAT") else 2**53
-    ids = f"SELECT {item} AS id FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql})"
-    rounded = f"SELECT id FROM ({ids}) WHERE id <> floor(id) OR abs(id) >= {most} LIMIT 1"
+    rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
+    rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
     for (found,) in session.con.execute(rounded).fetchall():
         raise RankqlError(
             f"{table.label}: {column} has the id {found}, a floating-point number that may stand "
             "for different ids. Write ids as text or as integers"
         )
+
+
+# The types of floating point, as DuckDB calls them and their lists.
+FLOATS = ("DOUBLE", "FLOAT")
+
+
+def is_rounded(column: str, kind: str) -> str:
+    """The condition that a floating-point number may stand for several ids."""
+    return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"
 
 
 def list_fields(session: Session, table: Table, column: str) -> dict[str, str]:

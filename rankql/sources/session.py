@@ -120,6 +120,8 @@ class Session:
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         self.hint = "No table has this name"
+        # What was left out of the files.
+        self.notes: list[str] = []
         # Do copied rows keep their order? None if it is not known yet.
         self._in_order = True if own else None
         # Does it compare texts by a collation? None if it is not known yet.
@@ -269,16 +271,30 @@ class Session:
         # An error would end a transaction of the user.
         if file.delimiter and not in_transaction(self.con):
             with suppress(duckdb.Error):
-                return self.load(label, file.delimited, trec=True)
+                return self._load_uncommented(label, file.delimited)
         try:
             for (line,) in self.con.execute(file.malformed).fetchall():
                 many = len(file.columns)
                 raise RankqlError(
                     f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
                 )
-            return self.load(label, file.split, trec=True)
+            return self._load_uncommented(label, file.split)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
+
+    def _load_uncommented(self, label: str, sql: str) -> Table:
+        """The rows of a TREC file without comments, and a note on comments with all columns."""
+        table, comments = self.load(label, sql, trec=True), "starts_with(query, '#')"
+        count = f"SELECT count(*), min(query) FROM {table.sql} WHERE {comments}"
+        ((skipped, example),) = self.con.execute(count).fetchall()
+        if not skipped:
+            return table
+        lines = "1 line begins" if skipped == 1 else f"{skipped:,} lines begin"
+        self.notes.append(
+            f"{label}: {lines} with # and count as comments, although they have all columns (such "
+            f"as {example!r}). Write ids without #"
+        )
+        return self.load(label, f"(FROM {sql} WHERE NOT {comments})", trec=True)
 
     def load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
         """A text file or a table of SQLite, read into a temporary table."""

@@ -348,6 +348,10 @@ def assign_roles(
                     hint += f"(CLI: --rel {name}=buy:2,click:1)"
             if hint and table.label == "qrels" and (scores := table.known("score")):
                 hint = f". It has {scores[0]}, like a run: are these the judgments?"
+            if role == "item" and "rel" in roles and table.label != "qrels":
+                hint = ". Without ids, add the number of the row as item, and pass ties='expected'"
+            if table.text and not any(map(table.known, ROLES)):
+                hint += ". If its first line is data, add a header, such as query,item,rel"
             raise RankqlError(
                 f"No {what} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
                 f"Found: {', '.join(table.own_columns)}. Pass {role}='...'{hint}"

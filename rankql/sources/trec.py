@@ -18,7 +18,8 @@ _MARCO = ("query", "item", "rank", "score")
 class TrecFile:
     """The columns of a TREC file (or of several, by a pattern), and how to read it.
 
-    As in trec_eval 10, lines that begin with # are comments, and words after the sixth column of a
+    As in trec_eval 10, lines that begin with # are comments (those that look like other lines are
+    counted), and words after the sixth column of a
     run are ignored. But if that column is a number, an id may contain a space: refused.
     """
 
@@ -31,8 +32,7 @@ class TrecFile:
     @property
     def delimited(self) -> str:
         """SQL that reads columns separated by one character: DuckDB's parallel reader."""
-        source = read_as_text(self.pattern, self.delimiter, self.columns)
-        return f"{source} WHERE NOT starts_with(query, '#')"
+        return read_as_text(self.pattern, self.delimiter, self.columns)
 
     @property
     def split(self) -> str:
@@ -52,11 +52,10 @@ class TrecFile:
     @property
     def _lines(self) -> str:
         trimmed = "trim(line, ' ' || chr(9))"
-        return (
-            f"(SELECT string_split_regex({trimmed}, '\\s+') AS line "
-            f"FROM {read_as_text(self.pattern)} "
-            f"WHERE {trimmed} <> '' AND NOT starts_with({trimmed}, '#'))"
-        )
+        words = f"(SELECT string_split_regex({trimmed}, '\\s+') AS line "
+        words += f"FROM {read_as_text(self.pattern)} WHERE {trimmed} <> '')"
+        comment = f"starts_with(line[1], '#') AND len(line) <> {len(self.columns)}"
+        return f"(FROM {words} WHERE NOT ({comment}))"
 
 
 def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
@@ -74,7 +73,8 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
         raise RankqlError(
             f"{label}: cannot read {path!r}: unknown format. Supported: Parquet, CSV, JSON and "
             "TREC "
-            f"(4 or 6 columns; its first line has {len(first)}), optionally .gz or .zst"
+            f"(4 or 6 columns; its first line has {len(first)}), optionally .gz or .zst. Rename a "
+            "file with commas or tabs to .csv or .tsv, with a header such as query,item,rel"
         )
     delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
     return TrecFile(literal(pattern), columns, next(delimiters, ""))

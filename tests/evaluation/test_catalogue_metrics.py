@@ -177,7 +177,7 @@ def test_the_suggested_form_works():
 
 def test_lists_that_repeat_an_item_are_refused():
     again = RUN[:1].with_columns(pos=pl.lit(9, pl.Int64))
-    with pytest.raises(RankqlError, match=r"^m: a ranking repeats an item. Keep one row of each"):
+    with pytest.raises(RankqlError, match=r"^run has duplicates"):
         rankql.evaluate(pl.concat([RUN, again]), metrics={"m": "gini(item, 25)"}, rel="0")
 
 

@@ -362,7 +362,7 @@ def test_each_step_can_be_printed_and_run():
     run = one_system(run)
     result = rankql.evaluate(run, qrels, "nDCG@10", interval=None)
     names = [*result.steps]
-    assert names == ["run", "qrels", "cuts", "queries", "top", "ranked", "values"]
+    assert names == ["run", "qrels", "cuts", "top", "queries", "ranked", "values"]
     top = result.steps.run("top")
     assert top.columns == ["query", "item", "score", "pos"] and top["pos"].max() == 10
     assert result.steps["top"].endswith("FROM top") and "ndcg" not in result.steps["top"]

@@ -262,3 +262,26 @@ def test_profiles_differ_on_this_data():
     }
     values = {tuple(result[m] for m in ("nDCG@10", "AP@10")) for result in means.values()}
     assert len(values) == len(means)
+
+
+def test_capped_recall_by_name():
+    """min(k, R) is the denominator: per query as in BEIR, over all queries as of OTTO."""
+    run = {"a": ["x", "y", "z"], "b": ["x"]}
+    judged = {"a": {"y": 1, "z": 2, "w": 2}, "b": {"x": 1}}
+    names = ["R_cap@2", "r_cap(rel=2)@3", "microR_cap@2"]
+    found = rankql.evaluate(run, judged, names, interval=None)
+    assert found.summary["mean"].to_list() == pytest.approx(
+        [(1 / 2 + 1) / 2, (1 / 2 + 0) / 2, 2 / 3]
+    )
+
+
+@pytest.mark.parametrize("value", ["one", 1])
+def test_an_undefined_query_may_count_1(value):
+    """As in LightGBM, XGBoost and CatBoost; everywhere where means are compared, too."""
+    runs = {"s": {"a": ["y", "x"], "b": ["x"]}, "t": {"a": ["x"], "b": ["x"]}}
+    judged = {"a": {"x": 1}, "b": {"x": 0}}
+    found = rankql.evaluate(runs, judged, ["RR", "microR@1"], undefined=value, interval=None)
+    assert found.summary["mean"].to_list() == pytest.approx([0.75, 0, 1, 1])
+    compared = rankql.compare(runs, judged, "RR", undefined=value)
+    assert compared.table["difference"].to_list() == [0.25]
+    assert "counted as 1" in " ".join(compared.notes)

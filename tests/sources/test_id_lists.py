@@ -257,7 +257,7 @@ OTHER = LISTS.with_columns(relevant=pl.lit(["d3"]))
         (LISTS.with_columns(relevant=pl.struct(a=pl.lit("x"))), "^run: relevant must be a "),
         (LISTS.with_columns(relevant=pl.concat_list(pl.struct(a=1))), "^run: relevant has no id"),
         # Duplicates.
-        (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q2'"),
+        (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
         (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
         # Nothing in common.
         (LISTS.with_columns(relevant=pl.lit(["x"])), "^No item of the run is judged for its query"),

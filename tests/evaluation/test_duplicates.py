@@ -1,0 +1,143 @@
+"""Items that occur twice within the positions that a metric reads, and ids that match wrongly."""
+
+import pandas
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+
+# The item d2 is not judged, and occurs at positions 1 and 3.
+ROWS = pl.DataFrame({"query": "q", "item": ["d2", "d3", "d2", "d1"]})
+SCORED = ROWS.with_columns(score=pl.Series([4.0, 3, 2, 1]))
+PLACED = ROWS.with_columns(pos=pl.Series([1, 2, 3, 4]))
+JUDGED = pl.DataFrame({"query": ["q"], "item": ["d1"], "rel": [1]})
+GRADES = pl.Series("rel", [0, 0, 0, 1])
+MANY = SCORED.join(pl.DataFrame({"n": range(130_000)}), how="cross").select(
+    item="item", score="score", query=pl.format("q{}", "n")
+)
+
+
+def shapes(folder):
+    """The same ranking as a run and judgments, as a table with grades, and as lists."""
+    SCORED.write_csv(folder / "run.csv")
+    PLACED.write_ndjson(folder / "run.jsonl")
+    lines = [f"q Q0 {item} {place} {9 - place} t\n" for _, item, place in PLACED.rows()]
+    (folder / "a.run").write_text("".join(lines))
+    yield from ((run, JUDGED) for run in (SCORED, PLACED, SCORED.to_pandas()))
+    yield from ((str(folder / name), JUDGED) for name in ("run.csv", "run.jsonl", "a.run"))
+    yield from ((run.with_columns(GRADES), None) for run in (SCORED, PLACED))
+    yield {"q": ROWS["item"].to_list()}, {"q": ["d1"]}
+    lists = {"query": ["q"], "retrieved": [ROWS["item"].to_list()], "relevant": [["d1"]]}
+    yield pl.DataFrame(lists), None
+
+
+@pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"]])
+def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path):
+    for run, qrels in shapes(tmp_path):
+        with pytest.raises(
+            RankqlError, match=r"^run has duplicates: query 'q', item 'd2'.*collapse="
+        ):
+            rankql.evaluate(run, qrels, metric)
+
+
+def test_an_item_below_them_is_not_refused(tmp_path):
+    for run, qrels in shapes(tmp_path):
+        assert rankql.evaluate(run, qrels, ["nDCG@2", "P@1"], interval=None)["nDCG@2"] == 0
+    for run in (SCORED, PLACED):
+        collapsed = rankql.evaluate(run, JUDGED, "RR", collapse="item", interval=None)
+        assert collapsed["RR"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"ties": "expected"}, {"ties": "best"}, {"ties": "order"}, {"unjudged": "bounds"}]
+)
+def test_conventions_do_not_hide_duplicates(options):
+    for run, qrels in ((SCORED, JUDGED), (SCORED.with_columns(GRADES), None)):
+        with pytest.raises(RankqlError, match="run has duplicates"):
+            rankql.evaluate(run, qrels, "nDCG@3", **options)
+        assert rankql.evaluate(run, qrels, "P@2", interval=None, **options)["P@2"] == 0
+
+
+@pytest.mark.parametrize("ties", ["item", "expected"])
+def test_large_runs_have_the_same_rule(ties):
+    """They have lists of the best items."""
+    judged = pl.DataFrame({"query": MANY["query"].unique(), "item": "d1", "rel": 1})
+    for qrels, run in ((judged, MANY), (None, MANY.with_columns(rel=(pl.col("item") == "d1") * 1))):
+        with pytest.raises(RankqlError, match="run has duplicates"):
+            rankql.evaluate(run, qrels, "nDCG@3", ties=ties)
+        assert rankql.evaluate(run, qrels, "nDCG@2", ties=ties)["nDCG@2"] == 0
+
+
+@pytest.mark.parametrize("function", ["check", "compare", "explain", "limits"])
+def test_every_function_says_the_same(function):
+    other = {"a": SCORED, "b": SCORED.unique("item")}
+    calls = {
+        "compare": lambda: rankql.compare(other, JUDGED, "RR"),
+        "explain": lambda: rankql.explain(SCORED, JUDGED, "q", "RR"),
+        "limits": lambda: rankql.limits(SCORED, JUDGED, "RR"),
+    }
+    if function == "check":
+        (finding,) = [x for x in rankql.check(SCORED, JUDGED) if x.kind == "duplicate-items"]
+        assert finding.level == "error" and "collapse='item'" in finding.why
+        return
+    with pytest.raises(RankqlError, match="has duplicates"):
+        calls[function]()
+
+
+FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
+
+
+@pytest.mark.parametrize("value", FLOATS.values(), ids=FLOATS)
+@pytest.mark.parametrize("role", ["query", "item"])
+@pytest.mark.parametrize("form", ["pandas", "polars", "parquet", "float32"])
+def test_floats_that_stand_for_several_ids_are_refused(value, role, form, tmp_path):
+    """As a column of integers in pandas after a NULL."""
+    run = pl.DataFrame({"query": [1, 1], "item": [2**53, 2**53 + 1], "score": [2.0, 1.0]})
+    kind = pl.Float32 if form == "float32" else pl.Float64
+    judged = pl.DataFrame({"query": [1], "item": [2**53], "rel": [1]})
+    judged = judged.with_columns(pl.lit(value, kind).alias(role))
+    data = judged.to_pandas() if form == "pandas" else judged
+    if form == "parquet":
+        judged.write_parquet(data := tmp_path / "judged.parquet")
+    with pytest.raises(RankqlError, match=f"qrels: {role} has the id .* different ids"):
+        rankql.evaluate(run, data, "RR")
+    assert "rounded-ids" in [finding.kind for finding in rankql.check(run, data)]
+
+
+def test_whole_floats_are_the_same_ids():
+    run = pl.DataFrame({"query": [1, 1], "item": [10, 11], "score": [2.0, 1.0]})
+    judged = pandas.DataFrame({"query": [1.0], "item": [11.0], "rel": [1]})
+    assert rankql.evaluate(run, judged, "RR", interval=None)["RR"] == 0.5
+
+
+@pytest.mark.parametrize("role", ["query", "item"])
+def test_integers_that_became_floats_in_text_are_named(role, tmp_path):
+    for name, ids in (("run.csv", ["10.0", "11.0"]), ("qrels.csv", ["10", "11"])):
+        rows = {"query": ["q"] * 2, "item": ["a", "b"], "score": [2, 1], "rel": [1, 0], role: ids}
+        pl.DataFrame(rows).write_csv(tmp_path / name)
+    with pytest.raises(RankqlError, match=r"'10.0' is an integer that became a float"):
+        rankql.evaluate(tmp_path / "run.csv", tmp_path / "qrels.csv", "RR")
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  "])
+def test_comments_that_look_like_rows_are_counted(blank, tmp_path):
+    run, qrels = (tmp_path / name for name in ("a.run", "a.qrels"))
+    rows = ["#1 Q0 d1 1 3 t", "#1 Q0 d2 2 2 t", "# made by me", "2 Q0 d1 1 3 t"]
+    run.write_text("\n".join(rows).replace(" ", blank))
+    qrels.write_text("#1 0 d2 1\n2 0 d1 1\n".replace(" ", blank))
+    notes = "\n".join(rankql.evaluate(run, qrels, "RR", interval=None).notes)
+    assert "run: 2 lines begin with #" in notes and "qrels: 1 line begins with #" in notes
+    assert [x.kind for x in rankql.check(run, qrels)].count("comments") == 2
+
+
+@pytest.mark.parametrize("grades", ["10", "11"])
+def test_judgments_of_diversity_are_named(grades, tmp_path):
+    """Their second column has subtopics; one row of each would lose them."""
+    path = tmp_path / "diversity.qrels"
+    path.write_text(f"q 1 d1 {grades[0]}\nq 2 d1 {grades[1]}\nq 2 d3 1\n")
+    frame = pl.DataFrame([("q", s, "d1", int(g)) for s, g in zip("12", grades, strict=True)],
+                         schema=["query", "subtopic", "item", "rel"], orient="row")  # fmt: skip
+    for qrels in (path, frame):
+        with pytest.raises(RankqlError, match=r"subtopics.*alpha_ndcg\(subtopics, pos, 10\)"):
+            rankql.evaluate(SCORED.unique("item"), qrels, "RR")
