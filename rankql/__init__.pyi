@@ -15,6 +15,7 @@ from .diagnostics.funnel import funnel
 from .diagnostics.funnel_result import Funnel
 from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
+from .diagnostics.monitor import Monitoring, monitor
 from .engines.dialects import translate
 from .errors import RankqlError
 from .evaluation.combining import combine
@@ -138,8 +139,6 @@ from .logs.propensity import click_model, harvested_propensity, randomised_prope
 from .logs.splits import leave_one_out, time_split
 from .logs.weights import weighted_mean
 from .macros import register
-from .online.monitor import monitor
-from .online.monitor_result import Monitoring
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 from .versions import show_versions

@@ -18,6 +18,22 @@ RETIRED = {
         ("rankql gate --github", "rankql gate --no-github"),
         "Annotations are written if GITHUB_ACTIONS=true.",
     ),
+    **dict.fromkeys(
+        ("monitor(states=)", "rankql monitor --states"),
+        "Pass all days: a billion rows are computed again in seconds.",
+    ),
+    **dict.fromkeys(
+        ("monitor(gaps=)", "rankql monitor --gaps"), "Leave it out: a note counts the days."
+    ),
+    **dict.fromkeys(
+        ("monitor(alpha=)", "rankql monitor --alpha"),
+        "Leave it out: at most 5% of years have a false alarm.",
+    ),
+    **dict.fromkeys(
+        ("monitor(higher_is_better=)", "rankql monitor --lower-is-better"),
+        "Negate the metric, such as 'speed = -avg(seconds)'.",
+    ),
+    "rankql monitor --junit": "Use the exit code, which is 1 if there is an alarm.",
 }
 
 

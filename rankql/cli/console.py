@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankql.decisions.verdict import Verdict
-    from rankql.online.monitor_result import Monitoring
     from rankql.results import TableResult
 
 
@@ -92,7 +91,7 @@ def _for_terminal(data: str) -> str:
     return "\n".join(map(escape_controls, data.split("\n"))) if sys.stdout.isatty() else data
 
 
-def write_junit(result: Verdict | Monitoring, path: Path | None) -> None:
+def write_junit(result: Verdict, path: Path | None) -> None:
     """Write JUnit XML if the user named a file."""
     from rankql.writing import write_file
 

@@ -1,0 +1,314 @@
+"""Did a metric get worse? Days against a fixed baseline period, with alarms that can be trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql import text
+from rankql.errors import RankqlError
+from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.column_checks import count_values
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.result import Result
+from rankql.macros import literal, quote
+from rankql.registry.argument_checks import normal_z, require
+from rankql.registry.parse import list_metrics, parse
+from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
+from rankql.retired import refuse_retired
+from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data, Table
+
+KEYS = ["slice", "metric", "kind"]
+# The kinds of series that are watched, and two that explain alarms.
+METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
+JUDGED, QUERIES = "judged items only", "queries"
+# A day of a slice with fewer queries is not compared: its mean is too far from normal.
+LEAST_QUERIES = 10
+
+
+@dataclass(eq=False, repr=False)
+class Monitoring(TableResult):
+    """Metrics by day, what chance explains, and alarms. It is true without one on the last day.
+
+    `table` has one row per day, slice and series. `kind` is 'metric', 'judged share' (of items in
+    the top k) or 'undefined share' (of queries). `mean` has the 95% interval `lo` to `hi`;
+    `expected` is the median of the same weekday in the baseline, without `outlying` days. Two days
+    in a row beyond the `limit` are an alarm. z_day and z_week are the losses of the day and of the
+    last 7 days, in units of the spread of a day. `alarms` has one row per alarm: its cause, 'drop',
+    'drift' or 'labels', when it began (`since`, about), its first and last day, whether it is
+    active on the last day of all, and the loss in its worst week; `loss_judged` is that on judged
+    items alone, if their share fell too. `conventions` says how it was computed.
+    """
+
+    table: pl.DataFrame
+    alarms: pl.DataFrame
+    conventions: dict[str, Any]
+    notes: list[str]
+    _charted = True
+
+    @property
+    def active(self) -> pl.DataFrame:
+        """The alarms that are on, on the last day."""
+        return self.alarms.filter("active")
+
+    @property
+    def passed(self) -> bool:
+        """Is there no alarm on the last day?"""
+        return self.active.is_empty()
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def title(self) -> str:
+        """The alarms of the last day, in one line."""
+        names = [f"{_name(row)} ({_name_cause(row)})" for row in self.active.to_dicts()]
+        count = text.format_count(len(names), "alarm") if names else "No alarm"
+        return f"{count} on {self.table['day'].to_list()[-1]}{f': {_join(names)}' if names else ''}"
+
+    @property
+    def sentences(self) -> list[str]:
+        """Each alarm in words, those that are on first."""
+        return [
+            f"{_name(row)}: {_name_cause(row)} since about {row['since']} (first alarm on "
+            f"{row['first']}, last on {row['last']}). {row['mean']:.4f} in its worst week instead "
+            f"of {row['expected']:.4f} on the same weekdays of the baseline" + (
+                "" if row["loss_judged"] is None else
+                f". On judged items alone, it lost {row['loss_judged']:.4f}")
+            for row in self.alarms.to_dicts()
+        ]  # fmt: skip
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The last week of the metrics, and the last day of all series."""
+        last, main = pl.col("day").max(), (pl.col("slice") == "all") & (pl.col("kind") == METRIC)
+        since = pl.when(main).then(last - timedelta(6)).otherwise(last)
+        shown = self.table.filter(pl.col("day") >= since)
+        frame = drop_idle_columns(shown.drop("kind", "z_day", "z_week", "outlying"))
+        return [fit_width(frame, [["queries"], ["expected"], ["lo", "hi"]])]
+
+    def plot(self) -> Any:
+        """An altair chart by day with a panel per series, in the order of `table`.
+
+        The line is the mean with its interval, the grey area what chance explains; alarms are
+        coloured.
+        """
+        return draw_chart("monitor_chart", "draw_days", self.table)
+
+    def _details(self) -> dict[str, Any]:
+        alarms = self.alarms.to_dicts()
+        return {"passed": self.passed, "conventions": self.conventions, "alarms": alarms}
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return text.add_slice(row["metric"], row["slice"], brackets=True)
+
+
+def _join(names: Sequence[str]) -> str:
+    return text.join_words(names if len(names) < 4 else [*names[:3], f"{len(names) - 3:,} more"])
+
+
+def monitor(
+    days: Data, qrels: Data | None = None, metrics: str | Sequence[str] = ("nDCG@10",), *,
+    day: str = "day", baseline: int | str = 28, by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None, **options: Any,
+) -> Monitoring:  # fmt: skip
+    """Watch metrics by day: was there a sudden drop, a slow drift, or do labels age?
+
+    `days` is a run, or a ranked table with rel, with the column `day`, such as
+    'day=2026-11-*/*.parquet'. `qrels` has judgments for all days, or a column `day` too. Judged
+    queries that a day does not have are left out unless qrels has the day. `metrics`, `by`,
+    `attributes`, `con` and the other options are those of `evaluate`. Higher values of your own
+    metrics are better.
+
+    Watched are the metrics, the judged share of their top k if items are unjudged, and the share of
+    undefined queries, each by slice; a note says if the number of queries changed. Each day is
+    compared with the median of the same weekday in the `baseline`: the first 28 days, another
+    number of days, or a period such as '2026-09-01:2026-09-28'. An alarm is a day that is far
+    worse, two bad days in a row, or a bad mean of 7 days, compared with how much weekdays or
+    weekends vary in the baseline. Days of the baseline that lie outside are named and left out. The
+    limits come from simulations, in which at most 5% of years have a false alarm.
+
+    >>> import polars as pl
+    >>> from datetime import date, timedelta
+    >>> rows = [(date(2026, 9, 1) + timedelta(d), q, (q * 7 + d) % 5 + 3 * (d > 35))
+    ...         for d in range(40) for q in range(1, 41)]
+    >>> log = pl.DataFrame(rows, schema=["day", "query", "pos"], orient="row")
+    >>> log = log.with_columns(item=pl.lit("x"), rel=1, pos=pl.col("pos") + 1)
+    >>> print(monitor(log, metrics="RR@10").title)
+    1 alarm on 2026-10-10: RR@10 (sudden drop)
+    """
+    for name in {"states", "gaps", "alpha", "higher_is_better"} & options.keys():
+        refuse_retired(f"monitor({name}=)")
+    require("system" not in options, "monitor does not take system=. Pass the days of one system")
+    names = list_metrics([metrics] if isinstance(metrics, str) else metrics)
+    shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
+    with open_session(con, days, qrels, attributes) as session:
+        run = session.table(days, "days")
+        query = options.pop("query", None) or run.find("query") or "query"
+        for name, role in ((day, "day"), (query, "query")):
+            require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
+                    f"one column: {role}= (CLI: --{role})")  # fmt: skip
+        day, query = run.actual_name(day), run.actual_name(query)
+        tables = {label: _add_day(session.table(source, label), run, day, query)
+                  for label, source in (("qrels", qrels), ("attributes", attributes))
+                  if source is not None}  # fmt: skip
+        rel = run.find("rel", options.get("rel"))
+        if qrels is None and rel:  # are all items judged?
+            total, filled = count_values(session, run, [rel])
+            shares = [] if filled[rel] == total else shares
+        inputs = {"run": run, **tables, "con": session.con, "query": [day, query], **options,
+                  "by": [[day], *([day, *group] for group in parse_groupings(by))]}  # fmt: skip
+        result = evaluate(metrics=[*names, *shares], **inputs)
+        daily = _read_means(result, len(day))
+        if shares:
+            only = _read_means(evaluate(metrics=names, **inputs | {"unjudged": "remove"}), len(day))
+            only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
+            daily = pl.concat([daily, only])
+        daily = daily.sort("day", maintain_order=True)
+        require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03, "
+                f"not {run.columns[day]} or other text. Cast it to DATE")  # fmt: skip
+        first, last = _find_baseline(daily["day"], str(baseline))
+        lower = [UNDEFINED, *(name for name in result.metrics if result.lower_is_better(name))]
+        scored = _score(session, daily.filter(pl.col("day") >= first), last, lower)
+    compared = scored.filter(pl.col("kind").is_in((METRIC, SHARE)))["alarm"].count()
+    require(compared > 0, f"No metric can be watched: pass days after the baseline, {first} to "
+            f"{last}, and in it each weekday three times with {LEAST_QUERIES} queries")  # fmt: skip
+    alarms = _find_alarms(scored)
+    table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
+        "metric", "slice", "kind", "day", "mean", "lo", "hi", "queries", "expected", "limit",
+        "z_day", "z_week", "outlying", "alarm")  # fmt: skip
+    conventions = {**result.conventions, "day": day, "baseline": [str(first), str(last)]}
+    notes = [*_describe(scored, first, last), *result.notes]
+    return Monitoring(table, alarms, conventions, notes)
+
+
+def _share_name(metric: str) -> str:
+    """The share of judged items in the top k of a metric."""
+    return "Judged" + "".join(re.findall(r"@\d+$", metric))
+
+
+def _add_day(table: Table, run: Table, day: str, query: str) -> Table:
+    """A table with the day: its rows of the queries that each day has."""
+    if table.has(day):
+        return table
+    own = table.find("query", query) or query
+    named = "" if own == query else f", {quote(own)} AS {quote(query)}"
+    sql = (f"(SELECT t_.*, d_ AS {quote(day)}{named} FROM {table.sql} AS t_ JOIN (SELECT DISTINCT "
+           f"{quote(day)} AS d_, CAST({quote(query)} AS VARCHAR) AS q_ FROM {run.sql}) ON q_ = "
+           f"CAST({quote(own)} AS VARCHAR))")  # fmt: skip
+    columns = {**table.columns, day: run.columns[day], query: table.columns.get(own, "VARCHAR")}
+    return replace(table, sql=sql, columns=columns, lasting=False)
+
+
+def _read_means(result: Result, prefix: int) -> pl.DataFrame:
+    """One row per day, slice and series: its mean with its interval, error and queries."""
+    n, u, part = pl.col("queries"), pl.col("undefined"), pl.col("slice").str.slice(prefix + 13)
+    half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
+    share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
+    frame = result.summary.filter(pl.col("slice") != "all").select(
+        "metric", "mean", "lo", "hi", n, u, counted=result.counted, error=half / normal_z(0.95),
+        day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
+        slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
+        kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),
+    )  # fmt: skip
+    sizes = frame.group_by("day", "slice", maintain_order=True).agg(n.max(), u.max())
+    shares = [sizes.with_columns(metric=pl.lit(kind), kind=pl.lit(kind), mean=mean, error=error)
+              for kind, mean, error in (
+                  (UNDEFINED, u / n, ((u + 1) * (n - u + 1) / (n + 2) ** 3).sqrt()),
+                  (QUERIES, n.log(), n**-0.5))]  # fmt: skip
+    frame = pl.concat([frame, *shares], how="diagonal")
+    return frame.with_columns(queries=pl.coalesce("counted", n))
+
+
+def _find_baseline(days: pl.Series, baseline: str) -> tuple[date, date]:
+    """The first and last day of the baseline."""
+    try:
+        first, last = ((days[0], days[0] + timedelta(int(baseline) - 1)) if baseline.isdecimal()
+                       else map(date.fromisoformat, baseline.split(":")))  # fmt: skip
+    except ValueError:
+        raise RankqlError("baseline= (CLI: --baseline) must be a number of days or a period such as"
+                          f" '2026-09-01:2026-09-28', not {baseline!r}") from None  # fmt: skip
+    return first, last
+
+
+def _score(session: Session, daily: pl.DataFrame, last: date, lower: Sequence[str]) -> pl.DataFrame:
+    """The days with what is expected of them, and alarms, NULL for those that are not compared."""
+    daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
+    sign = pl.when(pl.col("metric").is_in(lower)).then(-1.0).otherwise(1.0)
+    known = daily.filter(pl.col("queries") >= LEAST_QUERIES).drop_nulls("mean")
+    known = known.select("day", "series", "error", value=pl.col("mean") * sign)
+    rule = f"{literal(session.table(known, 'daily').sql)}, DATE '{last}', series := 'series'"
+    scored = fetch_frame(session, f"FROM monitor_days({rule}, error := 'error')").drop("value")
+    scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
+    limit = (pl.col("expected") - pl.col("band")) * sign
+    return scored.with_columns(pl.col("expected") * sign, limit=limit)
+
+
+def _find_alarms(scored: pl.DataFrame) -> pl.DataFrame:
+    """One row per alarm: the days, without a pause of a week, on which a series is alarmed."""
+    series, rows = dict(scored.group_by(KEYS)), []
+    schema = {**dict.fromkeys([*KEYS, "cause"], pl.String), "active": pl.Boolean,
+              **dict.fromkeys(["since", "first", "last"], pl.Date),
+              **dict.fromkeys(["mean", "expected", "loss", "loss_judged"], pl.Float64)}  # fmt: skip
+    alarmed = scored.filter("alarm", pl.col("kind").is_in(WATCHED))
+    runs = (pl.col("day").diff() > timedelta(7)).fill_null(True).cum_sum().over(KEYS).alias("run")
+    for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
+        (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
+        peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
+        week = pl.col("day").is_between(max(first, peak - timedelta(6)), peak)
+        frame, share = series[part, metric, kind], series.get((part, _share_name(metric), SHARE))
+        since, cause = (first, "drop") if len(run) == 1 else _find_change(frame, peak)
+        means = frame.filter(week).select(pl.mean("mean", "expected", "loss")).row(0)
+        unjudged = kind == METRIC and share is not None and share.filter(week)["alarm"].any()
+        only = series.get((part, metric, JUDGED), frame).filter(week)["loss"]
+        lost = only.mean() or 0.0 if unjudged else None
+        if kind == SHARE or (lost is not None and lost < means[-1] / 2):
+            cause = "labels"
+        rows.append((part, metric, kind, cause, last == scored["day"][-1], min(since, first), first,
+                     last, *means, lost))  # fmt: skip
+    rank = pl.col("kind").replace_strict(WATCHED, [0, 1, 2])
+    return pl.DataFrame(rows, schema, orient="row").sort(~pl.col("active"), rank, "first", *KEYS)
+
+
+def _find_change(frame: pl.DataFrame, last: date) -> tuple[date, str]:
+    """Fit a step and a ramp to the days from each possible start on, by least squares."""
+    back = frame.filter(pl.col("day") <= last).drop_nulls("z_day").tail(182).reverse()
+    total, n = pl.col("loss").cum_sum(), pl.int_range(1, pl.len() + 1)
+    ramp = total.cum_sum() ** 2 / (n * (n + 1) * (2 * n + 1) / 6)
+    fits = back.select("day", drop=(total > 0) * total**2 / n, drift=(total > 0) * ramp)
+    return fits.unpivot(index="day").sort("value").row(-1)[:2]
+
+
+def _name_cause(row: Mapping[str, Any]) -> str:
+    """The cause of an alarm in words. A metric for which lower is better does not drop."""
+    drop = "sudden rise" if row["mean"] > row["expected"] else "sudden drop"
+    return {"drift": "slow drift", "labels": "unjudged items"}.get(row["cause"], drop)
+
+
+def _describe(scored: pl.DataFrame, first: date, last: date) -> Iterator[str]:
+    """Notes on the baseline, the alarms, and series that are not compared."""
+    newest, watched = scored["day"][-1], scored.filter(pl.col("kind").is_in(WATCHED))
+    yield (f"Baseline: {first} to {last}; there are {scored['day'].n_unique():,} days to {newest}. "
+           "If you add earlier days, pass this period as baseline= (CLI: --baseline)")  # fmt: skip
+    series = watched.select(KEYS).unique(maintain_order=True)
+    outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
+    if outlying:
+        yield f"Far outside, and left out of the baseline: {_join(outlying)}"
+    compared = watched.filter(pl.col("alarm").is_not_null(), day=newest)
+    gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
+    if gone:
+        yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. It needs {LEAST_QUERIES} "
+               "queries, and each weekday three times in the baseline")  # fmt: skip
+    far = (pl.col("mean") - pl.col("expected")).abs() > pl.col("band")
+    queries = scored.filter(far, kind=QUERIES, slice="all", day=newest)
+    for row in queries.with_columns(pl.col("expected").exp()).to_dicts():
+        yield (f"The number of queries changed: {row['queries']:,} on {newest}, about "
+               f"{row['expected']:,.0f} on this weekday in the baseline")  # fmt: skip
