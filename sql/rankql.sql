@@ -2842,8 +2842,8 @@ COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against 
 -- Metrics by day, watched against a fixed baseline period. Load common.sql first.
 -- The rule in words, and how often it is right: docs/monitor.md.
 
-CREATE OR REPLACE MACRO rankql_error(error, name) AS
-    CASE WHEN error < 0 THEN rankql_fail(name || ' must not be negative, not ' || error) ELSE error END;
+CREATE OR REPLACE MACRO rankql_not_negative(number, name) AS
+    CASE WHEN number < 0 THEN rankql_fail(name || ' must not be negative, not ' || number) ELSE number END;
 
 -- What a day lacks. Differences of sums in another order are 0.
 CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
@@ -2859,7 +2859,7 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
                CASE WHEN error IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(error, value)), error) END AS e
         FROM query_table(daily) AS rankql_row
     ), placed AS (
-        SELECT s, v, coalesce(rankql_error(e, error), 0) AS e, isodow(d) AS weekday, isodow(d) > 5 AS weekend,
+        SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, isodow(d) AS weekday, isodow(d) > 5 AS weekend,
                CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= CAST(baseline AS DATE) END AS old,
                CASE WHEN count(*) OVER (PARTITION BY s, d) = 1 THEN d
@@ -2914,7 +2914,7 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
                week AS (PARTITION BY s, watched IS NULL ORDER BY d RANGE BETWEEN INTERVAL 6 DAYS PRECEDING AND CURRENT ROW)
     )
     SELECT s.value AS series, d AS day, v AS value, expected, spread, 3.6 * widening * spread AS band, loss, z AS z_day, z_week, outlying,
-           CASE WHEN watched IS NOT NULL THEN z >= 11 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm
+           CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm
     FROM scored ORDER BY rankql_text(s.value), d;
 COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same weekdays of a baseline period, with alarms.';
 

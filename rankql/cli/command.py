@@ -19,7 +19,7 @@ _OUTPUTS = ("output", "target", "junit", "report", "database")
 _GROUPS = {
     "Input": (
         "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
-        "which", "on", "outcome", "baseline", "queries", "dialect", "day", "states", "gaps",
+        "which", "on", "outcome", "baseline", "queries", "dialect", "day",
     ),
     "Metrics": (
         "metrics", "metric", "lower_is_better", "conventions", "gain", "threshold", "max_rel",

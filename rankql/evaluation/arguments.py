@@ -44,10 +44,6 @@ class RankingOptions:
         return cls(*(options.pop(name, None) for name in ("order", "collapse", "positions")))
 
 
-# The options of `evaluate` that help with duplicates.
-REMEDIES = ("collapse", "system")
-
-
 @dataclass(frozen=True)
 class EvaluateArguments:
     """The arguments of `evaluate`, checked as far as possible without the data."""
@@ -70,8 +66,6 @@ class EvaluateArguments:
     output: Path | None = None
     # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.
     packs: bool | None = None
-    # The options that errors about duplicates recommend.
-    remedies: Sequence[str] = REMEDIES
     # The profile of the conventions, and the changes to it.
     profile: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

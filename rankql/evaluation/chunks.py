@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import REMEDIES, RankingOptions
+from rankql.evaluation.arguments import RankingOptions
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.overlap import leave_out_unjudged, note_unjudged
@@ -39,7 +39,6 @@ def read_rankings(
     ranking: RankingOptions | None = None,
     conventions: Conventions | None = None,
     weight: str | None = None,
-    remedies: Sequence[str] = REMEDIES,
 ) -> Inputs:
     """The inputs, with the chunks of a document collapsed if the caller says so."""
     ranking = ranking or RankingOptions()
@@ -55,7 +54,7 @@ def read_rankings(
         order=ranking.order,
         weight=weight,
     )
-    inputs, counts = leave_out_unjudged(session, replace(inputs, remedies=remedies))
+    inputs, counts = leave_out_unjudged(session, replace(inputs, collapsible=True))
     inputs = replace(inputs, notes=note_unjudged(counts))
     if ranking.collapse is None:
         return inputs

@@ -231,15 +231,14 @@ def find_duplicates(
         for row in rows
     )
     hint = ""
-    if "collapse" in inputs.remedies and column == "item" and source == "run":
+    if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r}"
         if all("_index" in table.columns for table in inputs.runs.values()):  # of OpenSearch
             both = f"_index || '/' || {name}"
             hint = f', or tell the indices apart in both tables: item="{both}"'
     if source == "run" and not inputs.many:
-        named = "system" in inputs.remedies
-        hint += ", or pass the column of the systems: system=" if named else ", or one system"
+        hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""

@@ -54,8 +54,8 @@ class Inputs:
     weight: str | None = None
     # The columns of the runs that metrics of the user read, by name, as SQL.
     own: Mapping[str, str] = field(default_factory=dict)
-    # The options of the caller that errors about duplicates recommend.
-    remedies: Sequence[str] = ("system",)
+    # Does the caller have the option collapse=, which errors about duplicates recommend?
+    collapsible: bool = False
 
     @property
     def many(self) -> bool:

@@ -11,7 +11,7 @@ from support.paths import PACKAGE
 LAYERS = [
     "errors", "retired", "processes", "macros", "text", "writing", "results", "versions",
     "registry", "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics",
-    "decisions", "online", "testing", "output", "cli", "__main__",
+    "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {

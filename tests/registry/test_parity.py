@@ -86,6 +86,12 @@ def described():
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 
 
+def test_macro_names_are_unique():
+    """A macro of another file would replace the first one without a word."""
+    names = re.findall(r"^CREATE OR REPLACE MACRO (\w+)", macros.read_sql(), re.MULTILINE)
+    assert len(names) == len({*names})
+
+
 def test_names():
     assert set(described()) == set(functions()) == set(signatures.EVERYTHING)
 

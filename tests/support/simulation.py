@@ -412,9 +412,9 @@ def main():
     arguments = parser.parse_args()
     repeats = arguments.repeats
     if arguments.monitor:
-        from support.monitor_simulation import monitor_tables
+        from support.monitor_simulation import monitor_table
 
-        monitor_tables(repeats)
+        monitor_table(repeats)
         return
     if arguments.weights:
         weight_tables(repeats)

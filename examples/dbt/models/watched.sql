@@ -1,5 +1,4 @@
--- Each metric against the same weekdays of the first four weeks. Both share the 5% of false alarms a year.
-{% set family = 2 %}
+-- Each metric against the same weekdays of the first four weeks.
 WITH days AS (FROM {{ ref('daily') }}),
 first AS (SELECT min(day) + INTERVAL 27 DAYS AS last FROM days),
 watched AS (
@@ -8,4 +7,4 @@ watched AS (
     SELECT 'recall_10', day, recall_10, NULL FROM days
 )
 FROM monitor_days(
-    'watched', (SELECT last FROM first), family := {{ family }}, series := 'metric', error := 'error')
+    'watched', (SELECT last FROM first), series := 'metric', error := 'error')

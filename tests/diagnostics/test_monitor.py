@@ -1,0 +1,357 @@
+"""Metrics by day: the rule, causes, and days that cannot be right."""
+
+from datetime import date, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+from rankql.errors import RankqlError
+from support import metric_engines
+
+FIRST = date(2026, 9, 1)
+
+
+def log(days=45, queries=30, broken=None, unjudged=None, seed=5):
+    """Rankings of 6 items by day; from some day on, broken ones or ever more items unjudged."""
+    rng = np.random.default_rng(seed)
+    day, query, pos = (x.ravel() for x in np.meshgrid(range(days), range(queries), range(1, 7),
+                                                     indexing="ij"))  # fmt: skip
+    grade = rng.integers(0, 3, len(day)) + (pos < 3) * rng.integers(0, 2, len(day)) * 2.0
+    if broken is not None:
+        grade[(day >= broken) & (pos < 3)] = 0
+    rel = pl.Series(grade)
+    if unjudged is not None:
+        rel = rel.set(pl.Series(rng.random(len(day)) < 0.01 * (day - unjudged)), None)
+    return pl.DataFrame(
+        {"day": [FIRST + timedelta(int(d)) for d in day], "query": query, "item": pos, "pos": pos,
+         "rel": rel, "part": np.where(query % 2, "b", "a")}
+    )  # fmt: skip
+
+
+LOG = log()
+ON = FIRST + timedelta(44)
+
+
+def without(frame, *days):
+    """The log with rankings upside down on some days, counted from the first."""
+    bad = pl.col("day").is_in([FIRST + timedelta(day) for day in days])
+    return frame.with_columns(rel=pl.when(bad).then(pl.col("pos") // 6).otherwise("rel"))
+
+
+def days_of(values, sql="", first=date(2026, 1, 5), last=date(2026, 2, 1), **columns):
+    """The rows of monitor_days for daily values."""
+    con = metric_engines.connect()
+    days = [first + timedelta(i) for i in range(len(values))]
+    con.register("daily", pl.DataFrame({"day": days, "value": values, **columns}))
+    return con.sql(f"FROM monitor_days('daily', DATE '{last}'{sql})").pl()
+
+
+def waves(days=120):
+    """Values that vary, with a loss of 2 points from day 35 on."""
+    i = np.arange(days)
+    return 0.9 + 0.005 * np.sin(7.3 * i * i) - 0.02 * (i >= 35)
+
+
+def test_an_outage_in_the_baseline_hides_nothing():
+    expected = days_of(waves()).filter("alarm")
+    outage = waves()
+    outage[12] -= 0.1
+    found = days_of(outage)
+    assert found.filter("alarm")["day"].equals(expected["day"]) and len(expected) >= 80
+    assert found.filter("outlying")["day"].to_list() == [date(2026, 1, 17)]
+
+
+def test_weekends_have_a_spread_of_their_own():
+    i = np.arange(70)
+    noise = np.sin(7.3 * i * i)
+    found = days_of(0.9 + np.where(i % 7 >= 5, 0.03, 0.003) * noise - 0.015 * (i >= 56))
+    spread = dict(found.group_by(found["day"].dt.weekday()).agg(pl.first("spread")).rows())
+    assert spread[6] == spread[7] > 5 * spread[1] > 0 and spread[1] == spread[5]
+    assert found.filter("alarm")["day"][0] == date(2026, 3, 3)  # its second day
+
+
+@pytest.mark.parametrize(
+    ("losses", "alarmed"),
+    [
+        ({40: 0.06}, []),  # one bad day
+        ({40: 0.06, 41: 0.06}, [41]),  # two
+        ({40: 0.2}, [40]),  # one that no heavy tail explains
+        ({40: -0.2}, []),
+        (dict.fromkeys(range(40, 49), 0.025), [*range(45, 49)]),  # only their mean is bad
+    ],
+)
+def test_days_in_alarm(losses, alarmed):
+    values = 0.9 + 0.01 * np.random.default_rng(3).uniform(-1, 1, 60)
+    for day, loss in losses.items():
+        values[day] = 0.9 - loss
+    found = days_of(values).with_row_index("i").filter("alarm")["i"].to_list()
+    assert found == alarmed
+
+
+def test_a_baseline_without_noise():
+    """Rounding is no loss, and one day sets off an alarm."""
+    values = [0.3] * 40
+    values[5], values[30], values[35] = 0.1 + 0.2, 0.3 - 1.1e-16, 0.2
+    found = days_of(values)
+    assert found.filter("alarm")["day"].to_list() == [date(2026, 2, 9)]
+    assert found["z_day"].drop_nulls().to_list() == [*[0.0] * 7, np.inf, *[0.0] * 4]
+
+
+def test_the_error_of_a_day_widens_its_limit():
+    """The spread is at least the usual error, and grows with that of a day."""
+    errors = [0.02] * 100
+    errors[50] = 0.05
+    found = days_of(waves(100), ", error := 'error'", error=errors)
+    assert found["spread"][49] == pytest.approx(0.02)
+    assert found["spread"][50] == pytest.approx(0.05)
+
+
+def test_several_series():
+    """More than three share the false alarms, and one with too few days has no alarm."""
+    values = np.tile(waves(), 30)
+    con = metric_engines.connect()
+    days = [date(2026, 1, 5) + timedelta(i) for i in range(120)] * 30
+    frame = pl.DataFrame({"day": days, "value": values, "s": np.repeat(np.arange(30), 120)})
+    con.register("daily", frame)
+    con.register(
+        "few",
+        frame.filter(
+            (pl.col("s") < 2) & ((pl.col("s") == 0) | (pl.col("day") > date(2026, 1, 14)))
+        ),
+    )
+    one = days_of(waves())
+    found = con.sql("FROM monitor_days('daily', DATE '2026-02-01', series := 's')").pl()
+    ratio = (found.filter(series=3)["band"] / one["band"]).to_numpy()
+    np.testing.assert_allclose(ratio, 10**0.125)
+    found = con.sql("FROM monitor_days('few', DATE '2026-02-01', series := 's')").pl()
+    assert found.filter(series=1)["alarm"].null_count() == len(found.filter(series=1))
+    assert found.filter("alarm", series=0).height == one["alarm"].sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("", "day 2026-09-01 occurs twice. Name the column of the series"),
+        (", series := 's'", "day 2026-09-01 occurs twice in the series a"),
+        (", error := 'error'", "error must not be negative, not -1"),
+    ],
+)
+def test_errors_in_sql(options, message):
+    con = metric_engines.connect()
+    twice = pl.DataFrame({"day": [FIRST, FIRST], "value": [0.1, 0.2], "s": ["a", "a"],
+                          "error": [-1, 1]})  # fmt: skip
+    con.register("daily", twice)
+    with pytest.raises(Exception, match=message):
+        con.sql(f"FROM monitor_days('daily', DATE '2026-09-28'{options})").fetchall()
+
+
+def test_errors_of_the_baseline_in_sql():
+    with pytest.raises(Exception, match="2026-01-20 must have each weekday three times"):
+        days_of(waves(), last=date(2026, 1, 20))
+    with pytest.raises(Exception, match="baseline must be the last day of the baseline"):
+        con = metric_engines.connect()
+        con.sql("CREATE TABLE daily AS SELECT DATE '2026-01-01' AS day, 1 AS value")
+        con.sql("FROM monitor_days('daily', NULL)").fetchall()
+
+
+def test_means_and_intervals_are_those_of_evaluate():
+    result = rankql.monitor(LOG, metrics=["nDCG@3", "AP"], by="part")
+    day = FIRST + timedelta(40)
+    one = rankql.evaluate(LOG.filter(day=day), metrics=["nDCG@3", "AP"], by="part").summary
+    found = result.table.filter(pl.col("day") == day, kind="metric")
+    found = one.select("slice", "metric").join(found, on=["slice", "metric"], maintain_order="left")
+    for name in ("mean", "lo", "hi"):
+        assert found[name].to_list() == pytest.approx(one[name].to_list(), abs=1e-12)
+    assert result.passed and bool(result) and result.title == "No alarm on 2026-10-15"
+
+
+def test_a_drop_and_its_slices():
+    """In the table, the sentences and the page."""
+    result = rankql.monitor(log(queries=60, broken=40), metrics="nDCG@3", by="part")
+    assert not result and result.active["cause"].to_list() == ["drop"] * 3
+    assert set(result.active["since"]) == {FIRST + timedelta(40)}
+    assert result.title.startswith("3 alarms on 2026-10-15: nDCG@3 (sudden drop), nDCG@3 [part=")
+    alarm = result.active.row(0, named=True)
+    assert alarm["loss"] == pytest.approx(alarm["expected"] - alarm["mean"])
+    assert "part=b" in repr(result) and "part=b" in result.to_markdown()
+
+
+def test_the_page_has_every_series(tmp_path):
+    result = rankql.monitor(LOG, metrics="nDCG@3", by="part")
+    result.save(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    for name in ("nDCG@3", "nDCG@3, part=a", "nDCG@3, part=b", "undefined share, part=a"):
+        assert f"{name} by day" in page
+
+
+def test_a_drift():
+    frame = log(days=120, queries=100)
+    order = pl.col("pos") + 0.04 * (pl.col("day") - pl.lit(FIRST)).dt.total_days().clip(28) * (
+        pl.col("rel") > 2
+    )
+    frame = frame.with_columns(pos=order.rank("ordinal").over("day", "query"))
+    (alarm,) = rankql.monitor(frame, metrics="nDCG@3").active.rows(named=True)
+    assert alarm["cause"] == "drift" and alarm["kind"] == "metric"
+
+
+@pytest.mark.slow
+def test_lower_is_better():
+    """An error that grows is a loss, and one that shrinks is none."""
+    frame = LOG.with_columns(score=pl.col("rel") + (pl.col("query") % 7) / 7).drop("pos")
+    worse = pl.when(pl.col("day") >= FIRST + timedelta(40)).then(2.0).otherwise(0.0)
+    result = rankql.monitor(frame.with_columns(pl.col("score") + worse), metrics="RMSE")
+    assert result.active["cause"].to_list() == ["drop"] and "(sudden rise)" in result.title
+    limit, expected = result.table.filter(kind="metric").select("limit", "expected").row(-1)
+    assert limit > expected
+    start = 2 - worse
+    assert rankql.monitor(frame.with_columns(pl.col("score") + start), metrics="RMSE").passed
+
+
+def test_outages():
+    """One after the baseline raises no alarm, and one in it is named and left out."""
+    result = rankql.monitor(without(LOG, 5, 35), metrics="nDCG@3")
+    assert result.passed and result.alarms.is_empty()
+    assert result.table.filter("outlying", kind="metric")["day"].to_list() == [date(2026, 9, 6)]
+    assert any("left out of the baseline: nDCG@3 on 2026-09-06" in note for note in result.notes)
+
+
+def test_labels_that_age():
+    result = rankql.monitor(log(days=70, queries=100, unjudged=32), metrics="CG@3")
+    assert dict(result.active.select("metric", "cause").rows()) == {
+        "CG@3": "labels", "Judged@3": "labels"}  # fmt: skip
+    alarm = result.active.row(0, named=True)
+    assert alarm["loss_judged"] < alarm["loss"] / 2
+    assert "On judged items alone, it lost" in result.sentences[0]
+
+
+def test_the_judged_share_is_watched_if_items_are_unjudged():
+    kinds = {"metric", "undefined share"}
+    assert {*rankql.monitor(LOG, metrics="nDCG@3").table["kind"]} == kinds
+    run, qrels = LOG.drop("rel"), LOG.select("day", "query", "item", "rel")
+    assert {*rankql.monitor(run, qrels, "nDCG@3").table["kind"]} == {*kinds, "judged share"}
+
+
+@pytest.mark.parametrize("undefined", ["skip", "zero"])
+def test_a_day_on_which_half_of_the_sessions_have_no_click(undefined):
+    """Their metric is undefined, so the mean does not show it."""
+    frame = log(queries=300).with_columns(rel=pl.col("rel") > 1)
+    half = (pl.col("day") == ON) & (pl.col("query") < 150)
+    frame = frame.with_columns(rel=pl.when(half).then(0).otherwise(pl.col("rel").cast(int)))
+    result = rankql.monitor(frame, metrics="RR@3", undefined=undefined)
+    assert "undefined share" in [*result.active["kind"]]
+    assert result.table.filter(kind="undefined share")["mean"][-1] >= 0.5
+
+
+def test_the_number_of_queries_is_a_note():
+    few = (pl.col("day") < ON) | (pl.col("query") < 12)
+    result = rankql.monitor(log(queries=60).filter(few), metrics="nDCG@3")
+    assert result.passed
+    (note,) = (note for note in result.notes if note.startswith("The number of queries"))
+    assert "changed: 12 on 2026-10-15, about 60 on this weekday" in note
+
+
+def test_slices_that_are_not_compared():
+    """Too few queries on most days, or on the last."""
+    frame = log(queries=40).with_columns(
+        part=pl.when(pl.col("query") < 5).then(pl.lit("few")).otherwise("part"))  # fmt: skip
+    frame = frame.filter((pl.col("part") != "b") | (pl.col("day") < ON))
+    result = rankql.monitor(frame, metrics="nDCG@3", by="part")
+    (note,) = (note for note in result.notes if note.startswith("Not compared on 2026-10-15"))
+    assert "[part=few]" in note and "[part=b]" in note and "[part=a]" not in note
+    assert result.table.filter(slice="part=few")["alarm"].null_count() == 2 * 45
+
+
+@pytest.mark.slow
+def test_judgments_in_another_table(tmp_path):
+    """For all days, or by day; from a folder per day, with attributes of the queries."""
+    run, qrels = LOG.drop("rel", "part"), LOG.select("day", "query", "item", "rel")
+    parts = LOG.select("query", "part").unique()
+    apart = rankql.monitor(run, qrels, "nDCG@3", attributes=parts, by="part")
+    own = rankql.monitor(LOG, metrics="nDCG@3", by="part")
+    keys = ["day", "kind", "metric", "slice"]
+    means = [result.table.filter(kind="metric").sort(keys)["mean"].to_list()
+             for result in (own, apart)]  # fmt: skip
+    assert means[0] == pytest.approx(means[1], abs=1e-12)
+    for (day,), rows in run.group_by("day"):
+        (tmp_path / f"day={day}").mkdir()
+        rows.drop("day").write_parquet(tmp_path / f"day={day}" / "part.parquet")
+    first = qrels.filter(day=FIRST).select(pl.col("query").alias("qid"), "item", "rel")
+    more = first.with_columns(qid=pl.lit(99, pl.Int64))
+    result = rankql.monitor(f"{tmp_path}/*/*.parquet", pl.concat([first, more]), "nDCG@3")
+    assert result.table["queries"].max() == 30
+
+
+@pytest.mark.slow
+def test_text_tables(tmp_path):
+    """CSV with the day, and a folder of TREC runs per day with judgments in TREC format."""
+    expected = rankql.monitor(LOG, metrics="nDCG@3").table.filter(kind="metric")["mean"].to_list()
+    LOG.write_csv(tmp_path / "log.csv")
+    found = rankql.monitor(tmp_path / "log.csv", metrics="nDCG@3").table.filter(kind="metric")
+    assert found["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+    qrels = LOG.filter(day=FIRST).select("query", "item", pl.col("rel").cast(int))
+    lines = (f"{q} 0 {i} {r}" for q, i, r in qrels.rows())
+    (tmp_path / "my.qrels").write_text("\n".join(lines))
+    for (day,), rows in LOG.group_by("day"):
+        (tmp_path / f"day={day}").mkdir()
+        lines = (f"{q} Q0 {i} {i} {9 - i} me" for q, i in rows.select("query", "item").rows())
+        (tmp_path / f"day={day}" / "my.run").write_text("\n".join(lines))
+    found = rankql.monitor(f"{tmp_path}/*/my.run", tmp_path / "my.qrels", "nDCG@3").table
+    own = rankql.monitor(LOG.drop("rel"), qrels, "nDCG@3").table
+    assert found["mean"].to_list() == pytest.approx(own["mean"].to_list(), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (LOG.drop("day"), {}, r"days has no column 'day'. Name one column: day="),
+        (LOG.with_columns(pl.col("day").to_physical()), {}, r"day must be a date .*not INTEGER"),
+        (LOG.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC"))), {},
+         r"must be a date .*not TIMESTAMP WITH TIME ZONE"),
+        (LOG.with_columns(day=pl.format("on {}", "day")), {}, r"days: day must be a date"),
+        (LOG.with_columns(day=pl.when(pl.col("query") > 3).then("day")), {}, r"query is NULL in"),
+        (LOG, {"baseline": 45}, r"No metric can be watched: pass days after the baseline"),
+        (LOG, {"baseline": 20}, r"2026-09-20 must have each weekday three times"),
+        (LOG, {"baseline": "2026-09"}, r"baseline= .* or a period such as .*not '2026-09'"),
+        (LOG, {"baseline": -3}, r"baseline= .*not '-3'"),
+        (LOG, {"day": 3}, r"^days has no column 3"),
+        (LOG.head(0), {}, r"^days is empty: it has no rows"),
+        (LOG.rename({"query": "search"}), {}, r"no column 'query'. Name one column: query="),
+        (LOG, {"system": "part"}, r"monitor does not take system="),
+        (pl.concat([LOG, LOG[:6]]), {}, r"has duplicates: .*2026-09-01, 0.*Keep one row"),
+        (LOG.filter(pl.col("query") < 5), {}, r"No metric can be watched: .*with 10 queries"),
+        (LOG.with_columns(query=pl.when(pl.col("query") != 3).then("query")), {}, r"query is NULL"),
+        (LOG, {"by": "x"}, r"by='x': no column of that name in days"),
+        (LOG, {"states": "folder"}, r"monitor\(states=\) was removed.*Pass all days"),
+        (LOG, {"metrics": "coverage@3"}, r"overage"),
+    ],
+)  # fmt: skip
+def test_errors(frame, options, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.monitor(frame, **{"metrics": "nDCG@3", **options})
+
+
+@pytest.mark.slow
+def test_own_metrics():
+    """Higher values are better."""
+    frame = log(broken=40)
+    own = {"mine@3": "ndcg(rel, pos, 3)", "lost gain": "1 - ndcg(rel, pos, 3)"}
+    result = rankql.monitor(frame, metrics=own)
+    assert result.active["metric"].to_list() == ["mine@3"]
+
+
+def test_the_command(tmp_path):
+    files = [str(tmp_path / name) for name in ("log.parquet", "page.md")]
+    log(broken=40).write_parquet(files[0])
+    done = CliRunner().invoke(main, ["monitor", files[0], "-m", "nDCG@3", "--report", files[1]])
+    assert done.exit_code == 1 and done.stdout.startswith("1 alarm on 2026-10-15: nDCG@3 (sudden")
+    assert "sudden drop since about 2026-10-11" in (tmp_path / "page.md").read_text()
+    done = CliRunner().invoke(main, ["monitor", files[0], "--baseline", "14x"])
+    assert done.exit_code == 2 and "not '14x'" in done.stderr
+    LOG.write_parquet(files[0])
+    assert CliRunner().invoke(main, ["monitor", files[0]]).exit_code == 0
+    done = CliRunner().invoke(main, ["monitor", files[0], "--states", "x"])
+    assert done.exit_code == 2 and "Pass all days" in done.stderr
