@@ -191,7 +191,6 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
         arguments.ranking,
         conventions,
         arguments.weight,
-        arguments.remedies,
     )
     validate_columns(session, inputs)
     metrics = parse(arguments.metrics)
