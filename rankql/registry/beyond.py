@@ -25,8 +25,6 @@ NOTHING_SHOWN = "nothing is shown"
 NO_PAIR = "there are not two items"
 NO_SUBTOPIC = "no item has a subtopic"
 
-# The number of items, which these metrics cannot do without.
-_SIZE = replace(CATALOGUE, required=True)
 _of_catalogue = partial(MetricRecord, asked_by=(), level="catalogue")
 _of_list = partial(MetricRecord, asked_by=(), level="list")
 _of_subtopics = partial(MetricRecord, asked_by=(), columns=("subtopics", "pos"))
@@ -35,13 +33,15 @@ CATALOGUE_METRICS = (
     _of_catalogue(
         function="catalogue_coverage",
         columns=("item",),
-        parameters=(_SIZE,),
+        parameters=(
+            replace(CATALOGUE, required=True, help="the number of items that could be shown"),
+        ),
         source="Herlocker et al. 2004; Ge et al. 2010",
     ),
     _of_catalogue(
         function="gini",
         columns=("item",),
-        parameters=(_SIZE, NORM),
+        parameters=(replace(CATALOGUE, required=True), NORM),
         better="lower",
         undefined=NOTHING_SHOWN,
         source="Fleder and Hosanagar 2009",

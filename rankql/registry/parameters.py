@@ -91,7 +91,7 @@ NORMALIZED = Parameter("normalized", False, "divide by the maximum", kind="flag"
 CATALOGUE = Parameter(
     "catalogue",
     None,
-    "the number of items that could be shown, or 'shown' for the number of items that were",
+    "the number of items that could be shown (or 'shown', to count the items that were)",
     kind="count",
 )
 USERS = Parameter("users", None, "the number of users", kind="count", required=True)
