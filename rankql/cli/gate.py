@@ -18,6 +18,7 @@ from rankql.cli.options import (
     CONVENTIONS,
     FORMAT,
     LOWER_IS_BETTER,
+    MISMATCH,
     RANKINGS,
     SLICES,
     WEIGHT,
@@ -77,6 +78,7 @@ from rankql.cli.options import (
 @CLUSTER
 @WEIGHT
 @LOWER_IS_BETTER
+@MISMATCH
 @SLICES
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
 @FORMAT

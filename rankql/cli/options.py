@@ -94,6 +94,10 @@ CONFIDENCE = click.option(
 CLUSTER = click.option(
     "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
 )
+MISMATCH = click.option(
+    "--on-mismatch", type=click.Choice(["error", "note"]), default="error",
+    help="If results have different judgments or conventions.",
+)  # fmt: skip
 WEIGHT = click.option(
     "--weight", metavar="COLUMN", help="Column with one weight per query, such as its traffic."
 )
@@ -141,6 +145,7 @@ LOWER_IS_BETTER = click.option(
 # Of compare and report.
 COMPARISON_OPTIONS = combine_options(
     LOWER_IS_BETTER,
+    MISMATCH,
     click.option("--baseline", metavar="NAME", help="Compare the other runs with this one.",
                  show_default="every pair"),
     click.option("--test", metavar="NAME", show_default="t",

@@ -27,9 +27,9 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     A query that a system lacks counts as missing: its value is 0 if another system has a value, and
     NULL if lower is better. Its attributes are those of the other systems.
     """
-    key, by, metrics = result.meta["query"], result.meta["by"], result.metrics
-    rows, catalogue = result.frame(), result.meta.get("catalogue", {})
-    if not result.meta["system"]:
+    key, by, metrics = result.meta.query, result.meta.by, result.metrics
+    rows, catalogue = result.frame(), result.meta.catalogue
+    if not result.meta.system:
         require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
         of_one = {"system": systems[0]}
@@ -42,7 +42,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
     )
     for name in by:
-        argument = "weight" if name == result.meta.get("weight") else "by"
+        argument = "weight" if name == result.meta.weight else "by"
         _require_one_value(queries, key, name, argument)
     _require_overlap(rows, key, systems)
     filled = [name for name in metrics if not result.lower_is_better(name)]
@@ -61,7 +61,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
-    meta = result.meta | {"system": True, "catalogue": catalogue}
+    meta = replace(result.meta, system=True, catalogue=catalogue)
     result = replace(result, meta=meta, values=aligned, _summary=None)
     result.check()
     return result
@@ -73,7 +73,7 @@ def require_same_queries(result: Result) -> None:
     They describe all rankings together, so a query is not missing from them one by one.
     """
     metrics = result.catalogue_metrics
-    rows, key = result.frame(), result.meta["query"]
+    rows, key = result.frame(), result.meta.query
     if result.conventions["missing"] == "skip":
         rows = rows.filter(~pl.col(MISSING))
     if not metrics or rows.is_empty():
@@ -143,8 +143,8 @@ def query_differences(
 ) -> pl.DataFrame:
     """Each query with its attributes, its values in two systems, and b - a; the worst first."""
     added = (*columns, "difference")
-    names = {x: attribute_column(x, added) for x in (result.meta["query"], *result.meta["by"])}
-    key = names[result.meta["query"]]
+    names = {x: attribute_column(x, added) for x in (result.meta.query, *result.meta.by)}
+    key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
     rows, value = result.frame(), compared_value(metric, result.conventions)
     of_a, of_b = (

@@ -92,7 +92,9 @@ def _are_systems(second: Any, first: Any, metrics: Any, keywords: Mapping[str, A
     return all(read_result(data, "run", request) is not None for data in (first, second))
 
 
-def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
+def combine_results(
+    runs: Any, qrels: Any, request: Request, on_mismatch: str = "error"
+) -> Result | None:
     """The results of all systems as one result; None if the systems are runs."""
     several = is_several_runs(runs)
     runs_by_name = runs if several else {"run": runs}
@@ -123,7 +125,7 @@ def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
     tables = [name for name in runs_by_name if name not in certain_results]
     if tables:
         results = align_results(results, tables, request.attributes)
-    return combine_systems(results) if several else next(iter(results.values()))
+    return combine_systems(results, on_mismatch) if several else next(iter(results.values()))
 
 
 def is_result(data: Any) -> bool:
@@ -141,7 +143,7 @@ def select_metrics(result: Result, metrics: Any) -> Result:
     for metric in [metrics] if isinstance(metrics, str) else metrics:
         names += resolve_names(metric, result.metrics, result.conventions)
     require_metrics(result, names)
-    return replace(result, meta=result.meta | {"metrics": list(dict.fromkeys(names))})
+    return replace(result, meta=replace(result.meta, metrics=list(dict.fromkeys(names))))
 
 
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
@@ -153,7 +155,7 @@ def require_metrics(result: Result, names: Sequence[str], label: str = "") -> No
 
 def require_attributes(result: Result, names: Sequence[str], label: str = "") -> None:
     """Refuse attributes that a result does not have."""
-    known = result.meta["by"]
+    known = result.meta.by
     for name in names:
         if name not in known:
             unknown = describe_unknown("attribute", name, known)

@@ -149,7 +149,7 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[st
     data = open_result(data)
     metrics = [name for name in data.metrics if name not in data.catalogue_metrics]
     values = [compared_value(name, data.conventions) for name in metrics]
-    rows = data.frame().select(*data.keys, *data.meta["by"], *values)
+    rows = data.frame().select(*data.keys, *data.meta.by, *values)
     return session.table(rows, label), metrics
 
 

@@ -50,6 +50,7 @@ def compare(
     seed: int = 7,
     min_queries: int = 0,
     bounds: Mapping[str, Sequence[float]] | None = None,
+    on_mismatch: str = "error",
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
     **options: Any,
@@ -77,6 +78,8 @@ def compare(
     and tests then respect: test='t' or 'randomisation'. `resamples` and `seed` are for
     'randomisation'. Slices with fewer than `min_queries` queries are shown, but not tested.
 
+    Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
+
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
@@ -103,7 +106,7 @@ def compare(
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
     attributes = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     request = Request.of(keywords, metrics, attributes, higher_is_better)
-    result = combine_results(runs, qrels, request)
+    result = combine_results(runs, qrels, request, on_mismatch)
     if result is not None:
         require_no_run_options(keywords)
         require_attributes(result, attributes)
@@ -116,17 +119,17 @@ def compare(
             )
         source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
-    settings = replace(settings, weight=result.meta.get("weight"))
+    settings = replace(settings, weight=result.meta.weight)
     settings.check()
     result.notes[:0] = name_notes
     if is_several_runs(runs):
         systems = list(runs)
     else:
-        several = result.meta["system"]
+        several = result.meta.system
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
     aligned = align_systems(result, systems)
     result = replace(aligned, interval="auto", confidence=confidence, _summary=None)
-    result.meta["groupings"] = groups
+    result = replace(result, meta=replace(result.meta, groupings=groups))
     table, notes = compare_pairs(result, systems, settings)
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
 

@@ -32,6 +32,7 @@ from rankql.decisions.significance import LEAST_ALPHA
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.combining import compare_judgments
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import (
     require_choice,
@@ -59,6 +60,7 @@ def gate(
     min_queries: int = 10,
     cluster: str | None = None,
     weight: str | None = None,
+    on_mismatch: str = "error",
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
@@ -90,6 +92,7 @@ def gate(
     queries that belong together, such as a user. `weight` names a column with one weight per query,
     such as its traffic, which means, drops and intervals then respect. Queries that only the run
     has are left out of the drops. Queries that the run lacks count as the conventions say.
+    Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
 
     >>> old = pl.DataFrame({"query": [*"abcde"], "AP": [0.7, 0.5, 0.6, 0.8, 0.4]})
     >>> new = pl.DataFrame({"query": [*"abcde"], "AP": [0.4, 0.3, 0.3, 0.6, 0.1]})
@@ -142,11 +145,18 @@ def gate(
         baseline_result = inputs.evaluate("baseline", metrics) if drops else None
     if baseline_result:
         scaled = any(limit.metric.scaled for limit in drops)
-        run_result = match_conventions(run_result, baseline_result, inputs.frames, scaled)
+        mismatches = []
+        if any(inputs.results.values()):
+            both = {"baseline": baseline_result, "run": run_result}
+            mismatches = compare_judgments(both, on_mismatch)
+        run_result, differences = match_conventions(
+            run_result, baseline_result, inputs.frames, scaled, on_mismatch
+        )
+        mismatches += differences
     evaluated = run_result.metrics
     run_result = select_run(run_result, limits, groups, attributes, cluster)
     run_result = set_directions(run_result, higher_is_better, evaluated)
-    notes: list[str] = []
+    notes: list[str] = mismatches if baseline_result else []
     judgements: list[dict[str, Judgement]] = [{} for _ in minima]
     if (drops and beyond_noise) or minimum_bound:
         from rankql.decisions.gate_tests import describe_rule, judge_means

@@ -82,32 +82,37 @@ def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result 
     result = read_result(data, label, replace(request, judged=qrels is not None))
     if result is None:
         return None
-    require_finite_metrics(result.frame(), result.metrics, result.meta["query"], repr(label))
+    require_finite_metrics(result.frame(), result.metrics, result.meta.query, repr(label))
     return result
 
 
 def _require_one_system(name: str, result: Result) -> Result:
     """The result without its column `system`. Several systems are refused."""
-    if not result.meta["system"]:
+    if not result.meta.system:
         return result
     rows = result.frame()
     if rows["system"].n_unique() > 1:
         raise RankqlError(f"{name} has several systems. Pass them to gate one at a time")
-    return replace(result, meta=result.meta | {"system": False}, values=rows.drop("system"))
+    return replace(result, meta=replace(result.meta, system=False), values=rows.drop("system"))
 
 
-def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scaled: bool) -> Result:
-    """The run, which must have the conventions of the baseline. Plain tables adopt the other's."""
-    weights = [result.meta.get("weight") for result in (run, baseline)]
+def match_conventions(
+    run: Result, baseline: Result, frames: Sequence[str], scaled: bool, on_mismatch: str = "error"
+) -> tuple[Result, list[str]]:
+    """The run, which must have the conventions of the baseline; or a note on what differs.
+
+    Plain tables adopt the conventions of the other one.
+    """
+    weights = [result.meta.weight for result in (run, baseline)]
     if weights[0] != weights[1]:
         raise RankqlError(
             f"The run has weight={weights[0]!r}, but the baseline has weight={weights[1]!r}. "
             "Evaluate both with the same weight"
         )
     if "baseline" in frames:
-        return run
+        return run, []
     if "run" in frames:
-        return replace(run, meta=run.meta | {"conventions": baseline.conventions})
+        return replace(run, meta=replace(run.meta, conventions=baseline.conventions)), []
     ignored = {"profile"} if scaled else {"profile", "max_rel"}
     differences = [
         (f"{name}={baseline.conventions.get(name)}", f"{name}={value}")
@@ -116,11 +121,11 @@ def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scal
     ]
     if differences:
         of_baseline, of_run = map(", ".join, zip(*differences, strict=True))
-        raise RankqlError(
-            f"baseline was evaluated with {of_baseline}, but the run with {of_run}. Evaluate "
-            "one of them again"
-        )
-    return run
+        message = f"baseline was evaluated with {of_baseline}, but the run with {of_run}"
+        if on_mismatch == "error":
+            raise RankqlError(f"{message}. Evaluate one of them again")
+        return replace(run, meta=replace(run.meta, conventions=baseline.conventions)), [message]
+    return run, []
 
 
 def select_run(
@@ -131,28 +136,30 @@ def select_run(
     cluster: str | None,
 ) -> Result:
     """The run with the metrics of the limits, and with the slices and attributes."""
-    weights = [run.meta["weight"]] if run.meta.get("weight") else []
+    weights = [run.meta.weight] if run.meta.weight else []
     by = list(dict.fromkeys([*itertools.chain(*attributes), *weights]))
     for name in by:
         option = "cluster" if name == cluster else "by"
         require_attributes(run, [name], f"{option}: ")
-    meta = {"metrics": _metric_names("run", run, run, limits), "by": by, "groupings": list(groups)}
-    return replace(run, meta=run.meta | meta, interval=None, _summary=None)
+    metrics = _metric_names("run", run, run, limits)
+    meta = replace(run.meta, metrics=metrics, by=by, groupings=[list(group) for group in groups])
+    return replace(run, meta=meta, interval=None, _summary=None)
 
 
 def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) -> Result:
     """The baseline with the columns of the run: query, attributes and metrics."""
     rows, kinds = baseline.frame(), run.frame().schema
     names = _metric_names("baseline", baseline, run, limits)
-    weights = {n: weight for n, weight in baseline.meta["weights"].items() if n in names}
-    key = pl.col(baseline.meta["query"]).alias(run.meta["query"])
+    weights = {n: weight for n, weight in baseline.meta.metric_weights.items() if n in names}
+    key = pl.col(baseline.meta.query).alias(run.meta.query)
     by = [
         (pl.col(n) if n in rows.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)
-        for n in run.meta["by"]
+        for n in run.meta.by
     ]
     rows = rows.select(key, *by, MISSING, *names, *weights.values())
-    own = {"metrics": names, "weights": weights, "catalogue": baseline.meta.get("catalogue", {})}
-    return replace(baseline, meta=run.meta | own, values=rows)
+    catalogue = baseline.meta.catalogue
+    meta = replace(run.meta, metrics=names, metric_weights=weights, catalogue=catalogue)
+    return replace(baseline, meta=meta, values=rows)
 
 
 def _metric_names(
@@ -172,16 +179,16 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
     """
     combined = combine_systems({"baseline": baseline, "run": run})
     require_same_queries(combined)
-    key, rows = run.meta["query"], combined.frame()
+    key, rows = run.meta.query, combined.frame()
     of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
     old = rows.filter(of_baseline.any().over(key)).with_columns(
         # If an attribute has changed since, that of the run counts.
         pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)
-        for name in run.meta["by"]
+        for name in run.meta.by
     )
     new, total = rows.height - old.height, run.frame().height
     if new == total:
-        examples = (repr(each.frame()[each.meta["query"]].min()) for each in (run, baseline))
+        examples = (repr(each.frame()[each.meta.query].min()) for each in (run, baseline))
         raise RankqlError(
             "run and baseline have no query in common: run has {}, baseline has {}. Write query "
             "ids the same way in both".format(*examples)

@@ -58,7 +58,7 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
     rows = run.frame()
     if run.conventions["missing"] == "skip":
         rows = rows.filter(~pl.col(MISSING))
-    if weight := run.meta.get("weight"):
+    if weight := run.meta.weight:
         rows = rows.filter(pl.col(weight) > 0)
     counts = replace(run, values=rows, _summary=None).summary.select("slice", "metric", run.counted)
     return {(part, name): queries for part, name, queries in counts.iter_rows()}
@@ -66,7 +66,7 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
 
 def _idle_slices(result: Result) -> set[str]:
     """The slices in which every query has weight 0."""
-    if (weight := result.meta.get("weight")) is None:
+    if (weight := result.meta.weight) is None:
         return set()
     weighed = replace(result, values=result.frame().filter(pl.col(weight) > 0), _summary=None)
     return {*result.summary["slice"]} - {*weighed.summary["slice"]}

@@ -46,7 +46,7 @@ class SystemValues:
     @classmethod
     def of(cls, result: Result, systems: Sequence[str], cluster: str | None) -> SystemValues:
         """The values of a result with one row per system and query."""
-        key, by, rules = result.meta["query"], result.meta["by"], result.conventions
+        key, by, rules = result.meta.query, result.meta.by, result.conventions
         rows = result.frame()
         queries = rows.filter(pl.col("system") == systems[0]).select(key, *by)
         columns = [compared_value(name, rules).fill_null(math.nan) for name in result.metrics]
@@ -58,7 +58,7 @@ class SystemValues:
         }
         places = {
             label: queries[key].is_in(members.implode()).arg_true().to_numpy().astype(np.intp)
-            for label, members in slice_queries(queries, result.meta["groupings"]).items()
+            for label, members in slice_queries(queries, result.meta.groupings).items()
         }
         codes = None
         if cluster is not None:
@@ -68,7 +68,7 @@ class SystemValues:
                     f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
                 )
             codes = queries[cluster].rank("dense").to_numpy().astype(np.intp) - 1
-        weight = result.meta.get("weight")
+        weight = result.meta.weight
         weights = None if weight is None else queries[weight].to_numpy().astype(float)
         missing = {name: int(frame[MISSING].sum()) for name, frame in frames.items()}
         kept = ~pl.col(MISSING) | pl.lit(rules["missing"] != "skip")

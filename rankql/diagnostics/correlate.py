@@ -14,6 +14,7 @@ from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, parse_groupings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM, attributes_by_query
 from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import macro_call
 from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
 from rankql.evaluation.result import Result
@@ -98,15 +99,14 @@ def correlate(
             ]
         in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)
         return Result(
-            meta={
-                "query": inputs.query,
-                "system": inputs.many,
-                "by": list(inputs.by),
-                "groupings": groups,
-                "metrics": [metric.name for metric in parsed],
-                "weights": {},
-                "conventions": _conventions_in_force(conventions),
-            },
+            meta=Meta(
+                query=inputs.query,
+                metrics=[metric.name for metric in parsed],
+                conventions=_conventions_in_force(conventions),
+                system=inputs.many,
+                by=list(inputs.by),
+                groupings=groups,
+            ),
             sql=render_script(session, sql),
             columns={table.label: table.role_columns for table in inputs.tables},
             notes=notes,

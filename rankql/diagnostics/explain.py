@@ -241,7 +241,7 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
     if task.conventions.missing == "skip":
         values = values.filter(~pl.col(MISSING))
     queries = (
-        values.rename({result.meta["query"]: "query", metric.name: "value"})
+        values.rename({result.meta.query: "query", metric.name: "value"})
         .join(sums.filter("whole").select(*keys, "ideal"), on=keys, how="left",
               maintain_order="left")
         .select(*keys, "value",

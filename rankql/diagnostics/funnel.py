@@ -177,7 +177,7 @@ def _evaluate_best_orders(
     )  # fmt: skip
     return result.per_query.select(
         "system",
-        pl.col(result.meta["query"]).cast(pl.String).alias("query"),
+        pl.col(result.meta.query).cast(pl.String).alias("query"),
         *(pl.col(metric).alias(name) for name, metric in zip(metrics, result.metrics, strict=True)),
     )
 
@@ -232,7 +232,7 @@ def _stage_number(names: Sequence[str]) -> str:
 
 def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
     """nDCG@k, the losses and the recall of the stages for every query, as one result."""
-    key, (metric,) = final.meta["query"], final.metrics
+    key, (metric,) = final.meta.query, final.metrics
     rows = final.frame().with_columns(
         pl.lit(False).alias(MISSING), pl.col(key).cast(pl.String).alias(_KEY)
     )
@@ -251,6 +251,6 @@ def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
         }
         before = after
     columns[loss_of(ORDER)] = before - pl.col(metric)
-    rows = rows.select(key, *final.meta["by"], metric, MISSING, **columns)
-    meta = {**final.meta, "metrics": [metric, *columns], "weights": {}}
+    rows = rows.select(key, *final.meta.by, metric, MISSING, **columns)
+    meta = replace(final.meta, metrics=[metric, *columns], metric_weights={})
     return replace(final, meta=meta, values=rows, _summary=None)

@@ -46,7 +46,7 @@ def _describe_undefined(
     conventions: Conventions,
     system: str | None,
 ) -> Iterator[str]:
-    values, key = filter_system(limits.result.frame(), system), limits.result.meta["query"]
+    values, key = filter_system(limits.result.frame(), system), limits.result.meta.query
     rows = filter_system(limits.undefined, system).to_dicts()
     metrics_by_row: dict[tuple[int, int, str], list[str]] = {}
     for metric, row in zip(metrics, rows, strict=True):

@@ -75,7 +75,7 @@ def largest_losses(limits: Limits) -> pl.DataFrame:
 
 def list_systems(result: Result) -> list[str | None]:
     """The systems of a result, [None] if there is only one."""
-    if not result.meta["system"]:
+    if not result.meta.system:
         return [None]
     return result.summary["system"].unique(maintain_order=True).to_list()
 

@@ -20,6 +20,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
 from rankql.evaluation.evaluate import compute, own_columns
 from rankql.evaluation.facts import Facts
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.overlap import (
     count_ranked_rows,
     few_common_items_note,
@@ -71,7 +72,7 @@ class Task:
     # Whether the highest score is best. None: decided by the column name.
     descending: bool | None = None
     # The metadata of the result.
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Meta = field(default_factory=lambda: Meta("", [], {}))
 
     def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
         """Read the tables of a partition: `run`, `run 'name'`, `qrels` and `attributes`."""
@@ -107,9 +108,9 @@ def evaluate_partition(
             values = _evaluate_rows(task, session, tables, {} if report is None else report)
         finally:
             session.close()
-    if values is None or not task.meta.get("weight"):
+    if values is None or not task.meta.weight:
         return values
-    return Result({**task.meta}, values=values).with_numeric_weights().frame()
+    return Result(task.meta, values=values).with_numeric_weights().frame()
 
 
 def summarise_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
@@ -119,7 +120,7 @@ def summarise_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFr
     try:
         values = evaluate_partition(task, tables, report)
         if values is not None:
-            moments, report["counts"] = Result({**task.meta}, values=values).partial()
+            moments, report["counts"] = Result(task.meta, values=values).partial()
     except RankqlError as error:
         report["error"] = str(error)
     end = pl.DataFrame({REPORT: [json.dumps(report, default=str)]})

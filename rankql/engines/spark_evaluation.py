@@ -106,7 +106,7 @@ def evaluate_in_spark(
             f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "
             "where no partition has them all. Use rankql.evaluate"
         )
-    meta = result.meta | {"weight": weight}
+    meta = replace(result.meta, weight=weight)
     task = replace(
         task,
         metrics=parsed,

@@ -42,7 +42,7 @@ class SparkResult(MeansResult):
         Nothing is computed before an action, and every action evaluates all rankings again: write
         the values to a table, or call `.cache()`. The rows are not sorted.
         """
-        names = (*self.keys, *self.meta["by"], *self.metrics)
+        names = (*self.keys, *self.meta.by, *self.metrics)
         return self.values.select(*map(quoted_name, dict.fromkeys(names)))
 
     def collect(self) -> Result:
@@ -69,7 +69,7 @@ class SparkResult(MeansResult):
         return sums
 
     def _missing_interval(self) -> list[str]:
-        if self.meta.get("weight") and self.interval is not None:
+        if self.meta.weight and self.interval is not None:
             return [
                 "Note: Weighted means have no confidence interval in Spark, because it needs the "
                 "values of all queries. result.collect() has it"

@@ -15,8 +15,10 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.means_result import MeansResult
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
+from rankql.registry.argument_checks import require_choice
 from rankql.sources.files import refuse_closed
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
@@ -58,25 +60,57 @@ def combine(
     return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)
 
 
-def combine_systems(results: Mapping[str, Result]) -> Result:
-    """Combine results of different systems into one."""
+def compare_judgments(results: Mapping[str, Result], on_mismatch: str = "error") -> list[str]:
+    """Refuse results with different judgments, or note it; note if it is not known.
+
+    Frames of values, older files and ranked tables with grades of their own do not say.
+    """
+    require_choice("on_mismatch", on_mismatch, "error", "note")
+    if len(results) < 2 or not any(result.meta.judgments for result in results.values()):
+        return []
+    prints = {name: result.fingerprint() for name, result in results.items()}
+    unknown = [name for name, fingerprint in prints.items() if fingerprint is None]
+    known = {name: fingerprint for name, fingerprint in prints.items() if fingerprint is not None}
+    if len({*known.values()}) > 1:
+        first, other = (next(n for n in known if known[n] == x) for x in [*{*known.values()}][:2])
+        message = f"{first!r} and {other!r} were evaluated with different judgments"
+        if on_mismatch == "error":
+            raise RankqlError(
+                f"{message}, so unjudged items count differently. Evaluate both with the same "
+                "qrels, or pass on_mismatch='note' (CLI: --on-mismatch note)"
+            )
+        return [message]
+    if unknown and known:
+        return [f"It is not known whether {join_words(unknown)} had the same judgments"]
+    return []
+
+
+def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = None) -> Result:
+    """Combine results of different systems into one. on_mismatch=None: not of judgments."""
     parts = list(results.values())
     for name, part in results.items():
-        if part.meta["system"]:
+        if part.meta.system:
             raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
-    _require_same(parts, ("query", "by", "weight", "conventions"))
+    _require_same(parts, ("query", "by", "weight"))
+    notes = compare_judgments(results, on_mismatch) if on_mismatch else []
+    try:
+        _require_same(parts, ("conventions",))
+    except RankqlError as error:
+        if on_mismatch != "note":
+            raise
+        notes.append(str(error))
     first = parts[0]
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
         raise RankqlError("The results have no metric in common")
     require_no_system(first)
-    weights = {name: w for name, w in first.meta["weights"].items() if name in metrics}
-    columns = [*first.keys, *first.meta["by"], MISSING, *metrics, *weights.values()]
+    weights = {name: w for name, w in first.meta.metric_weights.items() if name in metrics}
+    columns = [*first.keys, *first.meta.by, MISSING, *metrics, *weights.values()]
     frames = [
         part.frame().select(pl.lit(name).alias("system"), *dict.fromkeys(columns))
         for name, part in results.items()
     ]
-    types = [frame[first.meta["query"]].dtype for frame in frames]
+    types = [frame[first.meta.query].dtype for frame in frames]
     kinds = dict(zip(map(_kind, types), results, strict=True))
     if len(kinds) > 1:
         listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
@@ -85,16 +119,17 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
         metric: [
             row | {"system": name}
             for name, part in results.items()
-            for row in part.meta["catalogue"][metric]
+            for row in part.meta.catalogue[metric]
         ]
         for metric in metrics
         if all(metric in part.catalogue_metrics for part in parts)
     }
-    meta = first.meta | {
-        "system": True, "metrics": metrics, "weights": weights, "catalogue": catalogue
-    }  # fmt: skip
+    meta = replace(
+        first.meta, system=True, metrics=metrics, metric_weights=weights, catalogue=catalogue
+    )
     rows = _concat(frames, ["system", *first.keys])
-    return Result(meta, notes=_merge_notes(parts), values=rows, columns=first.columns)
+    notes += _merge_notes(parts)
+    return Result(meta, notes=notes, values=rows, columns=first.columns)
 
 
 def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
@@ -140,7 +175,7 @@ def require_finite_metrics(
 
 def require_no_system(result: Result) -> None:
     """Refuse a column of the user named system, the column of the systems."""
-    for name in (result.meta["query"], *result.meta["by"]):
+    for name in (result.meta.query, *result.meta.by):
         if name.lower() == "system":
             raise RankqlError(
                 f"{name!r} is also the column that names the runs in the result. Rename it"
@@ -175,10 +210,11 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
     first = parts[0]
     for part in parts[1:]:
         for field in fields:
-            values = first.meta.get(field), part.meta.get(field)  # files of before lack the weight
+            values = getattr(first.meta, field), getattr(part.meta, field)
             if values[0] != values[1]:
                 raise RankqlError(
-                    f"Results with different {field} cannot be combined: {_difference(*values)}"
+                    f"Results have different {field}: {_difference(*values)}. Evaluate one of "
+                    "them again"
                 )
 
 
@@ -189,8 +225,8 @@ def _difference(one: Any, other: Any) -> str:
     return f"{one} and {other}"
 
 
-def read_metadata(path: str | os.PathLike[str], states: bool = False) -> dict[str, Any] | None:
-    """The metadata of a Parquet file with values per query, or of a state of monitor, else None."""
+def read_metadata(path: str | os.PathLike[str]) -> Meta | None:
+    """The metadata of a Parquet file with values per query, else None."""
     path = os.path.expanduser(path)
     if Path(path).suffix.lower() not in PARQUET:
         return None
@@ -205,11 +241,9 @@ def read_metadata(path: str | os.PathLike[str], states: bool = False) -> dict[st
     except duckdb.Error as error:
         raise RankqlError(f"{str(path)!r} is not a Parquet file") from error
     try:
-        meta: dict[str, Any] = json.loads(rows[0][0]) if rows else {}
-        if states:
-            return {"monitor": dict(meta["monitor"])}
-        read = {meta["query"], *meta["by"], *meta["metrics"], *meta["weights"].values()}
-        is_ours = read <= {*columns} and {"system", "groupings", "conventions"} <= meta.keys()
+        meta = Meta.from_dict(json.loads(rows[0][0]) if rows else {})
+        read = {meta.query, *meta.by, *meta.metrics, *meta.metric_weights.values()}
+        is_ours = read <= {*columns}
     except (ValueError, TypeError, AttributeError, KeyError):  # of another program
         return None
     return meta if is_ours else None

@@ -30,6 +30,7 @@ from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import reads_judged
 from rankql.evaluation.packed_metrics import WrongAssumption
 from rankql.evaluation.plan import Plan, choose_plan
@@ -47,6 +48,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data, Rel, Table, mentioned, require_column
+from rankql.versions import find_version
 from rankql.writing import PARQUET, output_path, remember_inputs
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
@@ -165,7 +167,9 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         ):
             notes = facts.require_valid(result.metrics, unique_columns(inputs, plan))
             for name, sql in write_catalogue_queries(inputs, plan, groupings).items():
-                result.meta["catalogue"][name] = _compute_catalogue(session, name, sql)
+                result.meta.catalogue[name] = _compute_catalogue(session, name, sql)
+            if arguments.output and inputs.qrels:
+                result.meta = replace(result.meta, fingerprint=facts.fingerprint)
             values, more = compute(facts, plan)
             if arguments.output is None:
                 result.values = pl.concat(values)
@@ -372,17 +376,19 @@ def pending_result(
     query = write_query(inputs, plan.readable)
     together = write_catalogue_queries(inputs, plan, groups)
     return Result(
-        meta={
-            "query": inputs.query,
-            "system": inputs.many,
-            "by": list(inputs.by),
-            "groupings": list(groups),
-            "weight": inputs.weight,
-            "metrics": query.metrics,
-            "weights": query.weights,
-            "conventions": plan.conventions.as_dict(),
+        meta=Meta(
+            query=inputs.query,
+            metrics=query.metrics,
+            conventions=plan.conventions.as_dict(),
+            system=inputs.many,
+            by=list(inputs.by),
+            groupings=[list(group) for group in groups],
+            weight=inputs.weight,
+            metric_weights=query.weights,
+            judgments=inputs.qrels is not None,
+            version=find_version("rankql"),
             **catalogue_meta(plan.metrics),
-        },
+        ),
         sql=render_script(session, ";\n".join([*together.values(), query.sql])),
         columns={table.label: table.role_columns for table in inputs.tables},
         interval=interval,

@@ -20,6 +20,7 @@ from rankql.evaluation.overlap import (
 )
 from rankql.evaluation.packed import SCALES
 from rankql.evaluation.source_ctes import SqlRunner
+from rankql.evaluation.steps import FINGERPRINT
 from rankql.evaluation.validation import (
     evaluation_errors,
     note_null_grades,
@@ -112,6 +113,11 @@ class Facts:
         names = {table.label: [table.roles[role]] for table in tables}
         counts = [count_values(self.session, t, names[t.label]) for t in tables]
         return all(total == n for total, values in counts for n in values.values())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The sum of the hashes of the judgments, in any order."""
+        return str(self._rows(f"SELECT {FINGERPRINT} FROM qrels")[0][0])
 
     @cached_property
     def memory_gib(self) -> float:

@@ -10,6 +10,7 @@ import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.catalogue import describe_together
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.summary import attribute_column, system_columns
 from rankql.evaluation.weights import describe_weights
 from rankql.registry.conventions import Conventions
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class MeansResult(TableResult):
     """Means by system and slice. Subclasses hold the values per query, or what is left of them."""
 
-    meta: dict[str, Any]
+    meta: Meta
     sql: str = ""
     columns: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -44,32 +45,32 @@ class MeansResult(TableResult):
     @property
     def metrics(self) -> list[str]:
         """The metrics, by their canonical names."""
-        return list(self.meta["metrics"])
+        return list(self.meta.metrics)
 
     @property
     def catalogue_metrics(self) -> list[str]:
         """The metrics of the complete catalogue, which have no values per query."""
-        return [name for name in self.metrics if name in self.meta.get("catalogue", {})]
+        return [name for name in self.metrics if name in self.meta.catalogue]
 
     @property
     def overall_metrics(self) -> list[str]:
         """The metrics with one value for all queries: of the catalogue, and micro averages."""
-        return [*self.catalogue_metrics, *self.meta["weights"]]
+        return [*self.catalogue_metrics, *self.meta.metric_weights]
 
     @property
     def conventions(self) -> dict[str, Any]:
         """The conventions."""
-        return dict(self.meta["conventions"])
+        return dict(self.meta.conventions)
 
     def lower_is_better(self, metric: str) -> bool:
         """Is a lower value better? By definition, or by higher_is_better=."""
-        directions: dict[str, bool] = self.meta.get("higher_is_better", {})
+        directions: dict[str, bool] = self.meta.higher_is_better
         return not directions[metric] if metric in directions else lower_is_better(metric)
 
     @property
     def keys(self) -> list[str]:
         """The columns that identify a row of `per_query`."""
-        return [*system_columns(self.meta), self.meta["query"]]
+        return [*system_columns(self.meta), self.meta.query]
 
     @property
     def table(self) -> pl.DataFrame:
@@ -80,7 +81,7 @@ class MeansResult(TableResult):
         name, *others = resolve_names(metric, self.metrics, self.conventions)
         if others or name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated{did_you_mean(metric, self.metrics)}")
-        if self.meta["system"]:
+        if self.meta.system:
             raise RankqlError("The result has several systems. Read their means in .summary")
         means = self.summary.filter(pl.col("metric") == name, pl.col("slice") == "all")
         return None if means.is_empty() else means["mean"][0]
@@ -100,7 +101,7 @@ class MeansResult(TableResult):
 
     def displayed(self) -> list[pl.DataFrame]:
         """The summary without attributes, because slices name them."""
-        attributes = [attribute_column(name) for name in self.meta["by"]]
+        attributes = [attribute_column(name) for name in self.meta.by]
         return [drop_idle_columns(self.summary, attributes)]
 
     def remarks(self) -> list[str]:
@@ -116,7 +117,7 @@ class MeansResult(TableResult):
         conventions = f"Conventions: {Conventions(**self.conventions)}"
         columns = [f"Columns: {used}"] if used else []
         weighting = []
-        if self.meta.get("weight"):
+        if self.meta.weight:
             weighting = [describe_weights(self.meta, self.weight_sums())]
         missing = [*self._missing_means(), *self._missing_interval()]
         return [conventions, *columns, *weighting, *super().remarks(), *missing]
@@ -150,7 +151,7 @@ class MeansResult(TableResult):
         ]
 
     def _details(self) -> dict[str, Any]:
-        weight = {"weight": self.meta["weight"]} if self.meta.get("weight") else {}
+        weight = {"weight": self.meta.weight} if self.meta.weight else {}
         return {"conventions": self.conventions, "columns": self.columns, **weight}
 
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:

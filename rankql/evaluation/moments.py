@@ -7,11 +7,11 @@ standard error leaves out one query at a time, which no sum of a partition can g
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import duckdb
 import polars as pl
 
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.summary import (
     counted_rows,
     grouping_sets,
@@ -25,7 +25,7 @@ from rankql.sources.fetching import read_frame
 from rankql.sources.private import private_connection
 
 
-def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> pl.DataFrame:
+def compute_moments(con: duckdb.DuckDBPyConnection, meta: Meta) -> pl.DataFrame:
     """The moments of the values per query in `rows`, a table of the connection."""
     attributes = sliced_attributes(meta)
     slice_, _ = slice_columns(attributes)
@@ -46,7 +46,7 @@ def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> 
 
 
 def summarise_moments(
-    moments: pl.DataFrame, meta: Mapping[str, Any], interval: str | None, confidence: float
+    moments: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary of all partitions, whose moments are the rows."""
     attributes = sliced_attributes(meta)
@@ -61,7 +61,7 @@ def summarise_moments(
     order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
     sql = f"""
         SELECT {keys}, any_value(mean) AS mean,
-               {"NULL::DOUBLE" if interval is None or meta.get("weight") else error} AS error,
+               {"NULL::DOUBLE" if interval is None or meta.weight else error} AS error,
                CAST(sum(n) AS DOUBLE) - 1 AS df,
                min(least) AS least, max(most) AS most,
                pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
@@ -75,9 +75,7 @@ def summarise_moments(
     return name_means(means, meta, interval, confidence)
 
 
-def _keys(
-    meta: Mapping[str, Any], attributes: Mapping[str, str], slice_: str | None = None
-) -> list[str]:
+def _keys(meta: Meta, attributes: Mapping[str, str], slice_: str | None = None) -> list[str]:
     """The columns of the slices and the metric; with `slice_`, as SQL over the values."""
     columns = attributes.values()
     flags = [_absent(x) if slice_ is None else f"grouping({x}) AS {_absent(x)}" for x in columns]

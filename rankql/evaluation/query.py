@@ -18,6 +18,7 @@ from rankql.evaluation.ctes import (
     ranking_ctes,
     score_order,
 )
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import (
     cut_column,
     gain_of_grade,
@@ -121,7 +122,7 @@ def write_catalogue_queries(
     inputs: Inputs, plan: Plan, groups: Sequence[Sequence[str]]
 ) -> dict[str, str]:
     """The query of each metric of the catalogue: its value by system and slice, from their rows."""
-    meta = {"by": inputs.by, "groupings": groups, "system": inputs.many}
+    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     slice_, _ = slice_columns(attributes)
     sets = grouping_sets(meta, attributes, ())

@@ -18,7 +18,7 @@ from rankql.evaluation.catalogue import refuse_weights
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.moments import compute_moments
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts
-from rankql.evaluation.steps import Steps
+from rankql.evaluation.steps import FINGERPRINT, Steps
 from rankql.evaluation.summary import summarise
 from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
@@ -51,7 +51,7 @@ class Result(MeansResult):
         """The value of every metric for every query, NULL if undefined."""
         # Not select(), which reads ^name$ as a pattern.
         metrics = [name for name in self.metrics if name not in self.catalogue_metrics]
-        return self.frame()[[*self.keys, *self.meta["by"], *metrics]]
+        return self.frame()[[*self.keys, *self.meta.by, *metrics]]
 
     def frame(self) -> pl.DataFrame:
         """The values per query with the other columns that the means need."""
@@ -80,15 +80,29 @@ class Result(MeansResult):
         with self._connection() as con:
             return sum_weights(con, self.meta)
 
+    def fingerprint(self) -> str | None:
+        """The sum of the hashes of the judgments, which are read again; None if not known.
+
+        Results with different judgments have different ones. 10M judgments take 0.2 s.
+        """
+        if self.meta.fingerprint or not self.meta.judgments or self.steps is None:
+            return self.meta.fingerprint
+        try:
+            (number,) = self.steps.run("qrels", FINGERPRINT).rows()
+        except (RankqlError, duckdb.Error):  # the tables are gone
+            return None
+        return str(number[0])
+
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
+        self.meta = replace(self.meta, fingerprint=self.fingerprint())
         self.write_values([self.frame()], output_path(path, PARQUET, self.input_paths))
 
     def write_values(self, values: Sequence[pl.DataFrame], path: Path) -> None:
         """Write values per query to a file, which appears complete or not at all."""
         from pyarrow import parquet
 
-        meta = {"rankql": json.dumps(self.meta, ensure_ascii=False)}
+        meta = {"rankql": json.dumps(self.meta.as_dict(), ensure_ascii=False)}
         with write_file(path) as temporary:
             writer = None
             for frame in values:
@@ -105,25 +119,26 @@ class Result(MeansResult):
 
     def weighted_by(self, weight: str | None) -> Result:
         """The result with the means weighted by an attribute; None keeps its present weights."""
-        weight = weight or self.meta.get("weight")
+        weight = weight or self.meta.weight
         if weight is None:
             return self
         refuse_weights(self.catalogue_metrics, weight)
-        if weight not in self.meta["by"]:
-            known = describe_unknown("attribute", weight, self.meta["by"])
+        if weight not in self.meta.by:
+            known = describe_unknown("attribute", weight, self.meta.by)
             raise RankqlError(f"weight: {known} For another column, evaluate with weight=")
-        weighted = replace(self, meta=self.meta | {"weight": weight}).with_numeric_weights()
+        weighted = replace(self, meta=replace(self.meta, weight=weight)).with_numeric_weights()
         weighted.check()
         return weighted
 
     def with_numeric_weights(self) -> Result:
         """The result with its weights as numbers. Refuses other values."""
-        weight, values = self.meta["weight"], self.frame()
+        weight, values = self.meta.weight, self.frame()
+        assert weight
         numbers = values[weight].cast(pl.Float64, strict=False)
         if (wrong := values.filter(numbers.is_null() & values[weight].is_not_null())).height:
             raise RankqlError(
                 f"weight: {weight} must be a number, not {wrong[weight][0]!r}, the weight of query "
-                f"{wrong[self.meta['query']][0]!r}"
+                f"{wrong[self.meta.query][0]!r}"
             )
         return replace(self, values=values.with_columns(numbers), _summary=None)
 
@@ -144,7 +159,7 @@ class Result(MeansResult):
         """A connection with the view `rows`."""
         values = self.values
         # DuckDB adds up several grouping sets in any order.
-        several = bool(self.meta["groupings"])
+        several = bool(self.meta.groupings)
         ordered = not isinstance(values, Path) and not several and fits_one_thread(values)
         con = private_connection(None if ordered else 1)
         if isinstance(values, Path):

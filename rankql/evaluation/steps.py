@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 
+# A number that differs if judgments do, in any order and for any type of ids.
+FINGERPRINT = (
+    "CAST(sum(hash(CAST(query AS VARCHAR), CAST(item AS VARCHAR), CAST(rel AS DOUBLE))) AS VARCHAR)"
+)
 # The CTE with the best scores of each ranking.
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.
@@ -51,9 +56,12 @@ class Steps(Mapping[str, str]):
     """
 
     def __init__(
-        self, bodies: Mapping[str, str], values: str, run: Callable[[str], pl.DataFrame]
+        self, bodies: Mapping[str, str], values: str, run: Callable[[str], pl.DataFrame] | None
     ) -> None:
         self._bodies, self._values, self._run = bodies, values, run
+
+    def __reduce__(self) -> tuple[type[Steps], tuple[Mapping[str, str], str, None]]:
+        return Steps, (self._bodies, self._values, None)  # connections cannot be pickled
 
     def __getitem__(self, name: str) -> str:
         if name == "values":
@@ -73,6 +81,9 @@ class Steps(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"Steps: {', '.join(self)}"
 
-    def run(self, name: str) -> pl.DataFrame:
-        """The rows of a step."""
-        return self._run(self[name])
+    def run(self, name: str, columns: str = "*") -> pl.DataFrame:
+        """The rows of a step, or an SQL expression over them."""
+        sql = self[name]
+        if self._run is None:
+            raise RankqlError("The inputs are known in another process. Evaluate them again")
+        return self._run(sql if columns == "*" else f"SELECT {columns} FROM ({sql})")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import duckdb
 import polars as pl
 
 from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals
+from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import has_direction
@@ -22,7 +22,7 @@ _SUMMARY = (
 
 
 def summarise(
-    con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any], interval: str | None, confidence: float
+    con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
     sql = create_macros(con, _means_sql(meta, interval, confidence))
@@ -30,17 +30,17 @@ def summarise(
 
 
 def name_means(
-    means: pl.DataFrame, meta: Mapping[str, Any], interval: str | None, confidence: float
+    means: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary, from means with their standard errors."""
-    metrics = [meta["metrics"][i] for i in means["i"]]
+    metrics = [meta.metrics[i] for i in means["i"]]
     ends = mean_intervals(means, metrics, interval, confidence)
     catalogue = {
-        (name, row["system"] if meta["system"] else None, row["slice"]): row["value"]
-        for name, rows in meta.get("catalogue", {}).items()
+        (name, row["system"] if meta.system else None, row["slice"]): row["value"]
+        for name, rows in meta.catalogue.items()
         for row in rows
     }
-    systems = means["system"] if meta["system"] else [None] * means.height
+    systems = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, systems, means["slice"], strict=True)
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
     attributes = {attribute_column(name): x for name, x in sliced_attributes(meta).items()}
@@ -55,31 +55,31 @@ def name_means(
                 for side, name in enumerate(("lo", "hi"))
             ),
             *(means[name].cast(pl.Int64) for name in ("queries", "undefined", "missing")),
-            *([means["n_eff"]] if meta.get("weight") else []),
+            *([means["n_eff"]] if meta.weight else []),
         ]
     )
 
 
-def sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
+def sliced_attributes(meta: Meta) -> dict[str, str]:
     """The attributes of slices and their columns in our SQL; not attributes for clusters only."""
-    sliced = {name for group in meta["groupings"] for name in group}
-    return {name: _attribute(meta, name) for name in meta["by"] if name in sliced}
+    sliced = {name for group in meta.groupings for name in group}
+    return {name: _attribute(meta, name) for name in meta.by if name in sliced}
 
 
-def system_columns(meta: Mapping[str, Any]) -> list[str]:
+def system_columns(meta: Meta) -> list[str]:
     """The column of the systems, or nothing for one system."""
-    return ["system"] if meta["system"] else []
+    return ["system"] if meta.system else []
 
 
-def _attribute(meta: Mapping[str, Any], name: str) -> str:
+def _attribute(meta: Meta, name: str) -> str:
     """The column of an attribute in our SQL, where its own name may be taken."""
-    return f"{INTERNAL_PREFIX}by_{meta['by'].index(name)}"
+    return f"{INTERNAL_PREFIX}by_{meta.by.index(name)}"
 
 
-def counted_rows(meta: Mapping[str, Any]) -> tuple[str, str]:
+def counted_rows(meta: Meta) -> tuple[str, str]:
     """The filters of the rows that count in a mean, and of those with a value too."""
-    counted = ["NOT missing"] if meta["conventions"]["missing"] == "skip" else []
-    counted += ["query_weight > 0"] if meta.get("weight") else []
+    counted = ["NOT missing"] if meta.conventions["missing"] == "skip" else []
+    counted += ["query_weight > 0"] if meta.weight else []
     # An undefined value weighs in a mean over all queries at once.
     defined = [*counted, "(micro OR value IS NOT NULL)"]
     kept, with_value = (
@@ -88,18 +88,16 @@ def counted_rows(meta: Mapping[str, Any]) -> tuple[str, str]:
     return kept, with_value
 
 
-def grouping_sets(
-    meta: Mapping[str, Any], attributes: Mapping[str, str], more: Sequence[str] = ("i",)
-) -> str:
+def grouping_sets(meta: Meta, attributes: Mapping[str, str], more: Sequence[str] = ("i",)) -> str:
     """The grouping sets of the slices: all queries, and those by attributes."""
     sets = (
         [*system_columns(meta), *(attributes[x] for x in group), *more]
-        for group in ([], *meta["groupings"])
+        for group in ([], *meta.groupings)
     )
     return ", ".join(f"({', '.join(each)})" for each in sets)
 
 
-def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float) -> str:
+def _means_sql(meta: Meta, interval: str | None, confidence: float) -> str:
     """One row per system, slice and metric: the mean, and what its interval needs.
 
     `error` is the standard error of the mean, with `df` degrees of freedom. Weighted means have
@@ -108,7 +106,7 @@ def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float)
     systems = system_columns(meta)
     attributes = sliced_attributes(meta)
     slice_, slice_order = slice_columns(attributes)
-    weighted = meta.get("weight")
+    weighted = meta.weight
     kept, defined = counted_rows(meta)
     columns = [*systems, f"{slice_} AS slice", *attributes.values(), "i"]
     columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
@@ -142,30 +140,31 @@ def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float)
     """
 
 
-def _mean_sql(meta: Mapping[str, Any], kept: str, defined: str) -> str:
+def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
     """The mean over queries, or of a metric with a weight of its own over all rows at once."""
     # Without weight, all values are the same.
     total = f"fsum(value * weight) {kept} / nullif(fsum(weight) {defined}, 0)"
     total = f"coalesce({total}, max(value) {kept})"
-    if meta.get("weight"):
+    if meta.weight:
         return total
     mean = f"favg(value) {kept}"
-    return f"CASE WHEN any_value(micro) THEN {total} ELSE {mean} END" if meta["weights"] else mean
+    micro = f"CASE WHEN any_value(micro) THEN {total} ELSE {mean} END"
+    return micro if meta.metric_weights else mean
 
 
-def values_sql(meta: Mapping[str, Any]) -> str:
+def values_sql(meta: Meta) -> str:
     """One row per query and metric: its value in the mean, and its weight."""
-    conventions = meta["conventions"]
-    query_weight = quote(meta["weight"]) if meta.get("weight") else "1"
+    conventions = meta.conventions
+    query_weight = quote(meta.weight) if meta.weight else "1"
     other = UNDEFINED_VALUES.get(conventions["undefined"])
-    by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta["by"]]
-    keys = ", ".join([f"{quote(meta['query'])} AS query", *system_columns(meta), *by])
+    by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta.by]
+    keys = ", ".join([f"{quote(meta.query)} AS query", *system_columns(meta), *by])
     parts = []
-    for i, name in enumerate(meta["metrics"]):
-        column, weight = quote(name), meta["weights"].get(name)
+    for i, name in enumerate(meta.metrics):
+        column, weight = quote(name), meta.metric_weights.get(name)
         value = column if other is None or weight else f"coalesce({column}, {other})"
         undefined = f"{column} IS NULL"
-        if name in meta.get("catalogue", {}):
+        if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
         if conventions["missing"] == "zero" and not weight and has_direction(name):
             value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
@@ -185,11 +184,11 @@ def values_sql(meta: Mapping[str, Any]) -> str:
     return "\nUNION ALL ".join(parts)
 
 
-def _bounded_metric(meta: Mapping[str, Any], name: str) -> str | None:
+def _bounded_metric(meta: Meta, name: str) -> str | None:
     """The metric that this one is a bound of, or None."""
     metric = re.sub(" (low|high)$", "", name)
-    bounds = meta["conventions"]["unjudged"] == "bounds" and metric != name
-    return metric if bounds and metric in meta["metrics"] else None
+    bounds = meta.conventions["unjudged"] == "bounds" and metric != name
+    return metric if bounds and metric in meta.metrics else None
 
 
 def slice_columns(attributes: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -18,6 +18,7 @@ from rankql import text
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import open_result, read_metadata, require_one_row_per_query
 from rankql.evaluation.means_result import MeansResult
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
@@ -129,15 +130,14 @@ def _read(session: Session, table: Table, label: str, request: Request) -> Resul
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
-    meta = {
-        "query": columns.key,
-        "system": columns.system,
-        "by": columns.attributes,
-        "groupings": [columns.attributes] if columns.attributes else [],
-        "metrics": columns.metrics,
-        "weights": {},
-        "conventions": conventions,
-    }
+    meta = Meta(
+        query=columns.key,
+        metrics=columns.metrics,
+        conventions=conventions,
+        system=columns.system,
+        by=columns.attributes,
+        groupings=[columns.attributes] if columns.attributes else [],
+    )
     notes = []
     if own or columns.key.lower() != "query":
         about = f"; attributes {', '.join(columns.attributes)}" if columns.attributes else ""
@@ -265,31 +265,32 @@ def align_results(
     """
     known = [result for name, result in results.items() if name not in tables]
     first = (known or [*results.values()])[0]
-    by = first.meta["by"]
+    by = first.meta.by
     if not known:
-        by = [x for x in by if all(x in result.meta["by"] for result in results.values())]
+        by = [x for x in by if all(x in result.meta.by for result in results.values())]
         by = [x for x in by if x in attributes] if {*attributes} <= {*by} else by
-    every = {name: result.meta["conventions"] for name, result in results.items()}
-    conventions = known[0].meta["conventions"] if known else every[tables[0]]
+    every = {name: result.meta.conventions for name, result in results.items()}
+    conventions = known[0].meta.conventions if known else every[tables[0]]
     if not known and any(each["missing"] != "skip" for each in every.values()):
         conventions = Conventions().as_dict()
     aligned = dict(results)
     for name in tables:
         result = results[name]
-        columns = {**dict.fromkeys(by), **dict.fromkeys(result.meta["by"])}
+        columns = {**dict.fromkeys(by), **dict.fromkeys(result.meta.by)}
         for column in columns:
             if column in by and column not in result.frame().columns:
                 raise RankqlError(f"{name!r} has no column {column!r}, which the others have.")
-        meta = {
-            "query": first.meta["query"],
-            "by": by,
-            "groupings": [by] if by and not known else first.meta["groupings"],
-            "weight": first.meta.get("weight"),
-            "conventions": conventions,
-            "metrics": [metric for metric in result.metrics if metric not in by],
-        }
-        key = {result.meta["query"]: first.meta["query"]}
-        aligned[name] = replace(result, meta=result.meta | meta, values=result.frame().rename(key))
+        meta = replace(
+            result.meta,
+            query=first.meta.query,
+            metrics=[metric for metric in result.metrics if metric not in by],
+            conventions=conventions,
+            by=by,
+            groupings=[by] if by and not known else first.meta.groupings,
+            weight=first.meta.weight,
+        )
+        key = {result.meta.query: first.meta.query}
+        aligned[name] = replace(result, meta=meta, values=result.frame().rename(key))
     return aligned
 
 
@@ -298,11 +299,11 @@ def set_directions(
 ) -> Result:
     """The result with the directions of metrics that rankql does not know, and a note."""
     if higher_is_better is None or isinstance(higher_is_better, Mapping):
-        known = result.meta.get("higher_is_better", {})
+        known = result.meta.higher_is_better
         known = {name: value for name, value in known.items() if name in result.metrics}
         higher_is_better = {**known, **(higher_is_better or {})}
     directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
-    meta = result.meta | {"higher_is_better": directions}
+    meta = replace(result.meta, higher_is_better=directions)
     return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
 
 

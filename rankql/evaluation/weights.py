@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from rankql.errors import RankqlError
+from rankql.evaluation.meta import Meta
 from rankql.macros import MISSING, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.sources.fetching import fetch_rows
@@ -19,9 +20,9 @@ from rankql.text import format_queries
 MOST_ODDS = 1e10
 
 
-def sum_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict[str, Any]:
+def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
     """Sums of the weights of the queries. Refuses weights that are NULL, negative or infinite."""
-    name, rows = meta["weight"], _rows(meta)
+    name, rows = meta.weight, _rows(meta)
     wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
     for query, value in fetch_rows(con, sql):
@@ -56,9 +57,9 @@ def merge_weights(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: math.fsum(values) for name, values in known.items()} | ends | counts
 
 
-def check_weights(meta: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
+def check_weights(meta: Meta, sums: Mapping[str, Any]) -> None:
     """Refuse weights that are all 0, out of range, or 0 next to one of them."""
-    name, most, least = meta["weight"], sums["most"], sums["least"]
+    name, most, least = meta.weight, sums["most"], sums["least"]
     if most == 0:
         raise RankqlError(
             f"weight: {name} is 0 for every query, so nothing counts. Name a column with weights "
@@ -77,12 +78,12 @@ def check_weights(meta: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
         )
 
 
-def describe_weights(meta: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
+def describe_weights(meta: Meta, sums: Mapping[str, Any]) -> str:
     """The effective number of queries, and the number of those that do not count."""
     queries, squares = sums["queries"], sums["squares"]
     number = sums["defined"] ** 2 / squares if squares else 0
     text = (
-        f"Weights: {meta['weight']}. {format_queries(queries)} "
+        f"Weights: {meta.weight}. {format_queries(queries)} "
         f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
         "weights (n_eff)"
     )
@@ -93,13 +94,13 @@ def describe_weights(meta: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
     return text
 
 
-def _rows(meta: Mapping[str, Any]) -> str:
+def _rows(meta: Meta) -> str:
     """One row per query that is not missing: its key, weight and whether it has a value."""
-    kept = f"WHERE NOT {MISSING}" if meta["conventions"]["missing"] == "skip" else ""
-    key, weight = quote(meta["query"]), f"CAST({quote(meta['weight'])} AS DOUBLE)"
+    kept = f"WHERE NOT {MISSING}" if meta.conventions["missing"] == "skip" else ""
+    key, weight = quote(meta.query), f"CAST({quote(str(meta.weight))} AS DOUBLE)"
     # An undefined value weighs in a mean over all queries at once.
-    counted = meta["conventions"]["undefined"] in UNDEFINED_VALUES or meta["weights"]
-    values = ", ".join(map(quote, meta["metrics"]))
+    counted = meta.conventions["undefined"] in UNDEFINED_VALUES or meta.metric_weights
+    values = ", ".join(map(quote, meta.metrics))
     defined = "true" if counted else f"bool_or(coalesce({values}) IS NOT NULL)"
     columns = f"{key} AS key, {weight} AS weight, {defined} AS defined"
     return f"SELECT {columns} FROM rows {kept} GROUP BY ALL"

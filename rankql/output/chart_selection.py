@@ -40,7 +40,7 @@ def list_chart_systems(evaluation: Evaluation) -> list[str]:
     if _is_comparison(evaluation):
         return evaluation.systems
     result = result_of(evaluation)
-    if not result.meta["system"]:
+    if not result.meta.system:
         return ["run"]
     return list(result.summary["system"].unique(maintain_order=True))
 

@@ -127,7 +127,7 @@ def _difference_range(comparison: Comparison, metric: str, pair: tuple[str, str]
     """Return the smallest and largest difference of a query over this pair and all drawn ones."""
     pairs = [*select_pairs(comparison), pair]
     values = {
-        name: part.sort(comparison.result.meta["query"])[metric]
+        name: part.sort(comparison.result.meta.query)[metric]
         for (name,), part in comparison.per_query.group_by("system")
     }
     gains = [(values[b] - values[a]).drop_nulls().to_numpy() for a, b in pairs]

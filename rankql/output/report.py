@@ -44,7 +44,7 @@ def render_page(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    queries = comparison.result.frame()[comparison.result.meta["query"]]
+    queries = comparison.result.frame()[comparison.result.meta.query]
     counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
     today = datetime.now(UTC).date().isoformat()
     facts = [*counts, date or today, f"rankql {find_version('rankql')}"]

@@ -71,7 +71,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
         "colour of the system that does better on it."
     ]
     section.draw([difference_charts.draw_intervals(comparison, metric) for metric in metrics])
-    queries = comparison.result.frame()[comparison.result.meta["query"]].unique()
+    queries = comparison.result.frame()[comparison.result.meta.query].unique()
     texts = source.texts.find("query", queries)
     section.draw(
         [

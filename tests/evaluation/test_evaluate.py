@@ -602,7 +602,7 @@ def test_levels_belong_to_the_scale():
     bounds = {"unjudged": "bounds", "levels": [0, 5], "interval": None}
     made = rankql.evaluate(ranked, metrics="ERR", **bounds)
     second = 3 / 32 / 2
-    assert made.meta["conventions"]["max_rel"] == 5
+    assert made.meta.conventions["max_rel"] == 5
     assert (made["ERR low"], made["ERR high"]) == pytest.approx((second, 31 / 32 + second / 32))
     refused = {
         "ERR(max_rel=3)": "max_rel=3 is below the highest grade, 5",

@@ -1,5 +1,7 @@
 """Means that are put together from the moments of parts of the queries."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -90,7 +92,7 @@ def test_what_all_parts_together_must_pass():
         ("missing", "1 query with judgments but not in the run, such as 'q03'"),
     ):
         conventions = result.conventions | {kind: "error"}
-        refused = Result(result.meta | {"conventions": conventions}, values=result.frame())
+        refused = Result(replace(result.meta, conventions=conventions), values=result.frame())
         with pytest.raises(RankqlError, match=message):
             refused.check()
         with pytest.raises(RankqlError, match=message):

@@ -1,5 +1,6 @@
 """Every plan gives the values of the readable one: a window, and one macro per metric."""
 
+import pickle
 import random
 
 import duckdb
@@ -367,6 +368,9 @@ def test_each_step_can_be_printed_and_run():
     assert top.columns == ["query", "item", "score", "pos"] and top["pos"].max() == 10
     assert result.steps["top"].endswith("FROM top") and "ndcg" not in result.steps["top"]
     assert result.steps["values"] == result.sql
+    moved = pickle.loads(pickle.dumps(rankql.evaluate(run, qrels, "AP", con=duckdb.connect())))
+    with pytest.raises(rankql.RankqlError, match="another process"):
+        moved.steps.run("top")
     difference = result.steps.run("values")["nDCG@10"] - result.per_query["nDCG@10"]
     assert difference.abs().max() < 1e-12
 

@@ -81,7 +81,7 @@ def test_keys_of_several_columns(data):
         assert found.per_query["device"].to_list() == ["tv", "pc", None]
     ranked = RUN.with_columns(rel=pl.Series([0, 1, 1]))
     found = rankql.evaluate(ranked, metrics="RR", query=["user", "session"], pos="position + 1")
-    assert found["RR"] == 0.75 and found.meta["query"] == "user, session"
+    assert found["RR"] == 0.75 and found.meta.query == "user, session"
 
 
 def test_two_names_that_may_be_a_key_or_a_pair():

@@ -20,6 +20,7 @@ from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.evaluation.column_checks import count_values
+from rankql.evaluation.meta import Meta
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
@@ -826,8 +827,7 @@ def test_contradictory_judgments():
 def in_parts(run, qrels, metrics="RR", **options):
     """What Spark's partitions report of each query by itself."""
     rules = Conventions(ties="item")
-    meta = {"metrics": [metrics], "by": [], "groupings": [], "weights": {}, "system": False}
-    meta |= {"query": "query", "conventions": rules.as_dict()}
+    meta = Meta("query", [metrics], rules.as_dict())
     task = partitions.Task([None], {}, None, (), (), parse(metrics), rules, meta=meta, **options)
     tables = [
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}

@@ -1,0 +1,81 @@
+"""Results know their conventions and judgments; results that differ in these are not compared."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.evaluation.meta import Meta
+
+RUN = pl.DataFrame(
+    {"query": [*"aabbccdd"], "item": [*"xyxyxyxy"], "score": [2.0, 1, 1, 2, 2, 1, 1, 2]}
+)
+OTHER = RUN.with_columns(score=-pl.col("score"))
+QRELS = pl.DataFrame({"query": [*"abcd"], "item": [*"xxyy"], "rel": [1, 2, 1, 1]})
+MORE = pl.concat([QRELS, pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})])
+
+
+def result(run, qrels, how, tmp_path, **options):
+    """The result in memory, from `output=`, or saved."""
+    path = tmp_path / f"{len([*tmp_path.iterdir()])}.parquet"
+    if how == "output":
+        rankql.evaluate(run, qrels, "nDCG@10", output=path, **options)
+        return path
+    made = rankql.evaluate(run, qrels, "nDCG@10", **options)
+    if how == "saved":
+        made.save_values(path)
+        return path
+    return made
+
+
+@pytest.mark.parametrize("how", ["memory", "output", "saved"])
+@pytest.mark.parametrize("other", ["memory", "output"])
+def test_different_judgments_are_refused_or_noted(how, other, tmp_path):
+    old = result(RUN, QRELS, how, tmp_path)
+    new = result(OTHER, MORE, other, tmp_path)
+    with pytest.raises(rankql.RankqlError, match=r"judgments.*on_mismatch"):
+        rankql.compare({"old": old, "new": new})
+    with pytest.raises(rankql.RankqlError, match=r"judgments.*on_mismatch"):
+        rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1")
+    comparison = rankql.compare({"old": old, "new": new}, on_mismatch="note")
+    verdict = rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1", on_mismatch="note")
+    for notes in (comparison.notes, verdict.notes):
+        assert any("different judgments" in note for note in notes)
+
+
+def test_the_order_and_types_of_judgments_do_not_matter(tmp_path):
+    old = result(RUN, QRELS, "output", tmp_path)
+    same = QRELS.reverse().with_columns(pl.col("rel").cast(pl.Float64))
+    QRELS.write_csv(tmp_path / "qrels.csv")
+    for qrels in (same, tmp_path / "qrels.csv"):
+        new = result(OTHER, qrels, "output", tmp_path)
+        assert not any("judgments" in n for n in rankql.compare({"old": old, "new": new}).notes)
+
+
+def test_unknown_judgments_are_noted(tmp_path):
+    known = result(RUN, QRELS, "output", tmp_path)
+    values = pl.DataFrame({"query": [*"abcd"], "nDCG@10": [0.1, 0.2, 0.3, 0.5]})
+    notes = rankql.compare({"old": known, "new": values}).notes
+    assert any("not known" in note and "new" in note for note in notes)
+    frames = {"old": values, "new": values.with_columns(pl.col("nDCG@10") + pl.col("nDCG@10") / 9)}
+    assert not any("judgments" in note for note in rankql.compare(frames).notes)
+
+
+def test_different_conventions_are_refused_or_noted(tmp_path):
+    old = result(RUN, QRELS, "output", tmp_path)
+    new = result(OTHER, QRELS, "output", tmp_path, gain="exp2")
+    for compare in (
+        lambda **options: rankql.compare({"old": old, "new": new}, **options),
+        lambda **options: rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1", **options),
+    ):
+        with pytest.raises(rankql.RankqlError, match="exp2"):
+            compare()
+        assert any("exp2" in note for note in compare(on_mismatch="note").notes)
+
+
+def test_files_of_other_versions_are_read():
+    meta = rankql.evaluate(RUN, QRELS, ["nDCG@10", "microP@5"]).meta
+    later = meta.as_dict() | {"something new": 1}
+    assert Meta.from_dict(later) == meta
+    older = {name: value for name, value in meta.as_dict().items() if value is not None}
+    older["weights"] = older.pop("metric_weights")
+    assert Meta.from_dict(older).metric_weights == meta.metric_weights
