@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import duckdb
 
 from rankql.errors import RankqlError, database_message
-from rankql.macros import INTERNAL_PREFIX, quote
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, mentioned, require_column, text_number, unknown_column
@@ -60,7 +60,22 @@ def resolve_columns(
             replace(table, named={table.actual_name(n): roles[n] for n in roles if table.has(n)})
             for table in resolved[side]
         ]
+        for table in resolved[side]:
+            _require_header(session, table)
     return sides, resolved
+
+
+def _require_header(session: Session, table: Table) -> None:
+    """Refuse a text file without a header, whose first ids are taken for names of columns."""
+    for name, role in table.named.items():
+        if not table.text or role not in ("query", "item") or name in table.computed:
+            continue
+        sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} = {literal(name)} LIMIT 1"
+        if name.isdecimal() or session.con.execute(sql).fetchall():
+            raise RankqlError(
+                f"{table.label} has no header: its first line is data, because {name!r} is an id. "
+                "Add a first line, such as query,item,rel"
+            )
 
 
 def column_name(spec: Spec | None) -> str | None:

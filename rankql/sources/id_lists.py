@@ -41,6 +41,8 @@ from rankql.sources.tables import (
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
+# Names of lists, as Kaggle has them, that are scores if they are numbers.
+PREDICTED = ("prediction", "predictions")
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -74,7 +76,7 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
         return None
     nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
-    if column := find_name(nested, known):
+    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
         return column
     column = find_name(table.columns, known)
     if column and not table.known("item") and find_name(table.columns, RETRIEVED):
@@ -101,6 +103,34 @@ def has_retrieved_lists(data: Data, con: duckdb.DuckDBPyConnection | None = None
 def _is_nested(kind: str) -> bool:
     """Is it a type of lists, maps or structs?"""
     return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
+
+
+def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -> Table:
+    """The table with lists from an expression, or from text with ids and blanks or commas."""
+    if isinstance(item, str) and not table.has(item) and not item.isidentifier():
+        computed = add_column(session, table, "item", item)
+        return computed if _is_list(computed.columns[item]) else table
+    column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
+    names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
+    if (
+        not (column and is_text(table.columns[column]))
+        or not find_name([column], [*known, *PREDICTED])
+        or {*names} - {column}
+    ):
+        return table
+    text = f"CAST({quote(column)} AS VARCHAR)"
+    sql = rf"""SELECT bool_or(regexp_matches(trim({text}), '[\s,]')),
+        bool_or(regexp_matches({text}, '^\s*[\[{{]')) FROM {table.sql}"""
+    ((separated, encoded),) = session.con.execute(sql).fetchall()
+    if encoded or (not separated and find_name([column], PREDICTED)):
+        return table
+    ids = rf"list_filter(string_split_regex({text}, '[\s,]+'), lambda x_: x_ <> '')"
+    return replace(
+        table,
+        sql=f"(SELECT * REPLACE ({ids} AS {quote(column)}) FROM {table.sql})",
+        columns={**table.columns, column: "VARCHAR[]"},
+        lasting=False,
+    )
 
 
 def _is_list(kind: str) -> bool:
@@ -153,6 +183,11 @@ def unnest_lists(
     item = columns.get("item")
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
     own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
+    runs = {
+        name: _as_lists(session, _as_lists(session, table, item[0], RETRIEVED), own, RELEVANT)
+        for name, table in runs.items()
+    }
+    qrels = qrels and _as_lists(session, qrels, item[1], RELEVANT)
     unnested, relevant = dict(runs), []
     for name, table in runs.items():
         column = find_list(table, RETRIEVED, item[0])

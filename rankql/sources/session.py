@@ -49,7 +49,7 @@ from rankql.sources.json_shapes import (
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
 from rankql.sources.private import has_room, in_transaction, is_private, private_connection
 from rankql.sources.tables import EXACT, Data, Table, is_text
-from rankql.sources.trec import detect_trec, has_no_header
+from rankql.sources.trec import TrecFile, detect_trec, has_no_header
 
 
 @contextmanager
@@ -271,21 +271,24 @@ class Session:
         # An error would end a transaction of the user.
         if file.delimiter and not in_transaction(self.con):
             with suppress(duckdb.Error):
-                return self._load_uncommented(label, file.delimited)
+                return self._load_uncommented(label, file, file.delimited)
         try:
             for (line,) in self.con.execute(file.malformed).fetchall():
                 many = len(file.columns)
                 raise RankqlError(
                     f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
                 )
-            return self._load_uncommented(label, file.split)
+            return self._load_uncommented(label, file, file.split)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
 
-    def _load_uncommented(self, label: str, sql: str) -> Table:
+    def _load_uncommented(self, label: str, file: TrecFile, sql: str) -> Table:
         """The rows of a TREC file without comments, and a note on comments with all columns."""
-        table, comments = self.load(label, sql, trec=True), "starts_with(query, '#')"
-        count = f"SELECT count(*), min(query) FROM {table.sql} WHERE {comments}"
+        first, trec = quote(file.columns[0]), not file.header
+        if file.header:
+            sql = f"(FROM {sql} WHERE {first} <> {literal(file.header)})"
+        table, comments = self.load(label, sql, trec=trec), f"starts_with({first}, '#')"
+        count = f"SELECT count(*), min({first}) FROM {table.sql} WHERE {comments}"
         ((skipped, example),) = self.con.execute(count).fetchall()
         if not skipped:
             return table
@@ -294,7 +297,7 @@ class Session:
             f"{label}: {lines} with # and count as comments, although they have all columns (such "
             f"as {example!r}). Write ids without #"
         )
-        return self.load(label, f"(FROM {sql} WHERE NOT {comments})", trec=True)
+        return self.load(label, f"(FROM {sql} WHERE NOT {comments})", trec=trec)
 
     def load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
         """A text file or a table of SQLite, read into a temporary table."""

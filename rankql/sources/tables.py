@@ -175,12 +175,13 @@ class Table:
         return find_name(free, preferred) or find_name(free, names)
 
     def free_columns(self, role: str) -> list[str]:
-        """The columns that the caller does not name for another role.
+        """The columns without another role.
 
         by= may name the column of the queries, which is an error of its own.
         """
         allowed = (role, "") if role == "query" else (role,)
-        return [name for name in self.columns if self.named.get(name, role) in allowed]
+        taken = {**{name: other for other, name in self.roles.items()}, **self.named}
+        return [name for name in self.columns if taken.get(name, role) in allowed]
 
     def actual_name(self, name: str) -> str:
         """The name of a column as the table spells it."""

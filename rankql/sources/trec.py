@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rankql.errors import RankqlError
-from rankql.macros import literal
+from rankql.macros import literal, quote
 from rankql.sources.files import ends_with_number, read_as_text, read_head, reads_as_number
+from rankql.sources.tables import COLUMN_NAMES, squash
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
@@ -28,6 +29,8 @@ class TrecFile:
     columns: tuple[str, ...]
     # The single character that separates all columns of the first lines, "" if there is none.
     delimiter: str
+    # The first value of a header, if there is one.
+    header: str = ""
 
     @property
     def delimited(self) -> str:
@@ -37,7 +40,7 @@ class TrecFile:
     @property
     def split(self) -> str:
         """SQL that reads columns separated by any white space."""
-        fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(self.columns, 1))
+        fields = ", ".join(f"line[{i}] AS {quote(name)}" for i, name in enumerate(self.columns, 1))
         return f"(SELECT {fields} FROM {self._lines})"
 
     @property
@@ -63,12 +66,14 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
     lines = [line for line in read_head(path) if not line.lstrip().startswith("#")]
     if not lines:
         raise RankqlError(f"{label}: {path!r} is empty")
-    first = lines[0].split()
+    first, header = lines[0].split(), ""
     columns: tuple[str, ...] | None = {4: _QRELS, 6: _RUN}.get(len(first))
     if len(first) in (3, 4) and _is_marco(lines):
         columns = _MARCO[: len(first)]
     if len(first) > 6 and reads_as_number(first[4]) and not reads_as_number(first[5]):
         columns = _RUN
+    if len({*map(squash, first)} & COLUMN_NAMES) > 1:
+        columns, header = tuple(first), first[0]
     if columns is None:
         raise RankqlError(
             f"{label}: cannot read {path!r}: unknown format. Supported: Parquet, CSV, JSON and "
@@ -77,7 +82,7 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
             "file with commas or tabs to .csv or .tsv, with a header such as query,item,rel"
         )
     delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
-    return TrecFile(literal(pattern), columns, next(delimiters, ""))
+    return TrecFile(literal(pattern), columns, next(delimiters, ""), header)
 
 
 def has_no_header(path: str) -> bool:

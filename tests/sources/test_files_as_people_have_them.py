@@ -1,0 +1,77 @@
+"""Files without a header or ids, with a text of ids, or with a header in a file like TREC."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+
+RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
+ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
+
+
+@pytest.mark.parametrize("mark", [",", "\t"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt"])
+def test_a_missing_header_is_named(suffix, mark, tmp_path):
+    path = tmp_path / f"qrels{suffix}"
+    path.write_text("".join(f"{mark.join(row)}\n" for row in ROWS))
+    with pytest.raises(RankqlError, match=r"header,? such as query,item,rel"):
+        rankql.evaluate(RUN, path, "RR")
+    if suffix != ".txt":  # the first judgment is not lost
+        with pytest.raises(RankqlError, match=r"qrels has no header.*'q1' is an id"):
+            names = {"query": ("query", "q1"), "item": ("item", "d2")}
+            rankql.evaluate(RUN, path, "RR", rel="1", **names)
+
+
+LISTS = pl.DataFrame({"customer_id": [1, 2], "prediction": ["0706 0707", "0708, 0706"]})
+BOUGHT = pl.DataFrame({"customer_id": [1, 2], "item": ["0707", "0708"]})
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "pandas"])
+@pytest.mark.parametrize(
+    "item", [None, ("prediction", "item"), ("string_split_regex(prediction, '[, ]+')", "item")]
+)
+def test_a_text_of_ids_is_a_list(form, item, tmp_path):
+    """As in submissions to Kaggle."""
+    run, qrels = LISTS, BOUGHT
+    if form == "csv":
+        run.write_csv(run := tmp_path / "run.csv")
+        qrels.write_csv(qrels := tmp_path / "qrels.csv")
+    elif form == "pandas":
+        run = run.to_pandas()
+    found = rankql.evaluate(run, qrels, "MAP@12", query="customer_id", item=item, interval=None)
+    assert found["MAP@12"] == 0.75
+
+
+def test_both_lists_may_be_texts():
+    rows = pl.DataFrame({"query": ["a", "b"], "retrieved": ["x y", "z"], "relevant": ["y", "z w"]})
+    assert rankql.evaluate(rows, metrics="RR", interval=None)["RR"] == 0.75
+
+
+def test_texts_that_are_no_lists():
+    """Ids with blanks in a table with a row per item, and lists that were written as JSON."""
+    titles = {"query": ["a", "a"], "item": ["red shoe", "red hat"], "score": [2, 1], "rel": [0, 1]}
+    assert rankql.evaluate(pl.DataFrame(titles), metrics="RR", interval=None)["RR"] == 0.5
+    with pytest.raises(RankqlError, match="must be a list of ids, not text"):
+        rows = {"query": ["a"], "retrieved": ['["x", "y"]'], "relevant": ['["x"]']}
+        rankql.evaluate(pl.DataFrame(rows), metrics="RR")
+
+
+def test_tables_without_ids():
+    """The predictions of LightGBM, XGBoost and CatBoost."""
+    rows = pl.DataFrame({"label": [0, 1, 2], "prediction": [0.3, 0.2, 0.1], "group": [1, 1, 1]})
+    with pytest.raises(RankqlError, match=r"number of the row as item, and pass ties='expected'"):
+        rankql.evaluate(rows, metrics="nDCG", query="group")
+    numbered = rows.with_row_index("item")
+    found = rankql.evaluate(numbered, metrics="nDCG", query="group", ties="expected", interval=None)
+    assert found["nDCG"] == pytest.approx(0.6199, abs=1e-4)
+
+
+@pytest.mark.parametrize("mark", [" ", "\t", "  "])
+def test_a_header_in_a_file_like_trec(mark, tmp_path):
+    """The item is docid, not the third column."""
+    path = tmp_path / "qrels.txt"
+    lines = ["qid docid type rel", "q1 d2 web 1", "q2 d1 web 1"]
+    path.write_text("\n".join(lines).replace(" ", mark))
+    found = rankql.evaluate(RUN, path, "RR", interval=None)
+    assert found["RR"] == 0.75 and found.columns["qrels"]["item"] == "docid"
