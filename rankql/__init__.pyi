@@ -83,10 +83,13 @@ from .expressions.gain import (
 )
 from .expressions.id_lists import grades_of
 from .expressions.order import (
+    auc,
+    auc_by_score,
     kendall_tau_b,
     kendall_tau_b_by_score,
     kendall_tau_distance,
     kendall_tau_distance_by_score,
+    list_auc,
     list_kendall_tau_b,
     list_kendall_tau_distance,
     rbo,
@@ -166,6 +169,8 @@ __all__ = [
     "arhr",
     "arhr_by_score",
     "associate",
+    "auc",
+    "auc_by_score",
     "average_popularity",
     "bpref",
     "bpref_by_score",
@@ -227,6 +232,7 @@ __all__ = [
     "limits",
     "list_ap",
     "list_arhr",
+    "list_auc",
     "list_bpref",
     "list_cg",
     "list_dcg",

@@ -50,6 +50,20 @@ CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     rankql_one_ranking(list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x))), pos, k);
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
+-- The share of pairs of a relevant and another judged item with the relevant one above, from the hits, 1 or 0, in rank order.
+-- The j-th relevant item, at i, has i - j others above it.
+CREATE OR REPLACE MACRO rankql_auc(hits) AS
+    list_transform([{'hits': hits, 'relevant': list_sum(hits)}], lambda x_:
+        1 - (list_sum(rankql_ones(x_['hits'])) - x_['relevant'] * (x_['relevant'] + 1) / 2)
+            / nullif(x_['relevant'] * (len(x_['hits']) - x_['relevant']), 0))[1];
+
+CREATE OR REPLACE MACRO auc(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_auc(
+        list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
+                           FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
+                       'ASC', 'NULLS LAST'), lambda x_: x_['hit'])), pos, NULL);
+COMMENT ON MACRO auc IS 'Area under the ROC curve: the share of pairs with the relevant item above the other one.';
+
 -- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
 
 -- Whether the ranking has an item. Two items at one position are an error.
@@ -153,6 +167,10 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
         list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_tau_b(x))) END;
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO list_auc(rels, threshold := 1) AS
+    rankql_auc(list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL));
+COMMENT ON MACRO list_auc IS 'auc over a list of grades in rank order.';
+
 
 -- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
@@ -174,3 +192,15 @@ COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance with a s
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';
+
+-- The hits of judged items, ordered by score, then by `tie`.
+CREATE OR REPLACE MACRO rankql_judged_hits(rel, score, tie, threshold) AS
+    list_filter(rankql_values(rankql_ranking(rankql_hit(rel, threshold), score, tie)), lambda hit: hit IS NOT NULL);
+
+-- With ties 'expected', a tied pair counts half: the mean of the best and of the worst order of ties.
+CREATE OR REPLACE MACRO auc_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties)
+         THEN (rankql_auc(rankql_judged_hits(rel, score, rankql_hit(rel, threshold), threshold))
+               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2
+         ELSE list_auc(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), threshold) END;
+COMMENT ON MACRO auc_by_score IS 'auc with a score and an item instead of the position.';

@@ -108,6 +108,13 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
             rankql_all_relevant(rel, threshold), rankql_all_nonrelevant(rel, threshold)) END), 0)
         / rankql_relevant(rel, threshold) END, pos, NULL);
 
+CREATE OR REPLACE MACRO auc(rel, pos, threshold := 1) AS
+    rankql_one_ranking(1 - sum(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) > 0 THEN
+            rankql_above(rel, pos, threshold) END)
+        / nullif(CAST(count(rankql_hit_pos(rel, pos, NULL, threshold)) AS DOUBLE)
+                 * (count(rankql_pos(pos, NULL) + rankql_grade(rel))
+                    - count(rankql_hit_pos(rel, pos, NULL, threshold))), 0), pos, NULL);
+
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         coalesce(sum(CASE WHEN rankql_stop_gain(rel, max_rel, stop) > 0 THEN

@@ -27,8 +27,8 @@ def window_metrics() -> frozenset[str]:
     )
 
 
-# Families of metrics that need only sums and windows.
-_FAMILIES = ("gain", "precision", "cascade", "rating")
+# Files of metrics that need only sums and windows; windows.sql has that of `auc`.
+_FAMILIES = ("gain", "precision", "cascade", "rating", "windows")
 
 
 def alternative_form(name: str) -> str:

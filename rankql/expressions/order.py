@@ -53,6 +53,25 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
     return ratio(different - 2 * discordant, (different * pairs).sqrt())
 
 
+@metric(in_order=True)
+def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """Area under the ROC curve: the share of pairs with the relevant item above the other one.
+
+    Of all pairs of a relevant and another judged item that are both retrieved; unjudged items are
+    left out. ties="expected" in `auc_by_score` counts a pair with equal scores half. NULL if one of
+    the two kinds is missing. Hanley & McNeil 1982.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 0], "pos": [1, 2, 3, 4]})
+    >>> df.select(auc("rel", "pos")).item()
+    0.75
+    """
+    r = ranking(rel, pos)
+    hits = r.top(r.hits(threshold))
+    other = r.top(r.rel.lt(threshold).fill_null(False).cast(pl.Float64)).fill_null(0)
+    wrong = (hits * (r.above(other) + (0 if r.score is None else r.tied(other) / 2))).sum()
+    return 1 - ratio(wrong, hits.sum() * other.sum())
+
+
 @metric(ties=True)
 def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """AP correlation with a reference order: Kendall's tau with more weight at the top.
@@ -189,6 +208,8 @@ def _ranks_so_far(values: pl.Expr) -> pl.Expr:
 
 list_kendall_tau_distance = list_form(kendall_tau_distance)
 list_kendall_tau_b = list_form(kendall_tau_b)
+list_auc = list_form(auc)
 
 kendall_tau_distance_by_score = score_form(kendall_tau_distance)
 kendall_tau_b_by_score = score_form(kendall_tau_b)
+auc_by_score = score_form(auc)

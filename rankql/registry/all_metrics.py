@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from rankql.registry.beyond import BEYOND
 from rankql.registry.metric_record import MetricRecord
-from rankql.registry.order import MICRO_RATING, ORDER, RATING
+from rankql.registry.order import ORDER, RATING, WEIGHTED
 from rankql.registry.relevance import MICRO, RELEVANCE
 
 if TYPE_CHECKING:
     import polars as pl
 
 RECORDS: tuple[MetricRecord, ...] = (
-    *RELEVANCE, *ORDER, *RATING, *MICRO, *MICRO_RATING, *BEYOND
+    *RELEVANCE, *ORDER, *RATING, *MICRO, *WEIGHTED, *BEYOND
 )  # fmt: skip
 # The metrics that `evaluate` and `correlate` know by name.
 EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)
 CORRELATIONS = tuple(record for record in RECORDS if "correlate" in record.asked_by)
 NAMED = (*EVALUATED, *(record for record in CORRELATIONS if record not in EVALUATED))
 # By function name.
-FUNCTIONS = {record.function: record for record in RECORDS if record not in MICRO_RATING}
+FUNCTIONS = {record.function: record for record in RECORDS if record not in WEIGHTED}
 
 
 def metrics() -> pl.DataFrame:

@@ -5,9 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from rankql.registry.metric_record import MetricRecord
-from rankql.registry.parameters import BOUND, NORMALIZED, K, P
+from rankql.registry.parameters import BOUND, NORMALIZED, THRESHOLD, K, P
 
+# Of the retrieved items, as SQL that every database takes.
+_HITS = "count(CASE WHEN rel >= {threshold} THEN {pos} END)"
+_JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
+
+_auc = partial(
+    MetricRecord,
+    function="auc",
+    parameters=(THRESHOLD,),
+    undefined="the judged retrieved items are all relevant, or none is",
+    source="Hanley & McNeil 1982",
+    rows="judged",
+)
 ORDER = (
+    _auc(name="AUC", aliases=("ROC_AUC",)),
     MetricRecord(
         function="rbo",
         name="RBO",
@@ -67,9 +80,14 @@ RATING = (
     _of_rating(function="mae", name="MAE"),
 )
 
-# Over all rows, without a group, mse and mae weigh each rating the same.
+# Means over rankings that weigh each row the same. mse and mae are those of all rows without a group.
 _of_all_ratings = partial(_of_rating, level="rankings", weight="count(rel + score)")
-MICRO_RATING = (
+WEIGHTED = (
+    _auc(
+        name="GAUC",
+        level="rankings",
+        weight=f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END",
+    ),
     _of_all_ratings(function="mse", name="microMSE"),
     _of_all_ratings(function="mae", name="microMAE"),
 )

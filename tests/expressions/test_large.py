@@ -67,11 +67,19 @@ def kendall_tau_b(rows):
     return (different - 2 * wrong) / sqrt(different * every)
 
 
+def auc(rows):
+    ordered = [rel for _, rel in sorted((pos, rel) for rel, pos in rows if None not in (rel, pos))]
+    above = list(accumulate(rel < 1 for rel in ordered))
+    wrong = [n for rel, n in zip(ordered, above, strict=True) if rel >= 1]
+    return 1 - sum(wrong) / (len(wrong) * above[-1])
+
+
 QUICK = {
     "ap": ap,
     "bpref": bpref,
     "kendall_tau_distance": kendall_tau_distance,
     "kendall_tau_b": kendall_tau_b,
+    "auc": auc,
 }
 
 

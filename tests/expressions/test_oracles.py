@@ -13,12 +13,14 @@ import warnings
 
 import ir_measures
 import numpy as np
+import polars as pl
 import pytest
 import pytrec_eval
 import scipy.stats
 import sklearn.metrics
 from ir_measures import AP, ERR, RR, Bpref, Judged, P, R, Rprec, SetF, Success, nDCG
 
+import rankql
 from support import metric_engines
 
 ENGINES = ["sql score", "polars score", "polars score streaming"]
@@ -246,6 +248,43 @@ def test_sklearn_average_precision(name):
             for t, s in zip(truth, scores, strict=True)
         ]
     same([zero(value) for value in ours], theirs)
+
+
+@pytest.mark.parametrize("name", ["sql score", "polars score"])
+@pytest.mark.parametrize("values", [2, 10**6])
+def test_sklearn_auc(name, values):
+    """With ties, heavy or not; NULL where scikit-learn has none."""
+    truth, scores = dense(11, values, grades=2)
+    truth[0] = 1
+    groups = groups_of(truth, scores)
+    ours = metric_engines.ENGINES[name].run("auc_by_score", groups, {"ties": "expected"})
+    assert ours[0] is None
+    theirs = [
+        sklearn.metrics.roc_auc_score(t, s) if 0 < sum(t) < len(t) else None
+        for t, s in zip(truth, scores, strict=True)
+    ]
+    assert all(map(metric_engines.same, ours, theirs))
+
+
+def test_sklearn_gauc():
+    """Weighted by the judged items of each query; a query with one kind only has no weight."""
+    truth, scores = dense(12, 9, grades=2)
+    truth[0] = 1
+    rows = [
+        (q, f"i{i}", int(rel), float(score))
+        for q, ranking in enumerate(zip(truth, scores, strict=True))
+        for i, (rel, score) in enumerate(zip(*ranking, strict=True))
+        if q % 3 or i < 5
+    ]
+    log = pl.DataFrame(rows, schema=["query", "item", "rel", "score"], orient="row")
+    both = [q for _, q in log.group_by("query") if q["rel"].n_unique() == 2]
+    theirs = [sklearn.metrics.roc_auc_score(q["rel"], q["score"]) for q in both]
+    found = rankql.evaluate(log, metrics=["AUC", "GAUC"], ties="expected", interval=None)
+    same(
+        [found["AUC"], found["GAUC"]],
+        [np.mean(theirs), np.average(theirs, weights=[*map(len, both)])],
+    )
+    assert found.summary["undefined"].to_list() == [40 - len(both)] * 2
 
 
 @pytest.mark.parametrize("name", metric_engines.ROWS)

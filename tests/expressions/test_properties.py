@@ -237,6 +237,7 @@ NULL_OF_NOTHING = [
     *signatures.NULL_WITHOUT_RELEVANT,
     *signatures.RATING,
     "kendall_tau_b",
+    "auc",
     "micro_recall_at",
     "micro_f1_at",
 ]

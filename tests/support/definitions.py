@@ -231,6 +231,14 @@ def kendall_tau_b(rows, k=None):
     return balance / sqrt(len(different) * n * (n - 1) / 2)
 
 
+def auc(rows, threshold=1):
+    """The share of pairs of a hit and another judged shown item with the hit above."""
+    good = hits(rows, None, threshold)
+    bad = [pos for rel, pos in shown(rows) if rel is not None and rel < threshold]
+    right = [upper < lower for upper, lower in product(good, bad)]
+    return sum(right) / len(right) if right else None
+
+
 # two rankings: rows are (reference, pos)
 
 
