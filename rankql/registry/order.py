@@ -80,7 +80,7 @@ RATING = (
     _of_rating(function="mae", name="MAE"),
 )
 
-# Means over rankings that weigh each row the same. mse and mae are those of all rows without a group.
+# Means over rankings that weigh each row the same; of mse and mae, those of all rows at once.
 _of_all_ratings = partial(_of_rating, level="rankings", weight="count(rel + score)")
 WEIGHTED = (
     _auc(
