@@ -18,6 +18,23 @@ _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}
 # The highest position. Above it, not every whole number is a DOUBLE.
 _HIGHEST = 2**53
 
+# What comes closest to metrics of trec_eval and cwl_eval that rankql does not have.
+_CLOSEST = {
+    "rprec_mult": "Rprec, or P@k",
+    "rndcg": "nDCG",
+    "g": "nDCG",
+    "bing": "nDCG(gain=binary)",
+    "inst": "RBP(p=0.8)",
+    "bpm": "RBP(p=0.8)",
+    "infap": "Bpref",
+    "utility": "'utility = sum(CASE WHEN rel >= 1 THEN 1 ELSE -1 END) FILTER (WHERE pos > 0)'",
+    "relstring": "explain, which shows the grade at each position",
+    "gm_map": "AP. Take exp(avg(ln(greatest(AP, 0.00001)))) over result.per_query",
+    "num_ret": "'num_ret = count(pos)'",
+    "num_rel": "'num_rel = count(*) FILTER (WHERE rel >= 1)'",
+    "num_rel_ret": "'num_rel_ret = count(pos) FILTER (WHERE rel >= 1)'",
+}
+
 _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z]\w*)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
 )
@@ -193,6 +210,8 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     index = _index(records)
     if record := index.get(name.lower()):
         return record
+    if records is not CORRELATIONS and (closest := _CLOSEST.get(name.lower())):
+        raise RankqlError(f"rankql does not have the metric {name!r}. The closest is {closest}")
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
