@@ -58,11 +58,10 @@ CREATE OR REPLACE MACRO rankql_bounds_recall_at(items, judged, k, levels, thresh
         list_transform(hits, lambda x_: x_['fewest'] / nullif(x_['relevant'], 0)),
         list_transform(hits, lambda x_: x_['most'] / nullif(x_['relevant'], 0))))[1];
 
-CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1) AS
-    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_['relevant'] > 0)],
-                   lambda hits: rankql_span(
-        list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
-        list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
+CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1, denominator := 'k') AS
+    list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
+        list_transform(hits, lambda x_: rankql_f1(x_['fewest'], x_['relevant'], x_['retrieved'], k, denominator)),
+        list_transform(hits, lambda x_: rankql_f1(x_['most'], x_['relevant'], x_['retrieved'], k, denominator))))[1];
 
 -- For metrics that never fall with one more relevant item: the positions of hits with the fewest relevant items (one at the
 -- bottom if there is none) and with all; NULL if undefined.

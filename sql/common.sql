@@ -396,8 +396,10 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
 COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
 
 CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
-    rankql_grade(rel) * coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0 AND TRY_CAST(factor AS DOUBLE) <= 1,
-                                               'factor', 'above 0 and at most 1'), 1);
+    rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
+        THEN rankql_fail('factor must be above 0 and at most 1, not ' || rankql_text(factor)
+                         || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
+        ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
 COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
 
 

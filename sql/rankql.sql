@@ -396,8 +396,10 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
 COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
 
 CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
-    rankql_grade(rel) * coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0 AND TRY_CAST(factor AS DOUBLE) <= 1,
-                                               'factor', 'above 0 and at most 1'), 1);
+    rankql_grade(rel) * CASE WHEN isfinite(TRY_CAST(factor AS DOUBLE)) AND TRY_CAST(factor AS DOUBLE) > 1
+        THEN rankql_fail('factor must be above 0 and at most 1, not ' || rankql_text(factor)
+                         || '. For an item that counts more, pass rel * factor as the grade: the ideal then has it too')
+        ELSE coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0, 'factor', 'above 0 and at most 1'), 1) END;
 COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
 
 
@@ -782,14 +784,20 @@ COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the 
 
 -- Precision and recall, and metrics made from them. Load common.sql first.
 
+-- What the hits are divided by.
+CREATE OR REPLACE MACRO rankql_denominator(relevant, retrieved, k, denominator) AS CASE rankql_text(denominator)
+    WHEN 'k' THEN rankql_size(k, retrieved)
+    WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
+    WHEN 'min' THEN least(rankql_cutoff(k), relevant)
+    ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
+
 -- hits / denominator. If the denominator is 0 there are no hits, so 1 does as well. nullif() would write it out twice.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
-    coalesce(hits / greatest(CASE rankql_text(denominator)
-        WHEN 'k' THEN rankql_size(k, retrieved)
-        WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
-        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
-    END, 1), 0);
+    coalesce(hits / greatest(rankql_denominator(relevant, retrieved, k, denominator), 1), 0);
+
+-- The harmonic mean of precision, with this denominator, and recall.
+CREATE OR REPLACE MACRO rankql_f1(hits, relevant, retrieved, k, denominator) AS
+    CASE WHEN relevant > 0 THEN 2 * hits / (rankql_denominator(relevant, retrieved, k, denominator) + relevant) END;
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_one_ranking(rankql_precision(
@@ -804,10 +812,10 @@ CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
 COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are in the first k positions.';
 
-CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_size(k, rankql_retrieved(pos, k)) + rankql_relevant(rel, threshold)) END, pos, k);
+CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
+    rankql_one_ranking(rankql_f1(
+        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), rankql_retrieved(pos, k),
+        k, denominator), pos, k);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
@@ -896,25 +904,28 @@ CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
                 lambda relevant: least(rankql_cutoff(k), CAST(relevant AS DOUBLE)))), 0)
     END;
 
+-- The sum over all rankings of the denominator of precision.
+CREATE OR REPLACE MACRO rankql_denominators(rel, pos, k, threshold, query, denominator) AS CASE rankql_text(denominator)
+    WHEN 'k' THEN rankql_slots(pos, k, query)
+    WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
+    WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
+    ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator)) END;
+
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
 ) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / greatest(CASE rankql_text(denominator)
-        WHEN 'k' THEN rankql_slots(pos, k, query)
-        WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
-        WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
-        ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
-    END, 1), 0);
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold))
+             / greatest(rankql_denominators(rel, pos, k, threshold, query, denominator), 1), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_recall(rel, pos, k, threshold);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
-CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
+CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k') AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_slots(pos, k, query) + rankql_relevant(rel, threshold)) END;
+        / (rankql_denominators(rel, pos, k, threshold, query, denominator) + rankql_relevant(rel, threshold)) END;
 COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 
@@ -929,10 +940,10 @@ CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal :=
     / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
+CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)], lambda relevant:
-        CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
-            2 * len(rankql_hit_positions(rels, k, threshold)) / (rankql_size(k, len(rels)) + relevant) END)[1];
+        rankql_f1(len(rankql_hit_positions(rels, k, threshold)), rankql_checked(relevant, rankql_cutoff(k)),
+                  len(rankql_top(rels, k)), k, denominator))[1];
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -993,10 +1004,12 @@ CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshol
     rankql_hits_by_score(rel, score, item, k, threshold, ties) / nullif(rankql_relevant(rel, threshold), 0);
 COMMENT ON MACRO recall_at_by_score IS 'recall_at with a score and an item instead of the position.';
 
-CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
-        2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
-        / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
+CREATE OR REPLACE MACRO f1_at_by_score(
+    rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item'
+) AS
+    rankql_f1(rankql_hits_by_score(rel, score, item, k, threshold, ties),
+              rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)),
+              rankql_retrieved_by_score(score, k), k, denominator);
 COMMENT ON MACRO f1_at_by_score IS 'f1_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -3054,11 +3067,10 @@ CREATE OR REPLACE MACRO rankql_bounds_recall_at(items, judged, k, levels, thresh
         list_transform(hits, lambda x_: x_['fewest'] / nullif(x_['relevant'], 0)),
         list_transform(hits, lambda x_: x_['most'] / nullif(x_['relevant'], 0))))[1];
 
-CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1) AS
-    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_['relevant'] > 0)],
-                   lambda hits: rankql_span(
-        list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
-        list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
+CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1, denominator := 'k') AS
+    list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
+        list_transform(hits, lambda x_: rankql_f1(x_['fewest'], x_['relevant'], x_['retrieved'], k, denominator)),
+        list_transform(hits, lambda x_: rankql_f1(x_['most'], x_['relevant'], x_['retrieved'], k, denominator))))[1];
 
 -- For metrics that never fall with one more relevant item: the positions of hits with the fewest relevant items (one at the
 -- bottom if there is none) and with all; NULL if undefined.

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.expressions.columns import (
     Column,
     as_floats,
@@ -65,8 +66,13 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
         grades, factors = rows.struct.unnest()
         check_rel(grades)
         numbers = as_floats("factor", factors)
-        fits = (numbers > 0) & (numbers <= 1)
-        refuse_values("factor must be above 0 and at most 1", factors, ~fits)
+        rule = "factor must be above 0 and at most 1"
+        for above in factors.filter(numbers.is_finite() & (numbers > 1)).head(1):
+            raise RankqlError(
+                f"{rule}, not {above}. For an item that counts more, pass rel * factor as the "
+                "grade: the ideal then has it too"
+            )
+        refuse_values(rule, factors, ~(numbers.is_finite() & (numbers > 0)))
         return grades.cast(pl.Float64) * numbers.fill_null(1.0)
 
     rows = pl.struct(rel=column(rel), factor=column(factor))

@@ -35,12 +35,17 @@ def precision_at(
     0.4
     """
     r = ranking(rel, pos, k)
-    size = {
+    hits = r.top(r.mean(r.hits(threshold))).sum()
+    return ratio(hits, _size(r, threshold, denominator)).fill_null(0)
+
+
+def _size(r: Ranking, threshold: float, denominator: str) -> pl.Expr:
+    """What the hits are divided by."""
+    return {
         "k": r.depth(),
         "retrieved": r.in_top.sum(),
         "min": r.relevant(threshold).clip(upper_bound=r.k),
     }[denominator]
-    return ratio(r.top(r.mean(r.hits(threshold))).sum(), size).fill_null(0)
 
 
 @metric()
@@ -61,11 +66,15 @@ def recall_at(
 
 @metric()
 def f1_at(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+    denominator: str = "k",
 ) -> pl.Expr:
     """F1: the harmonic mean of precision and recall in the first k positions.
 
-    2 * hits / (k + R), where the number of retrieved items replaces k if it is left out. NULL if R
+    2 * hits / (k + R), where the denominator of precision replaces k: see `precision_at`. NULL if R
     = 0. van Rijsbergen 1979.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
@@ -75,7 +84,8 @@ def f1_at(
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
     hits = r.top(r.mean(r.hits(threshold))).sum()
-    return pl.when(relevant > 0).then(2 * hits / (r.depth() + relevant))
+    size = _size(r, threshold, denominator)
+    return pl.when(relevant > 0).then(2 * hits / (size + relevant))
 
 
 @metric()
@@ -212,15 +222,19 @@ def micro_precision_at(
     0.5
     """
     r = ranking(rel, pos, k)
-    if denominator == "retrieved":
-        size = r.in_top.sum()
-    elif denominator == "k" or r.k is None:
-        size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
-    else:
-        hits = _ranking_key(query).filter(r.hits(threshold) == 1)
-        counts = pl.element().unique_counts().cast(pl.Int64).clip(upper_bound=r.k)
-        size = hits.implode().list.agg(counts.sum()) + 0 * _depths(r, query)
+    size = _sizes(r, threshold, query, denominator)
     return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
+
+
+def _sizes(r: Ranking, threshold: float, query: Column | None, denominator: str) -> pl.Expr:
+    """The sum over all rankings of the denominator of precision."""
+    if denominator == "retrieved":
+        return r.in_top.sum()
+    if denominator == "k" or r.k is None:
+        return _depths(r, query) if denominator == "k" else r.relevant(threshold)
+    hits = _ranking_key(query).filter(r.hits(threshold) == 1)
+    counts = pl.element().unique_counts().cast(pl.Int64).clip(upper_bound=r.k)
+    return hits.implode().list.agg(counts.sum()) + 0 * _depths(r, query)
 
 
 @metric(by=None)
@@ -246,10 +260,11 @@ def micro_f1_at(
     k: int | None = None,
     threshold: float = 1,
     query: Column | None = None,
+    denominator: str = "k",
 ) -> pl.Expr:
     """Micro F1: the harmonic mean of micro precision and micro recall.
 
-    2 * hits / (k times the number of rankings + R), over all rows. query and k: see
+    2 * hits / (k times the number of rankings + R), over all rows. query, k and denominator: see
     `micro_precision_at`. NULL if R = 0.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
@@ -259,7 +274,8 @@ def micro_f1_at(
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
     hits = r.top(r.hits(threshold)).sum()
-    return pl.when(relevant > 0).then(2 * hits / (_depths(r, query) + relevant))
+    size = _sizes(r, threshold, query, denominator)
+    return pl.when(relevant > 0).then(2 * hits / (size + relevant))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:

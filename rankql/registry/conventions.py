@@ -31,8 +31,8 @@ class Conventions:
     - negative: a negative grade gains nothing ('zero'), keeps its sign ('keep'), counts as
       'unjudged', or is an 'error'.
     - threshold: items are relevant from this grade.
-    - precision_denominator: P@k and microP@k are divided by 'k', the number of items 'retrieved',
-      or 'min', the smaller of k and R, the number of relevant items.
+    - precision_denominator: P@k, also in F1@k and over all rankings, is divided by 'k', the number
+      of items 'retrieved', or 'min', the smaller of k and R, the number of relevant items.
     - ap_denominator: AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant
       items 'found', or 'k'.
     - max_rel: the highest grade of the scale, for ERR; by default the highest of all judgments

@@ -143,16 +143,16 @@ RELEVANCE = (
     _of_relevant(
         function="f1_at",
         name="F1",
-        trec_eval={"set_F": {}},
-        ir_measures={"SetF": {}},
-        parameters=(K, THRESHOLD),
+        trec_eval={"set_F": {"denominator": "retrieved"}},
+        ir_measures={"SetF": {"denominator": "retrieved"}},
+        parameters=(K, THRESHOLD, PRECISION_DENOMINATOR),
         source="van Rijsbergen 1979",
         counts_retrieved=True,
         explanation=ExplanationSql(
             "2 / nullif({over} + relevant, 0)",
             "gain 1 if relevant, weight 2 / (number of items shown + number of relevant items)",
         ),
-        packed="CASE WHEN {relevant} > 0 THEN 2 * {hits} / ({k} + {relevant}) END",
+        packed="CASE WHEN {relevant} > 0 THEN 2 * {hits} / ({divisor} + {relevant}) END",
     ),
     _of_relevant(
         function="hit_at",
@@ -266,10 +266,10 @@ MICRO = (
     _of_relevant(
         function="micro_f1_at",
         name="microF1",
-        parameters=(K, THRESHOLD, QUERY),
+        parameters=(K, THRESHOLD, QUERY, PRECISION_DENOMINATOR),
         level="rankings",
         counts_retrieved=True,
         macro_of_one="f1_at",
-        weight=f"{RETRIEVED} + {RELEVANT}",
+        weight=f"{{size}} + {RELEVANT}",
     ),
 )

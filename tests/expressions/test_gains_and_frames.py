@@ -52,10 +52,11 @@ def test_discounted_gain():
 @pytest.mark.parametrize("factor", [0, -1, 1.5, float("nan"), float("inf"), "1"])
 def test_factors_above_0_and_at_most_1(factor):
     words = "a number, not text" if factor == "1" else f"above 0 and at most 1, not {factor}"
-    with pytest.raises(Exception, match=f"factor must be {words}"):
+    with pytest.raises(Exception, match=f"factor must be {words}") as error:
         fetch(f"SELECT discounted_gain(1, {metric_engines.literal(factor)})")
     with pytest.raises(rankql.RankqlError, match=f"factor must be {words}"):
         pl.DataFrame({"rel": [1], "factor": [factor]}).select(rankql.discounted_gain())
+    assert ("rel * factor" in str(error.value)) == (factor == 1.5)
 
 
 # ranked

@@ -285,3 +285,18 @@ def test_an_undefined_query_may_count_1(value):
     compared = rankql.compare(runs, judged, "RR", undefined=value)
     assert compared.table["difference"].to_list() == [0.25]
     assert "counted as 1" in " ".join(compared.notes)
+
+@pytest.mark.parametrize("denominator", ["k", "retrieved", "min"])
+def test_f1_is_the_harmonic_mean_of_the_precision_and_the_recall_shown(denominator):
+    """3 hits among 5 items, 6 relevant ones: of one query, and of all together."""
+    run = {"q": {f"d{i}": 9.0 - i for i in range(5)}}
+    qrels = {"q": {**dict.fromkeys(["d0", "d1", "d2", "x", "y", "z"], 1), "d3": 0}}
+    metrics = ["P@20", "R@20", "F1@20", "microP@20", "microR@20", "microF1@20"]
+    metrics += [f"F1(denominator={denominator})@20"]
+    for packs in (True, False):  # other metrics with the cutoff are computed apart
+        more = [] if packs else ["nDCG"]
+        made = rankql.evaluate(run, qrels, [*metrics, *more], precision_denominator=denominator)
+        p = 3 / {"k": 20, "retrieved": 5, "min": 6}[denominator]
+        for kind in ("", "micro"):
+            assert made[f"{kind}P@20"] == pytest.approx(p)
+            assert made[f"{kind}F1@20"] == pytest.approx(2 * p * 0.5 / (p + 0.5))

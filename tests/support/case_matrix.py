@@ -204,9 +204,9 @@ REFUSED = [
     ),
     Refused(
         WINDOWS,
-        "micro precision over min(k, R)",
+        "micro precision and F1 over min(k, R)",
         lambda case: (
-            case.metric == "micro_precision_at"
+            case.metric in ("micro_precision_at", "micro_f1_at")
             and case.options.get("denominator") == "min"
             and "k" in case.options
         ),

@@ -69,14 +69,18 @@ def ndcg(rows, k=None, discounts=None, base=2, ideal="judged", negative="zero"):
 # precision
 
 
-def precision_at(rows, k=None, threshold=1, denominator="k"):
+def precision_size(rows, k, threshold, denominator):
     retrieved = len(shown(rows, k))
     total = relevant(rows, threshold)
-    of = {
+    return {
         "k": retrieved if k is None else k,
         "retrieved": retrieved,
         "min": total if k is None else min(k, total),
     }[denominator]
+
+
+def precision_at(rows, k=None, threshold=1, denominator="k"):
+    of = precision_size(rows, k, threshold, denominator)
     return 0.0 if of == 0 else len(hits(rows, k, threshold)) / of
 
 
@@ -85,9 +89,9 @@ def recall_at(rows, k=None, threshold=1):
     return None if total == 0 else len(hits(rows, k, threshold)) / total
 
 
-def f1_at(rows, k=None, threshold=1):
+def f1_at(rows, k=None, threshold=1, denominator="k"):
     total = relevant(rows, threshold)
-    size = len(shown(rows)) if k is None else k
+    size = precision_size(rows, k, threshold, denominator)
     return None if total == 0 else 2 * len(hits(rows, k, threshold)) / (size + total)
 
 
@@ -138,15 +142,7 @@ def judged_at(rows, k=None):
 
 
 def micro_precision_at(rows, k=None, threshold=1, denominator="k"):
-    pairs = [(rel, pos) for rel, pos, _ in rows]
-    if denominator == "k":
-        size = micro_size(rows, k)
-    elif denominator == "retrieved":
-        size = len(shown(pairs, k))
-    else:
-        each = [relevant([(r, p) for r, p, q in rows if q == key], threshold)
-                for key in {q for *_, q in rows}]  # fmt: skip
-        size = sum(n if k is None else min(k, n) for n in each)
+    pairs, size = micro_size(rows, k, threshold, denominator)
     return 0.0 if size == 0 else len(hits(pairs, k, threshold)) / size
 
 
@@ -154,16 +150,16 @@ def micro_recall_at(rows, k=None, threshold=1):
     return recall_at([(rel, pos) for rel, pos, _ in rows], k, threshold)
 
 
-def micro_f1_at(rows, k=None, threshold=1):
-    pairs, size = [(rel, pos) for rel, pos, _ in rows], micro_size(rows, k)
+def micro_f1_at(rows, k=None, threshold=1, denominator="k"):
+    pairs, size = micro_size(rows, k, threshold, denominator)
     total = relevant(pairs, threshold)
     return None if total == 0 else 2 * len(hits(pairs, k, threshold)) / (size + total)
 
 
-def micro_size(rows, k):
-    if k is None:
-        return len(shown([(rel, pos) for rel, pos, _ in rows]))
-    return k * len({query for _, _, query in rows})
+def micro_size(rows, k, threshold, denominator):
+    each = [[(r, p) for r, p, q in rows if q == key] for key in {q for *_, q in rows}]
+    size = sum(precision_size(pairs, k, threshold, denominator) for pairs in each)
+    return [(rel, pos) for rel, pos, _ in rows], size
 
 
 # cascade

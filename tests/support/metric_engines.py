@@ -161,9 +161,9 @@ def as_scores(group):
 
 def counts_retrieved(metric, options):
     """Does the number of retrieved items matter? Then a gap is not an unjudged item."""
-    of = options.get("denominator", "k" if metric == "precision_at" else None)
+    of = options.get("denominator", "k" if metric in ("precision_at", "f1_at") else None)
     whole = options.get("k") is None
-    return of == "retrieved" or (whole and (of == "k" or metric in ("f1_at", "judged_at")))
+    return of == "retrieved" or (whole and (of == "k" or metric == "judged_at"))
 
 
 def no_translation(metric, options, group):
