@@ -426,9 +426,9 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 
 -- A ranking whose ties are ordered by item. An error if it is the same in all rows. Of text, hashes are faster to compare.
 CREATE OR REPLACE MACRO rankql_ranking_by_item(value, score, item) AS
-    CASE WHEN count(score) > 1 AND min(hash(item)) = max(hash(item))
-         THEN rankql_fail('item must distinguish the items of a group, but is the same in all rows')
-         ELSE rankql_ranking(value, score, rankql_bytes(item)) END;
+    rankql_ranking(value, score, rankql_bytes(item))[:CASE WHEN count(score) > 1 AND min(hash(item)) = max(hash(item))
+        THEN rankql_fail('item must distinguish the items of a group, but is the same in all rows')
+        ELSE count(score) END];
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
 

@@ -63,6 +63,8 @@ CREATE OR REPLACE MACRO isinf(value) AS abs(value) = CAST('Infinity' AS DOUBLE);
 
 CREATE OR REPLACE MACRO encode(text) AS CAST(text AS BINARY);
 
+CREATE OR REPLACE MACRO hash(value) AS xxhash64(value);
+
 CREATE OR REPLACE MACRO rankql_exact(text) AS CAST(text AS STRING);
 
 CREATE OR REPLACE MACRO rankql_texts(list) AS CAST(list AS ARRAY<STRING>);
