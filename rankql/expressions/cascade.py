@@ -6,8 +6,11 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`, `thresho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
 from rankql.expressions.variants import list_form, metric, score_form
@@ -99,18 +102,28 @@ def rbp(
 
     (1 - p) * the sum of p^(pos - 1) over the hits in the first k positions. `p` is the probability
     that the user looks at the next item. With `max_rel`, an item counts rel / max_rel instead of 1;
-    negative grades count 0 and grades above max_rel raise an error. 0 without hits. Moffat & Zobel
-    2008.
+    negative grades count 0 and grades above max_rel raise an error. 0 without hits; an error if the
+    highest grade is below 1 and the threshold. Moffat & Zobel 2008.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 3]})
     >>> df.select(rbp("rel", "pos", p=0.5)).item()
     0.625
     """
     r = ranking(rel, pos, k)
-    gain = r.hits(threshold)
     if max_rel is not None:
-        gain = r.rel.clip(0) / max_rel
-    return _rank_biased(r, gain, p)
+        return _rank_biased(r, r.rel.clip(0) / max_rel, p)
+
+    def reached(columns: Sequence[pl.Series]) -> pl.Series:
+        value, highest = columns
+        for grade in highest.filter((highest > 0) & (highest < min(1, threshold))).head(1):
+            raise RankqlError(
+                f"rel must reach the threshold {threshold:g}, but is at most {grade}. "
+                "Pass max_rel, such as 1, so that grades count"
+            )
+        return value
+
+    columns = [_rank_biased(r, r.hits(threshold), p), as_float(r.judged).max()]
+    return pl.map_batches(columns, reached, pl.Float64, is_elementwise=True)
 
 
 @metric()

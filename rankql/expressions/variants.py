@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter
+from types import EllipsisType
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
 
 import polars as pl
@@ -24,6 +25,7 @@ from rankql.expressions.columns import (
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.argument_checks import require, require_choice
+from rankql.registry.column_names import find_key
 
 
 class PandasFrame(Protocol):
@@ -60,7 +62,7 @@ class MetricFunction(Protocol[Args]):
 
 
 def metric(
-    by: str | Iterable[str] | None = "user",
+    by: str | Iterable[str] | EllipsisType | None = ...,
     in_order: bool = False,
     bounded: bool = False,
     ties: bool = False,
@@ -68,6 +70,7 @@ def metric(
 ) -> Callable[[Callable[Args, pl.Expr]], MetricFunction[Args]]:
     """Name the result, check the columns, and accept a frame: `df.pipe(metric, by="user")`.
 
+    by: the default columns of the groups; `...` is the column that `find_key` recognises.
     in_order: the metric needs its rows in the order of positions.
     bounded: the metric is at most 1 if no items share a position.
     ties: the metric is defined for items that share a position.
@@ -109,10 +112,12 @@ def metric(
             r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
             return rows.list.agg(function(r, **options))
 
-        def over_groups(frame: Any, *args: Any, by: By = by, **options: Any) -> Any:
+        def over_groups(frame: Any, *args: Any, by: By | EllipsisType = by, **options: Any) -> Any:
             value = of_columns_or_frame(*args, **options)
+            require_columns(frame, value)
+            by = find_key(column_names(frame)) if isinstance(by, EllipsisType) else by
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
-            require_columns(frame, value, *keys)
+            require_columns(frame, *keys)
             if is_pandas(frame):
                 rows = from_pandas(frame, [value, *keys])
                 return over_groups(rows, *args, by=by, **options).to_pandas()
@@ -266,10 +271,15 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
         f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of Arrow, "
         "pl.scan_parquet of a file",
     )
-    known = [*map(str, frame.columns)] if is_pandas(frame) else frame.collect_schema().names()
+    known = column_names(frame)
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
         if name not in known:
             raise RankqlError(f"No column {name!r}{did_you_mean(name, known)}")
+
+
+def column_names(frame: Any) -> list[str]:
+    """The names of the columns of a frame."""
+    return [*map(str, frame.columns)] if is_pandas(frame) else frame.collect_schema().names()
 
 
 _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)

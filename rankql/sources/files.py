@@ -21,8 +21,9 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
+from rankql.registry.column_names import squash
 from rankql.sources.private import private_connection
-from rankql.sources.tables import COLUMN_NAMES, squash
+from rankql.sources.tables import COLUMN_NAMES
 
 # Quotes as in RFC 4180: DuckDB would infer them from the first 20,480 rows.
 _CSV = "read_csv({}, all_varchar = true, quote = '\"', escape = '\"')"

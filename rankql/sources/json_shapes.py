@@ -19,9 +19,10 @@ from typing import Any
 import duckdb
 
 from rankql.macros import literal, quote
+from rankql.registry.column_names import squash
 from rankql.sources.files import read_start
 from rankql.sources.private import private_connection
-from rankql.sources.tables import COLUMN_NAMES, QUESTIONS, RELEVANT, RETRIEVED, find_name, squash
+from rankql.sources.tables import COLUMN_NAMES, QUESTIONS, RELEVANT, RETRIEVED, find_name
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
 _NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.column_names import squash
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -55,12 +54,6 @@ QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "use
 EXACT = ' COLLATE "C"'
 # Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
-
-
-@cache
-def squash(name: str) -> str:
-    """A name without case, '-', '_' and blanks, in which recognised names are compared."""
-    return re.sub(r"[-_\s]", "", name.lower())
 
 
 # How names are compared: spelled exactly, else in another way.

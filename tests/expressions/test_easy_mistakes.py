@@ -248,3 +248,33 @@ def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
             run("ten", "three")
     for case in (("ten", "one"), ("places", "three")):
         assert sql(*case) == pytest.approx(polars(*case))
+
+
+@pytest.mark.parametrize("grades", [[0.5, 0.9], [0.9, None, 0], [0.25]])
+def test_grades_below_1_are_not_counted_as_0_by_rbp(grades):
+    """Without max_rel no item is relevant. P, which is 0 then, says so in evaluate."""
+    frame = pl.DataFrame({"query": 1, "item": range(len(grades)), "rel": grades})
+    frame = frame.with_columns(pos=pl.col("item") + 1, score=-pl.col("item"))
+    con = metric_engines.connect()
+    con.register("frame", frame.to_arrow())
+    lists = frame.select(pl.col("rel").implode().alias("rels"))
+    sql = ("rbp(rel, pos, {})", "rbp_by_score(rel, score, item, {})", "list_rbp(list(rel), {})")
+    polars = (
+        lambda **o: frame.select(rankql.rbp(**o)),
+        lambda **o: frame.select(rankql.rbp_by_score(**o)),
+        lambda **o: lists.select(rankql.list_rbp(**o)),
+    )
+    worth = pytest.approx(0.2 * sum((rel or 0) * 0.8**i for i, rel in enumerate(grades)))
+    for call, made in zip(sql, polars, strict=True):
+        with pytest.raises(duckdb.Error, match="max_rel"):
+            con.sql(f"SELECT {call.format('p := 0.8')} FROM frame").fetchall()
+        with pytest.raises(rankql.RankqlError, match="max_rel"):
+            made(p=0.8)
+        query = f"SELECT {call.format('p := 0.8, max_rel := 1')} FROM frame"
+        assert con.sql(query).fetchall()[0][0] == made(p=0.8, max_rel=1).item() == worth
+    for metric in ("RBP(p=0.8)", "P@2", "microP@2"):
+        for more in ([], ["nDCG"]):
+            with pytest.raises(rankql.RankqlError, match="threshold"):
+                rankql.evaluate(frame, metrics=[metric, *more])
+        assert rankql.evaluate(frame, metrics=metric, threshold=0.25)[metric] > 0
+    assert rankql.evaluate(frame, metrics="RBP(p=0.8, max_rel=1)").summary["mean"][0] == worth

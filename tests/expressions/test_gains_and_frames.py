@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.registry.column_names import KEYS
+from rankql.sources.tables import ROLES
 from support import definitions, metric_engines
 
 RELS = [None, -2, -1, 0, 0.5, 1, 3]
@@ -258,3 +260,34 @@ def test_item_types(kind):
     item = pl.Series("item", [10, 9]).cast(metric_engines.TYPES[kind])
     frame = pl.DataFrame({"rel": [0, 1], "score": [1.0, 1.0]}).with_columns(item)
     assert frame.select(rankql.rr_by_score("rel", "score", "item")).item() == 1.0
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [rankql.ndcg, rankql.ndcg_by_score, rankql.ap_by_score, rankql.kendall_tau_b, rankql.rmse],
+)
+@pytest.mark.parametrize("key", ["query_id", "qid", "query", "topic", "Session-ID", "user"])
+def test_a_frame_is_grouped_by_the_column_of_its_rankings(metric, key):
+    rows = {"rel": [1, 0, 0, 2], "score": [2, 1, 2, 1], "pos": [1, 2, 1, 2], "item": list("abab")}
+    frame = pl.DataFrame({key: [1, 1, 2, 2]} | rows)
+    if key in ("query_id", "qid", "query", "topic"):  # then a user is an attribute
+        frame = frame.with_columns(user=pl.lit(7), session_id=pl.lit(8))
+    name = metric.__name__
+    for data in (frame, frame.lazy(), frame.to_pandas()):
+        made, wanted = data.pipe(metric), data.pipe(metric, by=key)
+        made, wanted = (pl.DataFrame(x.collect() if data is not frame and hasattr(x, "collect")
+                                     else x).sort(key) for x in (made, wanted))  # fmt: skip
+        assert made.equals(wanted) and made.columns == [key, name] and len(made) == 2
+
+
+@pytest.mark.parametrize("keys", [["user", "session_id"], ["qid", "query_id"], ["shop"]])
+def test_a_frame_is_asked_for_the_column_of_its_rankings(keys):
+    frame = pl.DataFrame({key: [1, 1] for key in keys} | {"rel": [1, 0], "pos": [1, 2]})
+    with pytest.raises(rankql.RankqlError, match=rf"{keys[0]}.*Pass by="):
+        frame.pipe(rankql.ndcg)
+    assert frame.pipe(rankql.ndcg, by=keys)["ndcg"].to_list() == [1]
+    assert frame.pipe(rankql.ndcg, by=None)["ndcg"].to_list() == [1]
+
+
+def test_all_names_of_queries_are_keys_of_a_frame():
+    assert sorted(name for names in KEYS for name in names) == sorted(ROLES["query"])

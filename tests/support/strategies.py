@@ -97,6 +97,8 @@ CHOICES = {
     "bound": st.sampled_from(["ext", "min", "max", "residual"]),
     "p": st.sampled_from([0.1, 0.5, 0.8, 0.95]),
     "precision_at": st.sampled_from(["k", "retrieved", "min"]),
+    "f1_at": st.sampled_from(["k", "retrieved", "min"]),
+    "micro_f1_at": st.sampled_from(["k", "retrieved", "min"]),
     "micro_precision_at": st.sampled_from(["k", "retrieved", "min"]),
     "ap": st.sampled_from(["min", "R", "found", "k"]),
 }
@@ -110,4 +112,6 @@ def options(metric):
     if "denominator" in signatures.ROWS[metric]:
         choices["denominator"] = CHOICES[metric]
     must = {name: choices.pop(name) for name in REQUIRED.get(metric, [])}
+    if metric == "rbp":  # refused if grades of 0.5 are the highest and do not count
+        must["threshold"] = st.sampled_from([0.5, 0, -1])
     return st.fixed_dictionaries(must, optional=choices)
