@@ -286,6 +286,7 @@ def test_an_undefined_query_may_count_1(value):
     assert compared.table["difference"].to_list() == [0.25]
     assert "counted as 1" in " ".join(compared.notes)
 
+
 @pytest.mark.parametrize("denominator", ["k", "retrieved", "min"])
 def test_f1_is_the_harmonic_mean_of_the_precision_and_the_recall_shown(denominator):
     """3 hits among 5 items, 6 relevant ones: of one query, and of all together."""

@@ -42,4 +42,4 @@ SELECT
 FROM `rankql_rows`
 GROUP BY
   `user`
--- SHA-256 of LONG in tests/support/printed_dialects.py: 8ee7f2f501098691602e959cda7e3c519aab123d263bb712222e6a0b46585557
+-- SHA-256 of LONG in tests/support/printed_dialects.py: 5743d239a835311ec539e7122f6a3141c527701efef14733b8cc0784bd23bcba

@@ -42,4 +42,4 @@ SELECT
 FROM `rankql_rows`
 GROUP BY
   `user`
--- SHA-256 of LONG in tests/support/printed_dialects.py: 30bc1e4a5961df13c0bb55119601cf263fa2344b04f6ae65bf07ce76faf00c82
+-- SHA-256 of LONG in tests/support/printed_dialects.py: ae3e45f258fb6a669e3bff385db8099cea315017245a29d0dba5e30170183025

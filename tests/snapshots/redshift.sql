@@ -40,4 +40,4 @@ SELECT
 FROM "rankql_rows"
 GROUP BY
   "user"
--- SHA-256 of LONG in tests/support/printed_dialects.py: 3b101303f301d6b97085c2d434804afb5ba918a41e65fc10f54e622302a53c0a
+-- SHA-256 of LONG in tests/support/printed_dialects.py: 62da7b5a63fbfb9a82b1fdfe453f9e5b3a04b813a9b4178ad1f9182125f8dddc

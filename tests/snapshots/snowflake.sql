@@ -40,4 +40,4 @@ SELECT
 FROM "RANKQL_ROWS"
 GROUP BY
   "USER"
--- SHA-256 of LONG in tests/support/printed_dialects.py: b74de512b29fda5a6ef16fa55103516fdac5526a0e6fbdc768138d26e3286032
+-- SHA-256 of LONG in tests/support/printed_dialects.py: f1ea19e7a708645ac14a95be74e9572788d1e55f40806843976276b9dbbac322

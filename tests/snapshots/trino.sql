@@ -49,4 +49,4 @@ SELECT
 FROM "rankql_rows"
 GROUP BY
   "user"
--- SHA-256 of LONG in tests/support/printed_dialects.py: 6b1c3d5797ef2ed75c2b7bf88999dfa0a01b24ccda93dcfcb7bd2e21cfcb3a7a
+-- SHA-256 of LONG in tests/support/printed_dialects.py: 42ed64267e22394e81186459c08e98826c7ecdfe0d03e1bfac7cb3d265bca9d4
