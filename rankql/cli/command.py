@@ -22,9 +22,9 @@ _GROUPS = {
         "which", "on", "outcome", "baseline", "queries", "dialect", "day",
     ),
     "Metrics": (
-        "metrics", "metric", "lower_is_better", "conventions", "gain", "threshold", "max_rel",
-        "ideal", "negative", "precision_denominator", "ap_denominator", "ties", "unjudged",
-        "undefined", "missing",
+        "metrics", "metric", "lower_is_better", "conventions", "gain", "discounts", "threshold",
+        "max_rel", "levels", "ideal", "negative", "precision_denominator", "ap_denominator", "ties",
+        "unjudged", "undefined", "missing",
     ),
     "Limits": ("minimum", "max_drop", "minimum_bound", "any_drop", "inconclusive", "min_queries"),
     "Statistics": (

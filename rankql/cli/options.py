@@ -38,22 +38,39 @@ def _as_option_help(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
+class _Numbers(click.ParamType):
+    """Numbers separated by commas."""
+
+    name = "number,number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
+        """Parse the numbers."""
+        try:
+            return tuple(float(part.replace("_", "?")) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers such as 0.8,1.585,2", param, ctx)
+
+
 def _convention_options() -> Decorator:
     """Make the options for conventions, with help from the docstring of `Conventions`."""
     bullets = re.findall(
         r"^    - ([\w, ]+): (.*?)(?=\n    - |\Z)", Conventions.__doc__ or "", re.M | re.S
     )
     helps = {name: " ".join(text.split()) for names, text in bullets for name in names.split(", ")}
-    choices = {"gain": GAIN.choices, **CHOICES}
+    choices, lists = {"gain": GAIN.choices, **CHOICES}, ("discounts", "levels")
     options = [
         click.option(
             f"--{field.name.replace('_', '-')}",
-            type=click.Choice(choices[field.name]) if field.name in choices else float,
+            type=_Numbers()
+            if field.name in lists
+            else click.Choice(choices[field.name])
+            if field.name in choices
+            else float,
             help=_as_option_help(helps[field.name]),
             show_default=field.default is not None and str(field.default),
         )
         for field in fields(Conventions)
-        if field.name in {*choices, "threshold", "max_rel"}
+        if field.name in {*choices, *lists, "threshold", "max_rel"}
     ]
     profile = click.option(
         "--conventions", type=click.Choice(list(PROFILES)), show_default="rankql",

@@ -41,6 +41,7 @@ from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions, choose
+from rankql.registry.order import RATING
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import holds_numbers, require_scalar
@@ -48,6 +49,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data, Rel, Table, mentioned, require_column
+from rankql.text import format_queries
 from rankql.versions import find_version
 from rankql.writing import PARQUET, output_path, remember_inputs
 
@@ -176,7 +178,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 result.check()
             else:
                 result.write_values(values, arguments.output)
-        result.notes = [*notes, *more]
+        result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
+        result.notes += _undefined_notes(result, plan.metrics)
     return result
 
 
@@ -440,5 +443,70 @@ def resolve_conventions(
         end_of_scale = max(stated, default=0)
         grades |= {*map(float, range(int(min(end_of_scale, 100)) + 1)), float(end_of_scale)}
         conventions = replace(conventions, levels=tuple(sorted(grades)))
+    _require_reached(facts, metrics, conventions)
     named = (metric.under(vars(conventions)) for metric in metrics)
     return conventions, list({metric.name: metric for metric in named}.values())
+
+
+def _require_reached(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> None:
+    """Refuse metrics that are 0 because all grades are below 1 and the threshold."""
+    for metric in metrics:
+        record, least = metric.record, min(1.0, metric.threshold(vars(conventions)))
+        if (
+            record
+            and {"threshold"} <= record.options.keys()
+            and record.undefined == "never"
+            and "max_rel" not in metric.options
+            and not facts.grade_scale
+            and not facts.has_grade(f"{{rel}} >= {least}")
+            and (highest := facts.highest_grade) > 0
+        ):
+            graded = ", or max_rel=1 in the metric, so that grades count"
+            raise RankqlError(
+                f"{metric.name} would be 0: the highest grade is {highest:g}, below the threshold "
+                f"{metric.threshold(vars(conventions)):g}. Pass a lower threshold="
+                f"{graded if 'max_rel' in record.options else ''}"
+            )
+
+
+def _mean_notes(metrics: Sequence[Metric]) -> list[str]:
+    """A line on each mean over queries that is not that over all rows."""
+    return [
+        f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows together"
+        for metric in metrics
+        if metric.record in RATING
+    ]
+
+
+# Above this share of undefined queries, a note says what the mean over all queries is.
+MUCH_UNDEFINED = 0.05
+
+
+def _undefined_notes(result: Result, metrics: Sequence[Metric]) -> list[str]:
+    """A note on each share of queries with a hit that leaves many queries out."""
+    frame = result.frame()
+    hits = [
+        metric.name
+        for metric in metrics
+        if metric.record
+        and metric.record.function == "hit_at"
+        and frame[metric.name].null_count() > MUCH_UNDEFINED * len(frame)
+    ]
+    if result.conventions["undefined"] != "skip" or not hits:
+        return []
+    zero = result.conventions | {"undefined": "zero"}
+    meta = replace(result.meta, metrics=hits, conventions=zero, groupings=[])
+    means = replace(result, meta=meta, interval=None, _summary=None).summary
+    notes = []
+    for name in hits:
+        rows = means.filter(pl.col("metric") == name)
+        fewest = (rows["queries"] - rows["undefined"]).min()
+        each = ", ".join(
+            f"{row['mean']:.3f}" + (f" for {row['system']}" if result.meta.system else "")
+            for row in rows.iter_rows(named=True)
+        )
+        notes.append(
+            f"{name} counts only the {format_queries(fewest)} with a relevant item; over all "
+            f"queries it is {each} (undefined='zero')"
+        )
+    return notes

@@ -16,6 +16,7 @@ from rankql.evaluation.summary import (
     counted_rows,
     grouping_sets,
     name_means,
+    root_of_squares,
     slice_columns,
     sliced_attributes,
     system_columns,
@@ -57,7 +58,7 @@ def summarise_moments(
              THEN sqrt(fsum(squares + n * pow(total / weights - mean, 2)) / nullif(sum(n) - 1, 0))
                   / sqrt(sum(n)) END"""
     mean = "coalesce(fsum(total) OVER slices / nullif(fsum(weights) OVER slices, 0), "
-    mean += "max(most) OVER slices)"
+    mean = root_of_squares(meta, f"{mean}max(most) OVER slices)")
     order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
     sql = f"""
         SELECT {keys}, any_value(mean) AS mean,

@@ -402,9 +402,10 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
     _refuse_orders(inputs, metrics, conventions)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
-        discounts = list(conventions.discounts or ())
+        options = [m.options.get("discounts", ()) for m in metrics]
+        falling = any([*d] != sorted(d) for d in (conventions.discounts or (), *options))
         rising = [gain for _, gain in sorted(gains)]
-        if discounts != sorted(discounts) or rising != sorted(rising):
+        if falling or rising != sorted(rising):
             raise RankqlError(
                 f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
                 "the grade, and discounts with the position"

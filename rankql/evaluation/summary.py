@@ -12,7 +12,7 @@ from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals
 from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import has_direction
+from rankql.registry.parse import averages_squares, has_direction
 from rankql.sources.fetching import read_frame
 from rankql.sources.private import create_macros, private_connection
 
@@ -144,12 +144,19 @@ def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
     """The mean over queries, or of a metric with a weight of its own over all rows at once."""
     # Without weight, all values are the same.
     total = f"fsum(value * weight) {kept} / nullif(fsum(weight) {defined}, 0)"
-    total = f"coalesce({total}, max(value) {kept})"
+    total = root_of_squares(meta, f"coalesce({total}, max(value) {kept})")
     if meta.weight:
         return total
     mean = f"favg(value) {kept}"
     micro = f"CASE WHEN any_value(micro) THEN {total} ELSE {mean} END"
     return micro if meta.metric_weights else mean
+
+
+def root_of_squares(meta: Meta, mean: str) -> str:
+    """The mean, or its root if `values_sql` has squared the values of the metric."""
+    squared = [str(i) for i, name in enumerate(meta.metrics) if averages_squares(name)]
+    root = f"CASE WHEN i IN ({', '.join(squared)}) THEN sqrt({mean}) ELSE {mean} END"
+    return root if squared else mean
 
 
 def values_sql(meta: Meta) -> str:
@@ -163,6 +170,7 @@ def values_sql(meta: Meta) -> str:
     for i, name in enumerate(meta.metrics):
         column, weight = quote(name), meta.metric_weights.get(name)
         value = column if other is None or weight else f"coalesce({column}, {other})"
+        value = f"{value} * {value}" if averages_squares(name) else value
         undefined = f"{column} IS NULL"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"

@@ -160,6 +160,8 @@ class MetricRecord:
     # For a weighted mean over rankings: the macro of one ranking, and its weight as SQL.
     macro_of_one: str = ""
     weight: str = ""
+    # That mean is the root of the mean of squares.
+    squares: bool = False
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None

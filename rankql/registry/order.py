@@ -80,7 +80,7 @@ RATING = (
     _of_rating(function="mae", name="MAE"),
 )
 
-# Means over rankings that weigh each row the same; of mse and mae, those of all rows at once.
+# Means over rankings that weigh each row the same; of rmse, mse and mae, those of all rows at once.
 _of_all_ratings = partial(_of_rating, level="rankings", weight="count(rel + score)")
 WEIGHTED = (
     _auc(
@@ -88,6 +88,7 @@ WEIGHTED = (
         level="rankings",
         weight=f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END",
     ),
+    _of_all_ratings(function="rmse", name="microRMSE", squares=True),
     _of_all_ratings(function="mse", name="microMSE"),
     _of_all_ratings(function="mae", name="microMAE"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -9,6 +10,7 @@ from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
+from rankql.registry.argument_checks import as_number
 from rankql.registry.metric_record import MetricRecord, Parameter
 from rankql.registry.parameters import GAIN
 from rankql.registry.requested_metric import Metric
@@ -108,6 +110,12 @@ def has_direction(name: str) -> bool:
     """Is a higher, or a lower, value of this metric better? False for an expression of the user."""
     record = _record_of(name)
     return record is not None and record.better != "neither"
+
+
+def averages_squares(name: str) -> bool:
+    """Is its mean over all rows the root of the mean of squares?"""
+    record = _record_of(name)
+    return record is not None and record.squares
 
 
 def value_range(name: str) -> tuple[float | None, float | None]:
@@ -271,11 +279,11 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:
-    known = {name: option for name, option in record.options.items() if option.kind != "list"}
+    known = dict(record.options)
     if record.sums_gains:
         known[GAIN.name] = GAIN
     seen = set()
-    for part in filter(None, map(str.strip, options.split(","))):
+    for part in filter(None, map(str.strip, re.findall(r"(?:\[[^\]]*\]|[^,\[])+", options))):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         name = _OPTION_ALIASES.get(name, name)
         if name not in known:
@@ -300,8 +308,20 @@ def _parse_value(option: Parameter, text: str) -> Any:
     if option.choices:
         text = _VALUE_ALIASES.get(text, text)
         return next((x for x in option.choices if x.lower() == text.lower()), text)
+    if option.kind != "list":
+        return _parse_number(text)
+    numbers = [_parse_number(part) for part in text.removeprefix("[").removesuffix("]").split(",")]
+    if not all(0 < as_number(number) < math.inf for number in numbers):
+        raise RankqlError(
+            f"{option.name} must be a list of numbers above 0, such as [0.8, 1.5], not {text}"
+        )
+    return tuple(numbers)
+
+
+def _parse_number(text: str) -> float | str:
+    """The number that a text is, or the text."""
     try:
         number = float(text.replace("_", "?"))  # Python reads 1_0 as 10
     except ValueError:
-        return text
+        return text.strip()
     return int(number) if number.is_integer() else number

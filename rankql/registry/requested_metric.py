@@ -116,4 +116,6 @@ class Metric:
 
 
 def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -185,8 +185,10 @@ def test_options_of_conventions(files):
     paths = files / "one.run", files / "qrels"
     assert out == repr(rankql.evaluate(*paths, "AP@5", conventions="trec_eval")) + "\n"
     options = ["--ties", "best", "--gain", "exp2", "--undefined", "zero", "--threshold", "2"]
+    options += ["--discounts", "0.8,1.6,2,2.3,2.6"]
     out, _ = run(files, "eval", "one.run", "qrels", "-m", "nDCG@5", *options)
     chosen = {"ties": "best", "gain": "exp2", "undefined": "zero", "threshold": 2.0}
+    chosen["discounts"] = [0.8, 1.6, 2.0, 2.3, 2.6]
     assert out == repr(rankql.evaluate(*paths, "nDCG@5", **chosen)) + "\n"
     out, _ = run(files, "eval", "one.run", "qrels", "-m", "P@5", "--item", "item,item")
     assert "item = item" in out

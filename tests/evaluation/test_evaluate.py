@@ -1893,3 +1893,43 @@ def test_times_with_a_zone_as_queries(monkeypatch):
         rankql.evaluate(run, qrels, "nDCG@10", missing="error")
     with pytest.raises(rankql.RankqlError, match=r"has duplicates: query .*2026, 1, 1"):
         rankql.evaluate(pl.concat([run, run]), qrels, "nDCG@10")
+
+
+@pytest.mark.parametrize("output", [None, "values.parquet"])
+@pytest.mark.parametrize(("relevant", "options", "noted"), [
+    (15, {}, "0.750"), (19, {}, None), (15, {"undefined": "zero"}, None),
+    (15, {"weight": "traffic"}, "0.750"), (15, {"by": "shop"}, "0.750"),
+])  # fmt: skip
+def test_a_hit_rate_that_leaves_many_queries_out_says_so(
+    relevant, options, noted, output, tmp_path
+):
+    """Every query with a relevant item has a hit, of 20 queries."""
+    rows = [(i, "a", 1, int(i < relevant), i % 2, 3) for i in range(20)]
+    names = ["query", "item", "pos", "rel", "shop", "traffic"]
+    ranked = pl.DataFrame(rows, schema=names, orient="row")
+    output = output and tmp_path / output
+    result = rankql.evaluate(ranked, metrics=["HR@10", "R@10"], output=output, **options)
+    notes = [note for note in result.notes if note.startswith("Success@10 counts only")]
+    assert len(notes) == (noted is not None)
+    assert all(f"the {relevant} queries" in note and noted in note for note in notes)
+    systems = rankql.evaluate({"x": ranked, "y": ranked}, metrics="HR@10", **options)
+    assert ("0.750 for y" in " ".join(systems.notes)) == (noted is not None)
+
+
+def test_discounts_in_the_name_of_a_metric():
+    """Position 1 counts more: (2 / 0.8 + 3 / 2) / (3 / 0.8 + 2 / 2)."""
+    ranked = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [2, 3], "pos": [1, 2]})
+    metrics = ["nDCG(discounts=[0.8, 2])@2", "ndcg(gain=exp2, discounts=[0.8,2])@1", "nDCG@2"]
+    result = rankql.evaluate(ranked, metrics=metrics, interval=None)
+    value = (2 / 0.8 + 3 / 2) / (3 / 0.8 + 2 / 2)
+    assert result[metrics[0]] == pytest.approx(value)
+    assert result[metrics[1]] == pytest.approx(3 / 7)
+    again = rankql.evaluate(ranked, metrics=result.metrics, interval=None)
+    assert again.metrics == result.metrics and again["nDCG@2"] != pytest.approx(value)
+    same = rankql.evaluate(ranked, metrics=[metrics[0], "nDCG@2"], discounts=[0.8, 2])
+    assert same.metrics == ["nDCG@2"] and same["nDCG@2"] == pytest.approx(value)
+    found = rankql.explain(ranked, metric=metrics[0])
+    assert found.summary is not None
+    for wrong in ("[0, 1]", "[a]", "x", "[1, inf]", "[1_0]"):
+        with pytest.raises(rankql.RankqlError, match="discounts must be a list"):
+            rankql.evaluate(ranked, metrics=f"nDCG(discounts={wrong})@2")

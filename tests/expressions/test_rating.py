@@ -19,16 +19,24 @@ RATED = pl.DataFrame({
 
 def test_overall():
     """Each user weighs the same, or each rating; overall is what all rows give without a group."""
-    found = rankql.evaluate(
-        RATED, metrics=["MSE", "microMSE", "MAE", "microMAE", "RMSE"], query="user", interval=None
-    )
+    names = ["MSE", "microMSE", "MAE", "microMAE", "RMSE", "microRMSE"]
+    found = rankql.evaluate(RATED, metrics=names, query="user", interval=None)
     assert found["MSE"] == (2 / 4 + 9) / 2
     assert found["microMSE"] == 11 / 5 == RATED.select(rankql.mse("rel", "score")).item()
     assert found["MAE"] == (2 / 4 + 3) / 2
     assert found["microMAE"] == 5 / 5 == RATED.select(rankql.mae("rel", "score")).item()
     assert found["RMSE"] == (math.sqrt(1 / 2) + 3) / 2
     overall = RATED.select(rankql.rmse("rel", "score")).item()
-    assert abs(math.sqrt(found["microMSE"]) - overall) < 1e-15
+    assert found["microRMSE"] == overall == pytest.approx(math.sqrt(found["microMSE"]))
+    assert "microRMSE is that of all rows" in " ".join(found.notes)
+    parts = [
+        rankql.evaluate(RATED.filter(user=user), metrics="microRMSE", query="user", interval=None)
+        for user in (1, 2)
+    ]
+    assert rankql.combine(parts)["microRMSE"] == overall
+    weighted = RATED.with_columns(traffic=pl.col("user"))
+    found = rankql.evaluate(weighted, metrics="microRMSE", query="user", weight="traffic")
+    assert found["microRMSE"] == pytest.approx(math.sqrt((2 + 2 * 9) / (4 + 2)))
 
 
 def test_overall_with_missing_grades():
