@@ -38,17 +38,13 @@ def _as_option_help(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-class _Numbers(click.ParamType):
-    """Numbers separated by commas."""
-
-    name = "number,number"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, ...]:
-        """Parse the numbers."""
-        try:
-            return tuple(float(part.replace("_", "?")) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of numbers such as 0.8,1.585,2", param, ctx)
+def _parse_numbers(text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas."""
+    try:
+        return tuple(float(part.replace("_", "?")) for part in text.split(","))
+    except ValueError:
+        message = f"{text!r} is not a list of numbers such as 0.8,1.585,2"
+        raise click.BadParameter(message) from None
 
 
 def _convention_options() -> Decorator:
@@ -61,12 +57,13 @@ def _convention_options() -> Decorator:
     options = [
         click.option(
             f"--{field.name.replace('_', '-')}",
-            type=_Numbers()
+            type=_parse_numbers
             if field.name in lists
             else click.Choice(choices[field.name])
             if field.name in choices
             else float,
             help=_as_option_help(helps[field.name]),
+            metavar="NUMBER,..." if field.name in lists else None,
             show_default=field.default is not None and str(field.default),
         )
         for field in fields(Conventions)

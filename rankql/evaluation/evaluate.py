@@ -500,7 +500,7 @@ def _undefined_notes(result: Result, metrics: Sequence[Metric]) -> list[str]:
     notes = []
     for name in hits:
         rows = means.filter(pl.col("metric") == name)
-        fewest = (rows["queries"] - rows["undefined"]).min()
+        fewest = min((rows["queries"] - rows["undefined"]).to_list())
         each = ", ".join(
             f"{row['mean']:.3f}" + (f" for {row['system']}" if result.meta.system else "")
             for row in rows.iter_rows(named=True)

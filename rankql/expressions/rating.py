@@ -2,8 +2,8 @@
 
 A row where the grade or the score is NULL is left out. Over all rows at once, without a group, each
 rating weighs the same; the mean over users of their errors weighs each user the same. In `evaluate`
-these are `microRMSE`, `microMSE` and `microMAE`, and `RMSE`, `MSE` and `MAE`. None of them sees the order: an error may
-shrink while the ranking gets worse.
+these are `microRMSE`, `microMSE` and `microMAE`, and `RMSE`, `MSE` and `MAE`. None of them sees the
+order: an error may shrink while the ranking gets worse.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
+from rankql.registry.column_names import squash
 from rankql.sources.files import ends_with_number, read_as_text, read_head, reads_as_number
-from rankql.sources.tables import COLUMN_NAMES, squash
+from rankql.sources.tables import COLUMN_NAMES
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
