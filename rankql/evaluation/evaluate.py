@@ -489,7 +489,7 @@ def _undefined_notes(result: Result, metrics: Sequence[Metric]) -> list[str]:
         metric.name
         for metric in metrics
         if metric.record
-        and metric.record.function == "hit_at"
+        and metric.record.is_share
         and frame[metric.name].null_count() > MUCH_UNDEFINED * len(frame)
     ]
     if result.conventions["undefined"] != "skip" or not hits:

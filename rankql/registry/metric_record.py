@@ -153,6 +153,8 @@ class MetricRecord:
     counts_retrieved: bool = False
     # It reads only whether items are judged.
     reads_judged: bool = False
+    # Its mean is the share of queries with a hit.
+    is_share: bool = False
     # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.
     sums_gains: bool = False
     # It reads only the items that are in both rankings.

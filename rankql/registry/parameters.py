@@ -46,6 +46,7 @@ PRECISION_DENOMINATOR = Parameter(
     kind="choice",
     choices=("k", "retrieved", "min"),
     convention="precision_denominator",
+    same_without_k=("k", "retrieved"),
 )
 AP_DENOMINATOR = Parameter(
     "denominator",

@@ -159,6 +159,7 @@ RELEVANCE = (
         name="Success",
         aliases=("Hit", "HR", "HitRate", "hit_rate"),
         trec_eval={"success_": {}},
+        is_share=True,
         parameters=(K, THRESHOLD),
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"

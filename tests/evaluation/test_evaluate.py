@@ -1003,7 +1003,7 @@ def test_every_choice_is_understood():
         ("Rprec", ["Rprec"]),
         ("bpref", ["Bpref"]),
         ("ndcg_cut_10", ["nDCG@10"]),
-        ("set_P", ["P(denominator=retrieved)"]),
+        ("set_P", ["P"]),
         ("nDCG(dcg='exp-log2')@10", ["nDCG(gain=exp2)@10"]),
         ("nDCG(gain=linear)@10", ["nDCG@10"]),
         ("ERR(max_rel=4, p=0.9)@20", ["ERR(max_rel=4, p=0.9)@20"]),

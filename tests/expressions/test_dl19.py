@@ -116,7 +116,7 @@ TREC_EVAL = {
     "RR": "recip_rank",
     "Rprec": "Rprec",
     "Bpref": "bpref",
-    "P(denominator=retrieved)": "set_P",
+    "P": "set_P",
     "R": "set_recall",
     "F1": "set_F",
 }

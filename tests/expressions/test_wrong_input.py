@@ -506,7 +506,7 @@ def test_an_error_that_no_test_triggers_is_found():
     with pytest.raises(rankql.RankqlError, match="threshold must be a finite number"):
         rankql.rr("rel", "pos", threshold=NAN)
     with pytest.raises(duckdb.ConversionException, match="base must be"):
-        metric_engines.connection().execute("SELECT dcg(1, 1, base := 0)").fetchall()
+        metric_engines.connection().execute("SELECT list_dcg([1], base := 0)").fetchall()
     gone = {str(error) for error in nothing} - {
         str(error) for error in triggered_errors.unseen(SEEN)
     }

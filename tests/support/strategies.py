@@ -113,5 +113,6 @@ def options(metric):
         choices["denominator"] = CHOICES[metric]
     must = {name: choices.pop(name) for name in REQUIRED.get(metric, [])}
     if metric == "rbp":  # refused if grades of 0.5 are the highest and do not count
+        choices.pop("threshold")
         must["threshold"] = st.sampled_from([0.5, 0, -1])
     return st.fixed_dictionaries(must, optional=choices)
