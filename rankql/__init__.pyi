@@ -8,8 +8,7 @@ from .decisions.gate import gate
 from .decisions.verdict import Verdict
 from .diagnostics.check import check
 from .diagnostics.correlate import correlate
-from .diagnostics.explain import explain
-from .diagnostics.explanation import Explanation
+from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import funnel
 from .diagnostics.funnel_result import Funnel
@@ -130,8 +129,7 @@ from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from .logs.chunks import collapsed
 from .logs.counterfactuals import counterfactual
 from .logs.debias import debiased, effective_sample_size
-from .logs.grades import consensus, graded, tally
-from .logs.grading import grade_events
+from .logs.grading import consensus, grade_events, graded, tally
 from .logs.interleaving import (
     sign_test,
     team_draft,

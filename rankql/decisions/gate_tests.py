@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
+from scipy import special
 
 from rankql import text
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_rows import format_level
-from rankql.decisions.margin import Judgement
-from rankql.decisions.noninferiority import judge_slices, mean_interval, testable_margin
-from rankql.decisions.sample import Sample
+from rankql.decisions.margin import Judgement, Margin
+from rankql.decisions.pairwise_tests import t
+from rankql.decisions.sample import POWER, Sample, SignificanceOptions
+from rankql.decisions.significance import explain_untestable
 from rankql.decisions.system_values import PairedRuns, SystemValues
+from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError
+from rankql.evaluation.intervals import constant_interval
 from rankql.evaluation.result import Result
 
 
@@ -97,3 +103,191 @@ def describe_rule(limits: str, alpha: float, sliced: bool, no_limit: bool) -> li
     if sliced:
         notes.append("CIs of slices are adjusted for the number of slices (Holm)")
     return notes
+
+
+# The lower and the higher end of an interval or a range.
+Ends: TypeAlias = tuple[float, float]
+# A sample's skewness is too small on average. The factor 1 + 6 / n keeps the error below 5% on
+# lognormal losses of 20 queries (run_simulation.py). It does not grow for fewer queries, where
+# intervals would become useless.
+SKEWNESS_INFLATION = 6.0
+INFLATED_FROM = 20
+
+
+def judge_slices(
+    samples: Mapping[str, Sample],
+    margin: Margin,
+    alpha: float,
+    min_queries: int,
+    ends: Ends | None = None,
+) -> dict[str, Judgement]:
+    """Test the mean of every slice against the margin.
+
+    The overall test is not adjusted. Slices are adjusted among themselves, and so are slices with
+    fewer than `min_queries` queries, so that they do not weaken the others. ends: the range of the
+    losses, so that equal losses have an interval too; without it they need none.
+    """
+    parts = [part for part in samples if part != "all"]
+    large = [x for x in parts if len(samples[x].differences) >= min_queries]
+    small = [x for x in parts if x not in large]
+    judgements: dict[str, Judgement] = {}
+    for family in (["all"] if "all" in samples else [], large, small):
+        decided = judge_samples([samples[part] for part in family], margin, alpha, ends)
+        judgements |= dict(zip(family, decided, strict=True))
+    for part in small:
+        # A small slice fails only if its losses cannot all have the same sign by chance.
+        possible = 2.0 ** (1 - samples[part].units) <= alpha / len(small)
+        if judgements[part].decision != FAILED or not possible:
+            undecided = replace(judgements[part], decision=TOO_FEW, queries_needed=None)
+            judgements[part] = undecided
+    return judgements
+
+
+def judge_samples(
+    samples: Sequence[Sample], margin: Margin, alpha: float, ends: Ends | None = None
+) -> list[Judgement]:
+    """Test the mean of every sample against the margin, adjusted for their number (Holm).
+
+    Each stage computes the intervals of all undecided samples at level alpha / (their number). A
+    sample whose interval excludes the margin is decided. The others keep their last level.
+    """
+    judgements = {
+        i: _judge_without_interval(sample, margin, ends) for i, sample in enumerate(samples)
+    }
+    undecided = [i for i, judgement in judgements.items() if judgement is None]
+    while undecided:
+        level = alpha / len(undecided)
+        decided = []
+        for i in undecided:
+            interval = mean_interval(samples[i], level, ends)
+            judgements[i] = _judge_interval(samples[i], margin, interval, level, ends)
+            if interval and margin.excluded(*interval):
+                decided.append(i)
+        if not decided:
+            break
+        undecided = [i for i in undecided if i not in decided]
+    return [judgement for judgement in judgements.values() if judgement is not None]
+
+
+def _judge_without_interval(sample: Sample, margin: Margin, ends: Ends | None) -> Judgement | None:
+    """The decision if no interval is needed or possible; None otherwise."""
+    if sample.units < 2:
+        unknown = margin.required or not margin.holds(sample.mean)
+        return Judgement(INCONCLUSIVE if unknown else PASSED)
+    if sample.constant and ends is None:
+        return Judgement(margin.decide(sample.mean, sample.mean), constant=True)
+    return None
+
+
+def _judge_interval(
+    sample: Sample, margin: Margin, interval: Ends | None, level: float, ends: Ends | None
+) -> Judgement:
+    confidence = 1.0 - level
+    if interval is None:
+        return Judgement(INCONCLUSIVE, confidence=confidence)
+    decision, needed = margin.decide(*interval), None
+    if decision == INCONCLUSIVE:
+        if sample.constant and ends is not None:
+            needed = _equal_losses_to_decide(sample.mean, margin.size, level, ends)
+        else:
+            needed = queries_to_decide(sample, margin.size, interval, level)
+    return Judgement(decision, *interval, confidence, needed)
+
+
+def mean_interval(sample: Sample, alpha: float, ends: Ends | None = None) -> Ends | None:
+    """Student's confidence interval of the mean, widened for skewness; None if there is none.
+
+    ends: the range of the losses, from which the interval of equal losses follows.
+    """
+    if sample.constant and ends is not None:
+        lowest, highest = (end if math.isfinite(end) else None for end in ends)
+        lo, hi = constant_interval(sample.mean, sample.units, lowest, highest, 1 - alpha)
+        return None if lo is None or hi is None else (lo, hi)
+    if explain_untestable("t", sample):
+        return None
+    result = t(sample, SignificanceOptions(alpha))
+    if result.lo is None or result.hi is None:
+        return None
+    low, high = _skewness_factors(sample, alpha)
+    mean = sample.mean
+    return mean - low * (mean - result.lo), mean + high * (result.hi - mean)
+
+
+def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
+    """How many times wider the corrected interval is than the t interval, below and above.
+
+    Hall (1992): with skewness g, T + g T^2 / 3 sqrt(n) + g^2 T^3 / 27 n + g / 6 sqrt(n) is closer
+    to Student's t than T is. It increases with T, so its bounds can be transformed back to T.
+    Strong skewness would make them narrower again, so the widest for any skewness up to g is used.
+    """
+    n = sample.units
+    skewness = _skewness(sample)
+    if abs(skewness) < 1e-6:
+        return 1.0, 1.0
+    quantile = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
+    slopes = skewness / math.sqrt(n) * np.linspace(0.05, 1, 20)
+
+    def reach(x: float) -> float:
+        return float(np.abs(3 / slopes * (np.cbrt(1 + slopes * (x - slopes / 6)) - 1)).max())
+
+    return max(1.0, reach(quantile) / quantile), max(1.0, reach(-quantile) / quantile)
+
+
+def _skewness(sample: Sample) -> float:
+    """The skewness of the differences of queries or clusters, inflated for small samples."""
+    n = sample.units
+    off = sample.residuals
+    spread = float(np.square(off).mean())
+    if n < 3 or spread <= sample.rounding**2:
+        return 0.0
+    skewness = float((off**3).mean() / spread**1.5)
+    return (
+        float(skewness)
+        * math.sqrt(n * (n - 1))
+        / (n - 2)
+        * (1 + SKEWNESS_INFLATION / max(n, INFLATED_FROM))
+    )
+
+
+def queries_to_decide(
+    sample: Sample, margin: float, interval: tuple[float, float], level: float
+) -> int | None:
+    """About how many queries would decide, if the true mean and spread are those of the sample.
+
+    With a power of 80%, rounded up to two digits. None if the mean is so close to the margin that
+    it would take more than a billion.
+    """
+    lo, hi = interval
+    gap = abs(margin - sample.mean)
+    width = hi - sample.mean if sample.mean < margin else sample.mean - lo
+    needed = _with_power(sample, width, level)
+    if needed > 1e5 * gap:  # its square, for two queries, is beyond a billion
+        return None
+    count = len(sample.differences) * (needed / gap) ** 2
+    return None if count > 1e9 else int(_rounded_up(count))
+
+
+def _equal_losses_to_decide(loss: float, margin: float, level: float, ends: Ends) -> int | None:
+    """How many equal losses decide, by `constant_interval`; None as in `queries_to_decide`."""
+    end = ends[1] if loss < margin else ends[0]
+    share = (end - margin) / (end - loss) if end != loss else 1.0
+    count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
+    return None if count > 1e9 else int(_rounded_up(count))
+
+
+def testable_margin(sample: Sample, interval: tuple[float, float], level: float) -> float | None:
+    """The margin that a run without a loss passes with a power of 80%."""
+    width = interval[1] - sample.mean
+    return _rounded_up(_with_power(sample, width, level)) if width > sample.rounding else None
+
+
+def _with_power(sample: Sample, width: float, level: float) -> float:
+    """How far the true mean must be from the margin, given the interval's width on that side."""
+    quantile = float(special.stdtrit(sample.freedom, 1 - level / 2))
+    return width * (1 + float(special.ndtri(POWER)) / quantile)
+
+
+def _rounded_up(value: float) -> float:
+    """The value, rounded up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(round(value / unit, 9)) * unit:.6g}")

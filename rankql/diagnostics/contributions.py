@@ -8,8 +8,7 @@ from typing import Any
 
 from rankql.evaluation.ctes import BY_ITEM, ranking_ctes
 from rankql.evaluation.metric_columns import gain_sql
-from rankql.evaluation.source_ctes import source_ctes
-from rankql.evaluation.steps import with_ctes
+from rankql.evaluation.steps import source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import Conventions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,42 +10,37 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from rankql import text
 from rankql.diagnostics.contributions import (
     EXPLAINED,
+    ROUNDING_ERROR,
     items_sql,
     losses_sql,
     metric_terms,
     positions_sql,
 )
-from rankql.diagnostics.explanation import LOSS_COLUMNS, Explanation
-from rankql.diagnostics.one_system import (
-    select_only_system,
-    select_queries,
-    select_query,
-    select_system,
-)
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import RankingOptions
 from rankql.evaluation.chunks import read_rankings
-from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.evaluate import pending_result, resolve_conventions
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.overlap import query_overlap, require_common_items, require_ranked_rows
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.query import unique_columns, write_query
-from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import SqlRunner
-from rankql.evaluation.validation import evaluation_errors, require_unique
-from rankql.macros import MISSING
+from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.evaluation.steps import SqlRunner, with_source_ctes
+from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
+from rankql.macros import MISSING, literal, quote
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric_record import Rows
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
+from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Rel, assign_roles
+from rankql.sources.tables import Data, Rel, Table, assign_roles
 from rankql.writing import remember_inputs
 
 
@@ -291,3 +287,211 @@ def _evaluate(
         require_unique(facts.run_sql, inputs, [("qrels", "item", "")])
     result.values = fetch_frame(session, write_query(inputs, plan).sql)
     return result, plan.rows(inputs)
+
+
+# Longer tables hide positions without gain.
+MAX_ROWS = 40
+# NULL if the metric is undefined.
+LOSS_COLUMNS = ["contribution", "ideal_contribution", "loss"]
+
+
+@dataclass(eq=False, repr=False)
+class Explanation(EvaluatedTable):
+    """The result of `explain`.
+
+    For one query, `positions` has a row per position. For all queries, `queries` and `items` have
+    the losses, largest first. `value` and `ideal` are those of the query, or means over the run
+    (None for several systems).
+    """
+
+    metric: str
+    result: Result
+    query_sql: str
+    query: Any = None
+    system: str | None = None
+    value: float | None = None
+    ideal: float | None = None
+    positions: pl.DataFrame | None = None
+    queries: pl.DataFrame | None = None
+    items: pl.DataFrame | None = None
+    # The means over the run, by system.
+    means: pl.DataFrame | None = None
+    worst: int = 10
+    formula: str = ""
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The positions of the query, or the queries with the largest losses."""
+        return self._frames()[0]
+
+    @property
+    def notes(self) -> list[str]:
+        """Warnings and remarks, in sentences."""
+        return self.result.notes
+
+    @property
+    def sql(self) -> str:
+        """The query that computed the contributions."""
+        return self.query_sql
+
+    @property
+    def sentences(self) -> list[str]:
+        """The formula of the query, and the sum of its losses."""
+        if self.positions is None:
+            return self._sums()
+        left_out = len(self.positions) - len(self.displayed()[0])
+        system = "" if self.system is None else f"{self.system}, "
+        return [
+            *([f"{left_out:,} positions without gain are hidden."] if left_out else []),
+            f"{system}query {text.escape_controls(str(self.query))}: {self.formula}",
+            *self._sums(),
+        ]
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The positions, or the queries and items with the largest losses."""
+        frames = self._frames()
+        if self.positions is not None and len(self.positions) > MAX_ROWS:
+            changed = pl.any_horizontal(pl.col(LOSS_COLUMNS).fill_null(0) != 0)
+            frames = [self.positions.filter(changed)]
+        return [drop_idle_columns(frame) for frame in frames]
+
+    def _details(self) -> dict[str, Any]:
+        names = ("metric", "system", "query", "value", "ideal")
+        details = {name: getattr(self, name) for name in names}
+        if self.items is not None:
+            details["items"] = self.items.head(self.worst).to_dicts()
+        return {**details, **super()._details()}
+
+    def _frames(self) -> list[pl.DataFrame]:
+        """The positions, or the queries and items with the largest losses."""
+        if self.positions is not None:
+            return [self.positions]
+        return [f.head(self.worst) for f in (self.queries, self.items) if f is not None]
+
+    def _sums(self) -> list[str]:
+        """The sums of the losses, by system."""
+        if self.positions is not None:
+            if self.value is None or self.ideal is None:
+                return [f"{self.metric} is undefined for this query: it has no relevant item."]
+            loss = float(self.positions["loss"].sum())
+            return [f"Losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"]
+        assert self.queries is not None
+        assert self.means is not None
+        return [self._sum(mean) for mean in self.means.to_dicts()]
+
+    def _sum(self, mean: dict[str, Any]) -> str:
+        system, value, ideal = mean.get("system", self.system), mean["value"], mean["ideal"]
+        of_system = "" if system is None else f" of {system}"
+        if value is None:
+            return f"{self.metric}{of_system} is undefined for all queries."
+        frame = self.queries
+        assert frame is not None
+        if "system" in mean:
+            frame = frame.filter(pl.col("system") == system)
+        losses = frame["loss"].drop_nulls()
+        return (
+            f"The losses of {text.format_queries(len(losses))}{of_system} add up to "
+            f"{losses.sum():z,.4f}. "
+            f"The mean loss is {_equation(ideal - value, ideal, self.metric, value)}"
+        )
+
+
+def _equation(loss: float, ideal: float, metric: str, value: float) -> str:
+    best = f"ideal {ideal:z.4f}" if abs(ideal - 1) > ROUNDING_ERROR else "1"
+    return f"{loss:z.4f} = {best} - {metric} {value:z.4f}"
+
+
+def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
+    """The inputs with the run of one system."""
+    if not inputs.many:
+        raise RankqlError(
+            f"which={system!r} names a system, but there is only one run. Remove which="
+        )
+    names = _read_systems(session, inputs)
+    if system not in names:
+        raise RankqlError(describe_unknown("system", system, names))
+    if inputs.system is None:
+        return replace(inputs, runs={None: inputs.runs[system]})
+    (table,) = inputs.runs.values()
+    condition = f"CAST({quote(inputs.system)} AS VARCHAR) = {literal(system)}"
+    return replace(inputs, runs={None: _filter(table, condition)}, system=None)
+
+
+def select_only_system(session: Session, inputs: Inputs) -> tuple[str, Inputs]:
+    """The only system of the inputs, or an error if there are several."""
+    names = _read_systems(session, inputs)
+    if len(names) != 1:
+        some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        raise RankqlError(f"There are {len(names)} systems. Select one with which=: {some}")
+    return names[0], select_system(session, inputs, names[0])
+
+
+def select_query(
+    session: Session, inputs: Inputs, conventions: Conventions, key: Any
+) -> tuple[Inputs, Any, bool]:
+    """The inputs with the rows of one query, its id, and whether it is missing in the run."""
+    as_text = inputs.as_text("query")
+    runs = {name: _filter(t, _has_query(t, key, as_text)) for name, t in inputs.runs.items()}
+    qrels = inputs.qrels and _filter(inputs.qrels, _has_query(inputs.qrels, key, as_text))
+    selected = replace(inputs, runs=runs, qrels=qrels)
+    in_run = _read_queries(session, selected, conventions, "run", "LIMIT 1")
+    judged = in_run
+    if qrels is not None:
+        judged = _read_queries(session, selected, conventions, "qrels", "LIMIT 1")
+    if judged:
+        return selected, judged[0], not in_run
+    if in_run:
+        raise RankqlError(
+            f"Query {in_run[0]!r} is not judged: qrels has no rows for it. Select a judged query"
+        )
+    source = "run" if qrels is None else "qrels"
+    name = "CAST(query AS VARCHAR)"
+    closest = f"jaro_winkler_similarity({name}, {literal(str(key))}) DESC, {name} LIMIT 5"
+    rest = f"GROUP BY query ORDER BY {closest}"
+    names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
+    raise RankqlError(
+        f"Unknown query {key!r}: {source} has no rows for it. Others, the most similar first: "
+        f"{', '.join(names)}"
+    )
+
+
+def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
+    """The inputs with the rows of these queries only."""
+    as_text = inputs.as_text("query")
+
+    def select(table: Table) -> Table:
+        return _filter(table, " OR ".join(_has_query(table, key, as_text) for key in keys))
+
+    runs = {name: select(table) for name, table in inputs.runs.items()}
+    return replace(inputs, runs=runs, qrels=inputs.qrels and select(inputs.qrels))
+
+
+def _read_systems(session: Session, inputs: Inputs) -> list[str]:
+    if inputs.system is None:
+        return [name for name in inputs.runs if name is not None]
+    (table,) = inputs.runs.values()
+    name = f"CAST({quote(inputs.system)} AS VARCHAR)"
+    sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
+    return [row[0] for row in session.con.execute(sql).fetchall()]
+
+
+def _read_queries(
+    session: Session, inputs: Inputs, conventions: Conventions, source: str, rest: str
+) -> list[Any]:
+    sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} {rest}"
+    return [row[0] for row in fetch(session, sql)]
+
+
+def _has_query(table: Table, query: Any, as_text: bool) -> str:
+    """The condition that selects the query, whose id may be passed as text."""
+    kind, key, value = table.columns[table.roles["query"]], table.key("query", as_text), str(query)
+    if key.startswith("CAST("):
+        return f"{key} = {literal(value)}"
+    same = f"{key} = TRY_CAST({literal(value)} AS {kind})"
+    if re.search(r"INT(EGER)?$|^DECIMAL", kind):  # a cast would round
+        same += f" AND {key} = TRY_CAST({literal(value)} AS DOUBLE)"
+    return same
+
+
+def _filter(table: Table, condition: str) -> Table:
+    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE {condition})")

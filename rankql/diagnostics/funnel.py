@@ -13,13 +13,12 @@ import polars as pl
 from rankql.diagnostics.funnel_result import ORDER, Funnel, loss_of, recall_of
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import number_positions, score_order
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.overlap import query_overlap, require_common_items
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import SqlRunner, with_source_ctes
-from rankql.evaluation.validation import evaluation_errors, require_unique
+from rankql.evaluation.steps import SqlRunner, with_source_ctes
+from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose

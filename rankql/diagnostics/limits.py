@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import duckdb
+import polars as pl
 
 from rankql import text
-from rankql.diagnostics.limits_notes import describe_limits
-from rankql.diagnostics.limits_result import Limits
-from rankql.diagnostics.sensitivity import explain_insensitive, measure_swaps
-from rankql.diagnostics.unjudged import (
-    count_expressions,
-    explain_unbounded,
-    measure_bounds,
-    summarise_judged,
+from rankql.diagnostics.contributions import ROUNDING_ERROR
+from rankql.diagnostics.limits_result import (
+    Limits,
+    count_scored_queries,
+    filter_system,
+    largest_losses,
+    list_systems,
+    make_frame,
 )
+from rankql.diagnostics.sensitivity import DEEP, explain_insensitive, measure_swaps
+from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.evaluate import evaluate, resolve_conventions
 from rankql.evaluation.facts import Facts
+from rankql.evaluation.plan import Plan
+from rankql.evaluation.query import write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
+from rankql.registry.relevance import RELEVANT
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs
 from rankql.sources.session import Session, open_session
@@ -146,3 +152,205 @@ def _split_by_reason(
         if reason
     ]
     return [m for m, reason in zip(metrics, reasons, strict=True) if not reason], notes
+
+
+def describe_limits(
+    limits: Limits, counts: Result, metrics: Sequence[Metric], conventions: Conventions
+) -> Iterator[str]:
+    """The notes on all limits; notes that hold for all systems come once."""
+    systems = list_systems(limits.result)
+    systems_by_note: dict[str, list[str | None]] = {}
+    for system in systems:
+        for notes in (
+            _describe_undefined(limits, counts, metrics, conventions, system),
+            _describe_unjudged(limits, metrics, conventions.levels or (), system),
+            _describe_swaps(limits, metrics, system),
+        ):
+            for note in notes:
+                systems_by_note.setdefault(note, []).append(system)
+    for note, names in systems_by_note.items():
+        label = ", ".join(text.escape_controls(str(name)) for name in names)
+        yield note if names == systems else f"{label}: {note}"
+
+
+def _describe_undefined(
+    limits: Limits,
+    counts: Result,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    system: str | None,
+) -> Iterator[str]:
+    values, key = filter_system(limits.result.frame(), system), limits.result.meta.query
+    rows = filter_system(limits.undefined, system).to_dicts()
+    metrics_by_row: dict[tuple[int, int, str], list[str]] = {}
+    for metric, row in zip(metrics, rows, strict=True):
+        why = ""
+        if row["undefined"]:
+            keys = values.filter(values[metric.name].is_null())[key].to_list()
+            frame = filter_system(counts.frame(), system)
+            relevant = frame.filter(frame[key].is_in(keys))[relevant_label(metric, conventions)]
+            why = "" if relevant.sum() else ": no relevant item"
+        metrics_by_row.setdefault((row["undefined"], row["queries"], why), []).append(metric.name)
+    for (undefined, queries, why), names in metrics_by_row.items():
+        if undefined:
+            share = (
+                f"{undefined:,} of {text.format_queries(queries)} ({_percent(undefined, queries)})"
+            )
+            yield f"{text.join_words(names)}: undefined for {share}{why}."
+
+
+def _describe_unjudged(
+    limits: Limits, metrics: Sequence[Metric], levels: Sequence[float], system: str | None
+) -> Iterator[str]:
+    queries = text.format_queries(filter_system(limits.undefined, system)["queries"][0])
+    rows = [row for row in filter_system(limits.judged, system).to_dicts() if row["unjudged"]]
+    cutoffs = {metric.k for metric in metrics}
+    shares = [
+        f"{_percent(row['unjudged'], row['items'])} of the items in "
+        f"{'the rankings' if row['k'] is None else 'the top ' + str(row['k'])} "
+        f"({row['queries']:,} of {queries})"
+        # Unjudged items below the cutoffs may belong to the ideal ranking.
+        for row in [row for row in rows if row["k"] in cutoffs] or rows
+    ]
+    bounds = [
+        row
+        for row in filter_system(limits.bounds, system).to_dicts()
+        if row["lo"] is not None and row["hi"] - row["lo"] > ROUNDING_ERROR
+    ]
+    ranges = [
+        f"{row['metric']} is between {text.format_cell(row['lo'])} and "
+        f"{text.format_cell(row['hi'])}"
+        for row in bounds
+    ]
+    if ranges:
+        openable = max(row["undefined"] for row in bounds)
+        further = f" {text.format_queries(openable)} could become defined." if openable else ""
+        scale = f"{levels[0]:g} to {levels[-1]:g}"
+        ranges = [f"With grades from {scale}, {text.join_words(ranges)}.{further}"]
+    if shares:
+        yield " ".join([f"{text.join_words(shares)} are unjudged.", *ranges])
+
+
+def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | None) -> Iterator[str]:
+    counts = count_scored_queries(limits.result, system)
+    parts = [
+        f"{row['metric']} by up to {text.format_cell(row['loss'])} (positions "
+        f"{row['position']} and {row['position'] + 1}, {row['queries']:,} of "
+        f"{text.format_queries(counts[row['metric']])})"
+        for row in filter_system(largest_losses(limits), system).to_dicts()
+    ]
+    if parts:
+        yield (
+            f"On average over queries, a swap of two neighbours changes {text.join_words(parts)}."
+        )
+    deep = [metric.name for metric in metrics if metric.k and metric.k > DEEP]
+    if deep:
+        yield f"{text.join_words(deep)}: swaps beyond position {DEEP} were not measured."
+
+
+def _percent(part: int, total: int) -> str:
+    """A share, where 0% and 100% are exact."""
+    if part == total:
+        return "100%"
+    share = part / total
+    return "<1%" if share < 0.01 else ">99%" if share > 0.99 else f"{share:.0%}"
+
+
+def count_expressions(metrics: Sequence[Metric], conventions: Conventions) -> list[str]:
+    """Counts and judged shares per query, as expressions for evaluate.
+
+    DuckDB plans these shares in a fifth of the time of `judged_at`, which is left for the complete
+    ranking and checks all positions.
+    """
+    counts = {}
+    for k in _cutoffs(metrics):
+        within = "pos IS NOT NULL" if k is None else f"pos <= {k}"
+        if k is not None:
+            counts[_judged_name(k)] = f"CAST(count(rel) FILTER (WHERE {within}) AS DOUBLE) / {k}"
+        counts[f"items in {k}"] = f"count(*) FILTER (WHERE {within})"
+        counts[f"unjudged in {k}"] = f"count(*) FILTER (WHERE {within} AND rel IS NULL)"
+    for metric in metrics:
+        threshold = metric.threshold(vars(conventions))
+        counts[relevant_label(metric, conventions)] = RELEVANT.format(threshold=threshold)
+    return ["Judged", *(f"{name} = {sql}" for name, sql in counts.items())]
+
+
+def summarise_judged(counts: Result, metrics: Sequence[Metric]) -> pl.DataFrame:
+    """The share of judged items and the number of unjudged items at each cutoff."""
+    rows = []
+    for system in list_systems(counts):
+        means = dict(filter_system(counts.summary, system).select("metric", "mean").rows())
+        frame = filter_system(counts.frame(), system)
+        for k in _cutoffs(metrics):
+            unjudged = frame[f"unjudged in {k}"]
+            rows.append(
+                {
+                    "system": system,
+                    "k": k,
+                    "judged": means[_judged_name(k)],
+                    "items": int(frame[f"items in {k}"].sum()),
+                    "unjudged": int(unjudged.sum()),
+                    "queries": int((unjudged > 0).sum()),
+                }
+            )
+    return make_frame(counts, "judged", rows)
+
+
+def measure_bounds(
+    result: Result,
+    metrics: Sequence[Metric],
+    levels: Sequence[float] | None,
+    evaluate_with: Callable[..., Result] | None,
+) -> pl.DataFrame:
+    """The bounds of the metrics for these grades; equal to the value without `evaluate_with`."""
+    names, bounded = [metric.name for metric in metrics], None
+    if names and evaluate_with:
+        bounded = evaluate_with(names, unjudged="bounds", levels=levels)
+    rows = []
+    for system in list_systems(result):
+        summary = filter_system((bounded or result).summary, system)
+        means = dict(summary.select("metric", "mean").rows())
+        for name in names:
+            low, high = (f"{name} {side}" if bounded else name for side in ("low", "high"))
+            rows.append(
+                {
+                    "system": system,
+                    "metric": name,
+                    "lo": means[low],
+                    "mean": means[name],
+                    "hi": means[high],
+                    "undefined": _count_openable(bounded, system, name) if bounded else 0,
+                }
+            )
+    return make_frame(result, "bounds", rows)
+
+
+def _count_openable(bounded: Result, system: str | None, name: str) -> int:
+    """The number of undefined queries that further judgments could define."""
+    frame = filter_system(bounded.frame(), system)
+    return frame.filter(pl.col(name).is_null() & pl.col(f"{name} low").is_not_null()).height
+
+
+def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
+    """The reason why a metric has no bounds, or ''."""
+    if conventions.unjudged == "remove":
+        return "with unjudged='remove', rankings have no unjudged items"
+    try:
+        write_query(inputs, Plan([metric], replace(conventions, unjudged="bounds")))
+    except RankqlError as error:
+        return str(error).replace(f" for {metric.name}", "")
+    return ""
+
+
+def relevant_label(metric: Metric, conventions: Conventions) -> str:
+    """The name of the column that counts relevant items."""
+    return f"relevant from {metric.threshold(vars(conventions))}"
+
+
+def _cutoffs(metrics: Sequence[Metric]) -> list[int | None]:
+    """The cutoffs of the metrics; last None, the complete ranking."""
+    return [*sorted({m.k for m in metrics if m.k is not None}), None]
+
+
+def _judged_name(k: int | None) -> str:
+    return "Judged" if k is None else f"judged in {k}"

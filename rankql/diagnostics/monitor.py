@@ -14,7 +14,6 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.column_checks import count_values
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quote
@@ -22,7 +21,7 @@ from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
 from rankql.retired import refuse_retired
-from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.macro_sql import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 

@@ -17,8 +17,7 @@ from rankql.diagnostics.limits_result import (
 from rankql.evaluation.ctes import ranking_ctes
 from rankql.evaluation.metric_columns import mask_undefined, metric_call, rows_needed
 from rankql.evaluation.result import Result
-from rankql.evaluation.source_ctes import source_ctes
-from rankql.evaluation.steps import with_ctes
+from rankql.evaluation.steps import source_ctes, with_ctes
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric

@@ -17,7 +17,6 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.column_checks import count_values, require_ids, validate_numbers
 from rankql.evaluation.evaluate import compute, own_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.meta import Meta
@@ -37,16 +36,19 @@ from rankql.evaluation.plan import choose_plan
 from rankql.evaluation.query import unique_columns
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
-from rankql.evaluation.source_ctes import SqlRunner
+from rankql.evaluation.steps import SqlRunner
 from rankql.evaluation.validation import (
     evaluation_errors,
+    require_ids,
     require_one_value_per_query,
     require_unique_rows,
+    validate_numbers,
 )
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.macro_sql import count_values
 from rankql.sources.session import Session, duckdb_errors
 
 # The column with the report of a partition.

@@ -9,11 +9,10 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import RankingOptions
-from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.overlap import leave_out_unjudged, note_unjudged
-from rankql.evaluation.source_ctes import SqlRunner
-from rankql.evaluation.validation import require_unique
+from rankql.evaluation.steps import SqlRunner
+from rankql.evaluation.validation import require_unique, validate_columns
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column

@@ -27,7 +27,6 @@ from rankql.evaluation.arguments import (
 )
 from rankql.evaluation.catalogue import catalogue_meta, is_catalogue
 from rankql.evaluation.chunks import read_rankings
-from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.meta import Meta
@@ -37,7 +36,7 @@ from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.validation import evaluation_errors
+from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions, choose

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from rankql.evaluation.column_checks import count_values
-from rankql.evaluation.judged_ranks import are_tied
+from rankql.evaluation.ctes import are_tied
 from rankql.evaluation.metric_columns import judged_rows
 from rankql.evaluation.overlap import (
     note_unjudged_queries,
@@ -19,8 +18,7 @@ from rankql.evaluation.overlap import (
     require_ranked_rows,
 )
 from rankql.evaluation.packed import SCALES
-from rankql.evaluation.source_ctes import SqlRunner
-from rankql.evaluation.steps import FINGERPRINT
+from rankql.evaluation.steps import FINGERPRINT, SqlRunner
 from rankql.evaluation.validation import (
     evaluation_errors,
     note_null_grades,
@@ -33,6 +31,7 @@ from rankql.evaluation.validation import (
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.sources.inputs import Inputs
+from rankql.sources.macro_sql import count_values
 from rankql.sources.private import in_gib
 from rankql.sources.session import Session
 

@@ -11,8 +11,8 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.meta import Meta
+from rankql.evaluation.result_checks import describe_weights
 from rankql.evaluation.summary import attribute_column, system_columns
-from rankql.evaluation.weights import describe_weights
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns

@@ -9,12 +9,11 @@ from shlex import quote as shell_quote
 from typing import Any, NamedTuple, TypeAlias
 
 from rankql.errors import RankqlError
-from rankql.evaluation.column_checks import count_values
-from rankql.evaluation.source_ctes import SqlRunner
+from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch
+from rankql.sources.macro_sql import count_values, fetch
 from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 

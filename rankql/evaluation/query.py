@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from rankql.errors import RankqlError
-from rankql.evaluation.best_lists import best_list_ctes
 from rankql.evaluation.catalogue import is_catalogue, refuse_weights
 from rankql.evaluation.ctes import (
     DUPLICATES,
     JUDGED,
     attributes_by_query,
+    best_list_ctes,
     checks_top,
     ranking_ctes,
     score_order,
@@ -35,8 +35,7 @@ from rankql.evaluation.metric_columns import (
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import PackedSums, pack_metrics
 from rankql.evaluation.plan import Plan
-from rankql.evaluation.source_ctes import source_ctes
-from rankql.evaluation.steps import GRADED, select_from, with_ctes
+from rankql.evaluation.steps import GRADED, select_from, source_ctes, with_ctes
 from rankql.evaluation.summary import (
     grouping_sets,
     slice_columns,

@@ -17,10 +17,9 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.catalogue import refuse_weights
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.moments import compute_moments
-from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts
+from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts, sum_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
 from rankql.evaluation.summary import summarise
-from rankql.evaluation.weights import sum_weights
 from rankql.macros import literal
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.results import TableResult

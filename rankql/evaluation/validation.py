@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.column_checks import count_values
 from rankql.evaluation.ctes import DUPLICATES
 from rankql.evaluation.overlap import format_examples
-from rankql.evaluation.source_ctes import SqlRunner
+from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch
+from rankql.sources.list_checks import refuse_rounded
+from rankql.sources.macro_sql import count_values, fetch
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, unknown_column
@@ -264,3 +264,72 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
                 run_sql = SqlRunner(session, inputs, conventions)
                 raise RankqlError(duplicates_message(run_sql, inputs)) from error
             raise
+
+
+# Errors about NaN in pandas, in the words of the macros for other sources.
+PANDAS_NAN = {
+    "rel": "must be a finite number, not nan",
+    "pos": "must be a whole number from 1, not nan",
+    "score": "must be a number, not nan",
+}
+
+
+def validate_columns(
+    session: Session, inputs: Inputs, roles: Sequence[str] = ("rel", "pos", "score")
+) -> int:
+    """Refuse invalid values in the columns of these roles. With `rel`: the number of all rows."""
+    rows = 0
+    with duckdb_errors(session):
+        for table in inputs.tables:
+            if "rel" in roles:
+                counts = count_values(session, table, inputs.ids(table))
+                require_ids(table.label, *counts, table.unit)
+                for name in inputs.ids(table):
+                    refuse_rounded(session, table, name, "x_", table.columns[name])
+                _refuse_pandas_nan(table)
+                rows += counts[0]
+            validate_numbers(session, table, roles)
+    return rows
+
+
+def _refuse_pandas_nan(table: Table) -> None:
+    """Refuse NaN of pandas, which DuckDB reads as NULL, as NaN of other frames is refused."""
+    for role, problem in PANDAS_NAN.items():
+        if role == "score" and "pos" in table.roles:
+            continue
+        if table.nans(role):
+            name = table.roles[role]
+            remedy = f". If NaN means NULL, pass .astype({{{name!r}: 'Float64'}})"
+            raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
+
+
+def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:
+    """Refuse a table that is empty, or in which ids are NULL."""
+    if not total:
+        raise RankqlError(f"{label} is empty: it has no {unit}")
+    for name, count in counts.items():
+        if count < total:
+            raise RankqlError(
+                f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
+            )
+
+
+def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> None:
+    """Refuse values that are not numbers."""
+    bad = {}
+    for role in roles:
+        if role in table.roles and table.integer(role) is None:
+            name, value = quote(table.roles[role]), table.number(role)
+            bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
+    if bad:
+        # No WHERE: DuckDB 2.0 would use the statistics of a file, which ignore NaN.
+        columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
+        (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
+        bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
+    for role, wrong in bad.items():
+        sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
+        fetch(session, sql)
+    if "pos" in roles and (pos := table.integer("pos")):
+        wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
+        if session.con.execute(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
+            fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
+from rankql.macros import quote
 from rankql.sources.fetching import fetch_rows, read_frame
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
+from rankql.sources.tables import Table
 
 
 def fetch(session: Session, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
@@ -30,3 +33,16 @@ def fetch_frame(
 def render_script(session: Session, sql: str) -> str:
     """A query, after the statements that read the text files."""
     return ";\n".join([*session.loaded.values(), sql])
+
+
+def count_values(
+    session: Session, table: Table, names: Sequence[str]
+) -> tuple[int, dict[str, int]]:
+    """How many rows a table has, and in how many there is a value, by the name of its column."""
+    total, values = session.counts.get(table.sql) or (None, {})
+    if total is None or not values.keys() >= {*names}:
+        columns = ["count(*)", *(f"count({quote(name)})" for name in names)]
+        ((total, *counts),) = fetch(session, f"SELECT {', '.join(columns)} FROM {table.sql}")
+        values = values | dict(zip(names, counts, strict=True))
+        session.counts[table.sql] = total, values
+    return total, {name: values[name] for name in names}

@@ -14,8 +14,8 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
+from rankql.decisions.association import count_cases
 from rankql.decisions.correlations import pearson, spearman
-from rankql.decisions.nine_cases import count_cases
 from support.simulation import REPEATS
 
 COEFFICIENTS = ("pearson", "spearman")

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.decisions.leaderboard import rank_systems
+from rankql.decisions.comparison import rank_systems
 from support.simulation import REPEATS, at_most
 
 MEANS = pl.DataFrame(

@@ -7,8 +7,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.diagnostics.check import check
-from rankql.diagnostics.check_columns import RULES
+from rankql.diagnostics.check import RULES, check
 from rankql.diagnostics.check_rows import CHECKS
 from rankql.diagnostics.findings import LEVELS, Finding, Report
 from rankql.errors import RankqlError

@@ -439,7 +439,7 @@ def test_deep_cutoffs():
     [(1, 1000, "<1%"), (999, 1000, ">99%"), (3, 43, "7%"), (2, 2, "100%")],
 )
 def test_percentages(part, whole, shown):
-    from rankql.diagnostics.limits_notes import _percent
+    from rankql.diagnostics.limits import _percent
 
     assert _percent(part, whole) == shown
 

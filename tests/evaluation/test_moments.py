@@ -11,8 +11,7 @@ from rankql.engines.spark_result import SparkResult
 from rankql.errors import RankqlError
 from rankql.evaluation.moments import summarise_moments
 from rankql.evaluation.result import Result
-from rankql.evaluation.result_checks import check_counts, merge_counts
-from rankql.evaluation.weights import describe_weights
+from rankql.evaluation.result_checks import check_counts, describe_weights, merge_counts
 from rankql.macros import MISSING
 
 QUERIES = pl.DataFrame({"query": [f"q{i:02}" for i in range(30)]}).with_columns(

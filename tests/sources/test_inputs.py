@@ -19,10 +19,10 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
-from rankql.evaluation.column_checks import count_values
 from rankql.evaluation.meta import Meta
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
+from rankql.sources.macro_sql import count_values
 from rankql.sources.private import private_connection
 from rankql.sources.session import open_session
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from rankql.decisions import anytime, pairwise_tests
-from rankql.decisions.noninferiority import Margin, judge_samples
+from rankql.decisions.gate_tests import Margin, judge_samples
 from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
 from rankql.decisions.significance import TESTS, adjust_p_values, explain_untestable
 
