@@ -38,7 +38,7 @@ SEGMENTS = {"new": (0.5, 0.6), "regular": (0.4, 1.2), "vip": (0.1, 2.0)}
 PAGE = 20
 
 
-def shop(queries: int = 20_000) -> pl.DataFrame:
+def shop(queries: int = 20_000, seed: int = 7) -> pl.DataFrame:
     """Simulate a shop log: a ranked table with users and segments.
 
     The ranker shows 20 of 30 candidates per query. `rel` is what the user did: 3 bought the item,
@@ -49,7 +49,7 @@ def shop(queries: int = 20_000) -> pl.DataFrame:
     ['user', 'segment', 'query', 'item', 'score', 'pos', 'rel']
     """
     columns = ["user", "segment", "query", "item", "score", "pos", "rel"]
-    return pl.DataFrame(_rows(queries, random.Random(7)), schema=columns, orient="row")
+    return pl.DataFrame(_rows(queries, random.Random(seed)), schema=columns, orient="row")
 
 
 def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from rankql.cli import compare, data, gate, monitor, reference
+from rankql.cli import compare, gate, monitor, reference
 from rankql.cli import metric_commands as evaluate
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
@@ -104,8 +104,8 @@ for command in (
     compare.associate_command,
     gate.gate_command,
     monitor.monitor_command,
-    data.check_command,
-    data.convert_command,
+    evaluate.check_command,
+    evaluate.convert_command,
     reference.metrics_command,
     reference.sql_command,
     reference.versions_command,

@@ -1,7 +1,7 @@
 """Is it better, may it ship, does it pay? compare, gate and associate, with their statistics.
 
 - `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
-- `gate`: gate_inputs > gate_limits (margin) > gate_tests (noninferiority) > gate_rows > verdict.
+- `gate`: gate_limits (margin) > gate_tests > gate_rows > verdict.
 - `associate`: key_join > correlations > association.
 - Tests: sample > pairwise_tests and anytime > significance.
 

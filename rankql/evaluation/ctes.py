@@ -1,7 +1,7 @@
 """The CTEs of the rankings: rows of runs, judgments and attributes, ranked, joined and cut.
 
 Rankings by score are cut at the k-th score before they are joined with the judgments. For nDCG@10
-this takes as long as 1.25 plain joins, or less in large runs: see `judged_ranks`.
+this takes as long as 1.25 plain joins, or less in large runs: see `judged_rank_ctes`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ FINGERPRINT = (
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.
 BEST = "best"
-# The CTEs of `judged_ranks` with the best items, and with the positions of judged items.
+# The CTEs of lists of scores with the best items, and with the positions of judged items.
 CANDIDATES, RANKS = "candidates", "ranks"
 # The column with the number of judged rows of a ranking.
 GRADED = f"{INTERNAL_PREFIX}graded"

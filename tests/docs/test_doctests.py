@@ -11,14 +11,12 @@ MARKS = {
     **{
         f"rankql.output.{name}": pytest.mark.report
         for name in (
-            "association_charts",
             "charts",
             "difference_charts",
             "funnel_chart",
             "mean_charts",
             "monitor_chart",
             "panels",
-            "report_queries",
             "report_sections",
             "report_tables",
         )

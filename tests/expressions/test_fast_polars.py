@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankql
-from rankql.expressions import gain, ideal, ndcg_groups
+from rankql.expressions import gain, ideal
 from support import metric_engines, strategies
 
 
@@ -159,7 +159,7 @@ def test_rows_in_order(kind, order, k, monkeypatch):
     elif order == "random":
         draw.shuffle(rows)
     frame = pl.DataFrame(rows, {"user": dtype, "rel": pl.Int32, "pos": pl.Int32}, orient="row")
-    marked, mark = [], ndcg_groups._mark_sorted
+    marked, mark = [], gain._mark_sorted
 
     def note(rows, keys):
         rows = mark(rows, keys)
@@ -276,7 +276,7 @@ def sorted_(frame, **options):
     """Whether the frame form had to sort."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ndcg_groups, "ideal_by_sort", noted(ndcg_groups.ideal_by_sort, seen))
+        patch.setattr(ndcg_groups, "ideal_by_sort", noted(gain.ideal_by_sort, seen))
         frame.lazy().pipe(rankql.ndcg, by="user", **options).collect(engine="in-memory")
     return bool(seen)
 
@@ -291,12 +291,12 @@ def test_other_grades_fall_back(rel):
 
 
 @pytest.mark.parametrize(
-    "rows", [(1 << ndcg_groups.BITS) - 1, 1 << ndcg_groups.BITS, 3 << ndcg_groups.BITS]
+    "rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS]
 )
 def test_large_groups(rows):
     """A group that a counter cannot hold falls back, one row less does not."""
     frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])
-    large = rows >= (1 << ndcg_groups.BITS) - 1
+    large = rows >= (1 << gain.BITS) - 1
     assert sorted_(frame, k=10) == large
     assert not sorted_(frame.slice(1 + large * rows), k=10)
     assert_equal(rankql.ndcg, frame, {})

@@ -16,7 +16,7 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
-from rankql.output import report_queries, vega
+from rankql.output import report_sections, vega
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
 from support import components
@@ -585,7 +585,7 @@ def test_equal_changes_keep_the_order_of_the_ranking():
     new = old.with_columns(pos=pl.Series([2, 1]), contribution=pl.Series([0.25, 0.5 + 1.2e-16]))
     assert new["contribution"][1] > 0.5
     labels = {item: item for item in "xy"}
-    cases = report_queries._Cases("nDCG", "", old, {}, labels)
+    cases = report_sections._Cases("nDCG", "", old, {}, labels)
     assert [row[0] for row in cases._list_moved(old, new)] == ["x", "y"]
 
 

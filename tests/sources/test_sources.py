@@ -32,7 +32,7 @@ DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
 
 def frames(number):
     """The run and the judgments of a day."""
-    log = demo.shop(100 + number).with_columns(query=f"{number}-" + pl.col("query"))
+    log = demo.shop(100, seed=number).with_columns(query=f"{number}-" + pl.col("query"))
     run = log.filter(pl.col("pos").is_not_null()).select("query", "item", "score")
     return run, log.filter(pl.col("rel").is_not_null()).select("query", "segment", "item", "rel")
 
