@@ -166,13 +166,13 @@ def test_rows_in_order(kind, order, k, monkeypatch):
         marked.append(rows[keys[0]].flags["SORTED_ASC"])
         return rows
 
-    monkeypatch.setattr(ndcg_groups, "_mark_sorted", note)
+    monkeypatch.setattr(gain, "_mark_sorted", note)
     for chunks in (frame, pl.concat([frame[:7], frame[7:100], frame[100:]], rechunk=False)):
         assert_equal(rankql.ndcg, chunks, {"k": k})
     assert set(marked) == {order == "sorted" and kind in SORTED}
     assert not frame["user"].flags["SORTED_ASC"]
     marked.clear()
-    monkeypatch.setattr(ndcg_groups, "SMALL_GROUP", 50)
+    monkeypatch.setattr(gain, "SMALL_GROUP", 50)
     assert_equal(rankql.ndcg, frame, {"k": k})
     assert set(marked) == {False}
 
@@ -276,7 +276,7 @@ def sorted_(frame, **options):
     """Whether the frame form had to sort."""
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ndcg_groups, "ideal_by_sort", noted(gain.ideal_by_sort, seen))
+        patch.setattr(gain, "ideal_by_sort", noted(gain.ideal_by_sort, seen))
         frame.lazy().pipe(rankql.ndcg, by="user", **options).collect(engine="in-memory")
     return bool(seen)
 
@@ -290,9 +290,7 @@ def test_other_grades_fall_back(rel):
     assert_equal(rankql.ndcg, frame, {"k": 1})
 
 
-@pytest.mark.parametrize(
-    "rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS]
-)
+@pytest.mark.parametrize("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
 def test_large_groups(rows):
     """A group that a counter cannot hold falls back, one row less does not."""
     frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])
