@@ -370,7 +370,7 @@ def test_each_step_can_be_printed_and_run():
     assert result.steps["values"] == result.sql
     moved = pickle.loads(pickle.dumps(rankql.evaluate(run, qrels, "AP", con=duckdb.connect())))
     with pytest.raises(rankql.RankqlError, match="another process"):
-        moved.steps.run("top")
+        moved.steps.run("ranked")
     difference = result.steps.run("values")["nDCG@10"] - result.per_query["nDCG@10"]
     assert difference.abs().max() < 1e-12
 
