@@ -613,7 +613,7 @@ def test_in_python(said):
 
 FILES = {
     "run: 'x.run' is empty": lambda: rr("x.run"),
-    "'x.run.gz' cannot be read: Not a gzipped file": lambda: rr("x.run.gz"),
+    "'x.run.gz' is damaged or cut off (Not a gzipped file": lambda: rr("x.run.gz"),
     "'half.run.gz' cannot be read: Compressed file ended": lambda: rr("half.run.gz"),
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
