@@ -95,7 +95,9 @@ CATALOGUE = Parameter(
     "the number of items that could be shown (or 'shown', to count the items that were)",
     kind="count",
 )
-USERS = Parameter("users", None, "the number of users in the training data", kind="count", required=True)
+USERS = Parameter(
+    "users", None, "the number of users in the training data", kind="count", required=True
+)
 NORM = Parameter(
     "norm", "n", "the maximum of the index: 1 - 1/n, or 1", kind="choice", choices=("n", "n-1")
 )
