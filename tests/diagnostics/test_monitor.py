@@ -180,6 +180,7 @@ def test_a_drop_and_its_slices():
     assert "part=b" in repr(result) and "part=b" in result.to_markdown()
 
 
+@pytest.mark.report
 def test_the_page_has_every_series(tmp_path):
     result = rankql.monitor(LOG, metrics="nDCG@3", by="part")
     result.save(tmp_path / "page.html")

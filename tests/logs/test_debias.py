@@ -1075,7 +1075,7 @@ def test_propensity_scored_is_a_ratio_of_sums():
             {},
             SHARED,
         ),
-        ({"pos": [2, 2]}, {}, "several items share a position"),
+        ({"pos": [2, 2]}, {}, SHARED),
         (
             {"grade": ["0", "1"]},
             {"rel": "grade"},

@@ -122,7 +122,14 @@ def test_only_regular_files_are_written(name, paths, kind):
     assert to.stat().st_mode == before
 
 
-@every_writer
+# Without a suffix, these write a page.
+_PAGES = ("save", "rankql report")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.report] if n in _PAGES else []) for n in WRITERS],
+)
 def test_a_dash_is_standard_output(name, paths, capfdbinary, monkeypatch, tmp_path):
     run, _ = paths
     if not WRITERS[name][0].startswith("."):
@@ -155,6 +162,7 @@ def test_complete_or_not_at_all(name, paths, how, monkeypatch):
 
         monkeypatch.setattr(signal, "raise_signal", end)
         number = getattr(signal, how)
+        signal.signal(number, signal.SIG_DFL)  # nohup ignores SIGHUP
         monkeypatch.setattr(os, "replace", lambda *_: os.kill(os.getpid(), number))
     try:
         with pytest.raises((Ended, RankqlError), match=how if how != "full" else "Cannot write"):

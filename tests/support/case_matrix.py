@@ -183,6 +183,19 @@ REFUSED = [
     ),
     Refused(
         ("evaluate",),
+        "a table in which nothing is judged or ranked",
+        lambda case: (
+            case.metric in (*signatures.RANKING, *signatures.RATING)
+            and bool(case.group)
+            and (
+                all(row[0] is None for row in case.group)
+                or (case.metric in signatures.RATING and all(row[1] is None for row in case.group))
+            )
+        ),
+        "RankqlError: (No item has a grade|Every score of the run is NULL)",
+    ),
+    Refused(
+        ("evaluate",),
         "a query that is NULL",
         lambda case: case.metric in signatures.MICRO and any(row[2] is None for row in case.group),
         "RankqlError: run: query is NULL",
