@@ -107,6 +107,8 @@ def _is_nested(kind: str) -> bool:
 
 def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -> Table:
     """The table with lists from an expression, or from text with ids and blanks or commas."""
+    if table.unit == "ids":  # unnested already
+        return table
     if isinstance(item, str) and not table.has(item) and not item.isidentifier():
         computed = add_column(session, table, "item", item)
         return computed if _is_list(computed.columns[item]) else table

@@ -36,7 +36,8 @@ def random_ranking(rng):
         "p": rng.choice([0.3, 0.8, 0.95]),
         "missing": rng.choices([*range(scale + 1)], k=rng.choice([0, 0, 1, 4])),
     }
-    return [rng.choices(grade, k=rng.randint(1, 9)), options]
+    # Grades that are all below the threshold of RBP are refused.
+    return [[*rng.choices(grade, k=rng.randint(1, 8)), 1], options]
 
 
 @pytest.mark.npm

@@ -29,7 +29,8 @@ OPTIONS = {
     "max_rel": [3, 4.5],
     "p": [0.3, 0.9],
 }
-DENOMINATORS = {"ap": ["min", "R", "found", "k"], "precision_at": ["k", "retrieved", "min"]}
+PRECISION = ["k", "retrieved", "min"]
+DENOMINATORS = {"ap": ["min", "R", "found", "k"], "precision_at": PRECISION, "f1_at": PRECISION}
 
 
 @pytest.fixture(scope="module")

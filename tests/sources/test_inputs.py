@@ -417,11 +417,16 @@ def test_no_item_matches(kind, ours, theirs, types):
     for ask in asks(run, qrels):
         with pytest.raises(RankqlError) as caught:
             ask()
+        hint = (
+            ". '1.0' is an integer that became a float, as with a NULL in pandas: cast it"
+            if kind == "float"
+            else ""
+        )
         said = str(caught.value).replace("run 'one'", "run").replace("of the run", "of run")
         assert said == (
             f"No item of run is judged for its query: for query 'a' the run has item {ours}, qrels "
             f"has {theirs}{f' (items are {types})' if types else ''}. Write item ids the same way "
-            "in both"
+            f"in both{hint}"
         )
     report = rankql.check(run, qrels)
     (found,) = [finding for finding in report if finding.kind == "no-common-items"]

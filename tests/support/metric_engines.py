@@ -570,6 +570,8 @@ def name_of(metric, options):
 def cannot_evaluate(metric, group):
     if metric in signatures.MICRO:
         return "a mean over rankings is in the summary, not per query"
+    if metric in signatures.RANKING and group and all(rel is None for rel, *_ in group):
+        return "nothing is judged, no query"
     taken = [pos for rel, pos, *_ in group if pos is not None and rel is not None and rel > 0]
     if metric not in signatures.RATING and len(taken) > len(set(taken)):
         return "two items at one position are refused"
