@@ -106,7 +106,7 @@ EVERYTHING = [
     "bpref(rel, pos)", "judged_at(rel, pos, 5)", "micro_recall_at(rel, pos, 3)",
     "micro_precision_at(rel, pos, 3, query := user)", "micro_f1_at(rel, pos)", "rr(rel, pos, 3)",
     "arhr(rel, pos)", "err(rel, pos, 10, max_rel := 3)", "err(rel, pos, max_rel := 4, p := 0.8)",
-    "rbp(rel, pos, p := 0.8)", "rbp(rel, pos, p := 0.5, max_rel := 3)",
+    "rbp(rel, pos, p := 0.8, threshold := 0.25)", "rbp(rel, pos, p := 0.5, max_rel := 3)",
     "rbp_residual(rel, pos, 5, p := 0.9)", "rmse(rel, score)", "mse(rel, score)", "mae(rel, score)",
 ]  # fmt: skip
 
