@@ -506,9 +506,7 @@ def test_a_baseline_alone():
 def test_queries_that_are_not_judged_any_more():
     """They are not missing in the run."""
     baseline = rankql.evaluate(RUN, QRELS, "AP")
-    verdict = rankql.gate(
-        RUN, QRELS.head(1), baseline, max_drop="AP:0.1", on_mismatch="note"
-    )
+    verdict = rankql.gate(RUN, QRELS.head(1), baseline, max_drop="AP:0.1", on_mismatch="note")
     assert verdict.passed and verdict.table["n"].to_list() == [1]
     note = "1 of 2 queries of the baseline is not judged any more: left out of the drops"
     assert note in verdict.notes

@@ -303,7 +303,7 @@ def test_saved_results_keep_their_weights(tmp_path):
     assert saved.settings.weight == "traffic"
     other = tmp_path / "plain.parquet"
     evaluated(output=other)
-    with pytest.raises(rankql.RankqlError, match="Results with different"):
+    with pytest.raises(rankql.RankqlError, match="Results have different"):
         rankql.combine([tmp_path / "old.parquet", other])
 
 
