@@ -137,7 +137,7 @@ def test_ids_of_other_types(spark):
     ("run", "qrels"),
     [
         (RUN.with_columns(score=pl.lit(float("nan"))), QRELS),
-        (RUN.with_columns(query=pl.lit("n")), QRELS),
+        (RUN.with_columns(query=pl.format("n{}", "query")), QRELS),
         (RUN.with_columns(item=pl.lit(None).cast(pl.String)), QRELS),
         (RUN[:0], QRELS),
         (RUN, pl.concat([QRELS, QRELS[:1]])),
