@@ -105,7 +105,7 @@ def test_functions_are_called_as_in_duckdb(house):
             "p must be given: the probability of looking at the next item",
         ),
         ("rbp(rel, pos, 10, 1.5)", "p must lie between 0 and 1, not 1.5"),
-        ("rbo(pos, 1, NULL, 0.5)", "pos must not be the same for two items of a group"),
+        ("rbo(pos, pos * 0 + 1, NULL, 0.5)", "pos must not be the same for two items of a group"),
         ("ndcg_by_score(rel, pos, pos * 0.5, 10)", "item must be text or a whole number"),
         ("ndcg_by_score(rel, 'a', pos, 10)", "score must be a number, not text"),
         ("list_ap([1, 'nan'::DOUBLE], 10)", "rel must be a finite number, not nan"),

@@ -451,9 +451,9 @@ def test_sources(source, tmp_path):
     run, qrels, both = (
         SOURCES[source](con, name, tmp_path / name) for name in ("run", "qrels", "ranked")
     )
-    # In CSV, queries are text.
+    # In CSV and JSON, queries are text.
     want, joined = (
-        None if source == "csv" else plain_of(shape, 3, *SMALL, *more)
+        None if source in ("csv", "json") else plain_of(shape, 3, *SMALL, *more)
         for shape, more in (("ranked", []), ("joined", ["AP"]))
     )
     hold(both, None, SMALL, want=want, **named)
