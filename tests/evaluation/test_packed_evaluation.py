@@ -515,7 +515,6 @@ def test_settings(settings, tmp_path):
         "query - 60",
         "query * 1000000007",
         "CAST(query AS VARCHAR)",
-        "query / 4",
         "DATE '2026-01-01' + CAST(query AS INTEGER)",
         "CAST(query AS HUGEINT) << 90",
         "query > 60",
