@@ -21,6 +21,7 @@ from .evaluation.combining import combine
 from .evaluation.conversion import convert
 from .evaluation.evaluate import evaluate
 from .evaluation.result import Result
+from .evaluation.wide_table import WideTable
 from .expressions.cascade import (
     arhr,
     arhr_by_score,
@@ -160,6 +161,7 @@ __all__ = [
     "Report",
     "Result",
     "Verdict",
+    "WideTable",
     "alpha_dcg",
     "alpha_ndcg",
     "ap",

@@ -8,6 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,25 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex")
 # Markdown shows so many sentences, and folds tables with more than twice as many rows.
 SENTENCES = 12
+# A longer table is printed without the rows in the middle. Files have all rows.
+ROWS = 60
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A table as text, the header first, with the columns that are aligned right."""
+
+    rows: text.TableRows
+    right: Sequence[int] = ()
+
+    def cut(self) -> Rendered:
+        """Replace the middle of a long table by the number of its rows."""
+        header, *body = self.rows
+        if (hidden := len(body) - ROWS) <= 0:
+            return self
+        gap = [f"... {text.format_count(hidden, 'more row')} ...", *[""] * (len(header) - 1)]
+        half = ROWS // 2
+        return Rendered([header, *body[:half], gap, *body[-half:]], self.right)
 
 
 class TableResult:
@@ -108,16 +128,16 @@ class TableResult:
         if (more := len(self.sentences) - SENTENCES) > 0:
             bullets.append(f"- and {more} more in the table")
         parts += ["\n".join(bullets)] if bullets else []
-        for rows in map(text.format_table, self.displayed()):
-            table = text.format_markdown(rows)
-            if len(rows) > 2 * SENTENCES:
+        for each in self._rendered():
+            table = text.format_markdown(each.rows, right=each.right)
+            if len(each.rows) > 2 * SENTENCES:
                 table = f"<details><summary>The table</summary>\n\n{table}\n\n</details>"
             parts.append(table)
         return "\n\n".join([*parts, *map(text.format_paragraph, self.remarks())])
 
     def to_latex(self) -> str:
         """The table for LaTeX with the package booktabs; findings and notes are comments."""
-        tables = [text.format_latex(text.format_table(frame)) for frame in self.displayed()]
+        tables = [text.format_latex(each.rows, each.right) for each in self._rendered()]
         lines = [line for line in [self.title, *self.sentences, *self.remarks()] if line]
         return "\n".join([*tables, *(f"% {text.escape_controls(line)}" for line in lines)])
 
@@ -137,24 +157,31 @@ class TableResult:
         """The displayed frames, without idle columns."""
         return [drop_idle_columns(self.table)]
 
+    def _rendered(self) -> list[Rendered]:
+        """The displayed frames as text, numbers aligned right."""
+        return [
+            Rendered(
+                text.format_table(frame),
+                [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()],
+            )
+            for frame in self.displayed()
+        ]
+
     def _details(self) -> dict[str, Any]:
         """The metadata in `to_dict`."""
         return {}
 
     def __repr__(self) -> str:
-        tables = (text.format_text(text.format_table(frame)) for frame in self.displayed())
+        cut = [each.cut() for each in self._rendered()]
+        tables = (text.format_text(each.rows, right=each.right) for each in cut)
         lines = ["\n".join(map(text.escape_controls, each)) for each in self._lines()]
         return "\n\n".join(filter(None, [text.escape_controls(self.title), *tables, *lines]))
 
     def _repr_html_(self) -> str:
         captions = itertools.chain([self.title or self.caption], itertools.repeat(""))
         tables = [
-            text.format_html(
-                text.format_table(frame),
-                [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()],
-                caption,
-            )
-            for frame, caption in zip(self.displayed(), captions, strict=False)
+            text.format_html(each.cut().rows, each.right, caption)
+            for each, caption in zip(self._rendered(), captions, strict=False)
         ]
         lines = (
             f"<p><small>{html.escape(line)}</small></p>" for each in self._lines() for line in each

@@ -12,6 +12,14 @@ from typing import Any
 import polars as pl
 
 TableRows = list[list[str]]
+
+
+class Strong(str):
+    """The text of a cell that is bold in Markdown, HTML and LaTeX."""
+
+    __slots__ = ()
+
+
 TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -243,26 +251,35 @@ def display_width(words: str) -> int:
     return len(words) - marks + wide
 
 
-def pad(words: str, width: int) -> str:
-    """Pad a text with spaces to a display width."""
-    return words + " " * (width - display_width(words))
+def pad(words: str, width: int, *, right: bool = False) -> str:
+    """Pad a text with spaces to a display width; `right` moves it to the right."""
+    spaces = " " * (width - display_width(words))
+    return spaces + words if right else words + spaces
 
 
-def format_text(rows: TableRows, remarks: Sequence[str] = ()) -> str:
-    """Format rows in aligned columns, with remarks below."""
+def format_text(rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = ()) -> str:
+    """Format rows in aligned columns, with remarks below; columns `right` are aligned right."""
     rows = [list(map(escape_controls, row)) for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
+    cells = [[pad(cell, widths[i], right=i in right) for i, cell in enumerate(row)] for row in rows]
+    lines = ["  ".join(row).rstrip() for row in cells]
     return "\n".join([*lines, *([""] if remarks else []), *map(escape_controls, remarks)])
 
 
-def format_markdown(rows: TableRows, remarks: Sequence[str] = ()) -> str:
-    """Format rows as a Markdown table, with remarks below."""
-    header, *body = [list(map(_escape_markdown, line)) for line in rows]
-    table = ["| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *body]]
+def format_markdown(
+    rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = ()
+) -> str:
+    """Format rows as a Markdown table, with remarks below; columns `right` are aligned right."""
+    header, *body = [[_bold(cell, _escape_markdown(cell), "**", "**") for cell in x] for x in rows]
+    rule = ["---:" if i in right else "---" for i in range(len(header))]
+    table = ["| " + " | ".join(line) + " |" for line in [header, rule, *body]]
     return "\n".join(
         [*table, *(part for remark in remarks for part in ("", format_paragraph(remark)))]
     )
+
+
+def _bold(cell: str, escaped: str, begin: str, end: str) -> str:
+    return f"{begin}{escaped}{end}" if isinstance(cell, Strong) else escaped
 
 
 def format_paragraph(words: str) -> str:
@@ -292,7 +309,8 @@ def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "
 
     def line(tag: str, words: Sequence[str]) -> str:
         cells = (
-            f'<{tag} style="text-align:{"right" if i in numbers else "left"}">{html.escape(word)}'
+            f'<{tag} style="text-align:{"right" if i in numbers else "left"}">'
+            + _bold(word, html.escape(word), "<strong>", "</strong>")
             for i, word in enumerate(words)
         )
         return f"<tr>{''.join(f'{cell}</{tag}>' for cell in cells)}</tr>"
@@ -305,12 +323,15 @@ def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "
     )
 
 
-def format_latex(rows: TableRows) -> str:
-    """Format rows as a tabular of booktabs, everything escaped."""
-    header, *body = [[_escape_latex(cell) for cell in row] for row in rows]
+def format_latex(rows: TableRows, right: Collection[int] = ()) -> str:
+    """Format rows as a tabular of booktabs, everything escaped; columns `right` aligned right."""
+    header, *body = [
+        [_bold(cell, _escape_latex(cell), r"\textbf{", "}") for cell in row] for row in rows
+    ]
     lines = [f"{' & '.join(row)} \\\\" for row in [header, *body]]
     rules = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
-    begin = f"\\begin{{tabular}}{{{'l' * len(header)}}}"
+    columns = "".join("r" if i in right else "l" for i in range(len(header)))
+    begin = f"\\begin{{tabular}}{{{columns}}}"
     return "\n".join([begin, *rules, "\\end{tabular}"])
 
 

@@ -20,6 +20,7 @@ from rankql.cli.options import (
     INPUTS,
     LOWER_IS_BETTER,
     RANKINGS,
+    WIDE,
     metrics_option,
 )
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 @metrics_option()
 @COMPARISON_OPTIONS
 @FORMAT
-@click.option("--wide", is_flag=True, help="Print all columns of the table.")
+@WIDE
 @CONVENTIONS
 @COLUMNS
 @RANKINGS
@@ -57,8 +58,7 @@ def compare_command(
     """
     with open_connection() as con:
         comparison = _run_comparison(con, inputs, metrics, by, options)
-        comparison.wide = wide
-        print_result(comparison, form)
+        print_result(comparison.wide() if wide else comparison, form)
 
 
 @command(

@@ -87,6 +87,7 @@ def _print_means(
     by: Sequence[str],
     per_query: bool,
     interval: str,
+    wide: bool,
     **options: Any,
 ) -> None:
     """Run eval or correlate, and print the values per query or their means."""
@@ -102,7 +103,7 @@ def _print_means(
     if per_query:
         print_frame(result.per_query, form, result.remarks())
     else:
-        print_result(result, form)
+        print_result(result.wide() if wide else result, form)
 
 
 @command("explain", "explain my.run my.qrels -m nDCG@10", "explain my.run my.qrels --of q7")

@@ -96,6 +96,9 @@ COLUMNS = combine_options(
 FORMAT = click.option(
     "--format", "form", type=click.Choice(FORMATS), default="table", help="Format of the output."
 )
+WIDE = click.option(
+    "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
+)
 INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
 SLICES = combine_options(
     click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Add slices: one per value "
@@ -132,6 +135,7 @@ MEANS_OPTIONS = combine_options(
     click.option("--interval", metavar="auto|t|none", default="auto",
                  help="Confidence interval of the means."),
     CONFIDENCE,
+    WIDE,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
     SUFFIXES,
@@ -75,8 +76,6 @@ class Comparison(EvaluatedTable):
     notes: list[str] = field(default_factory=list)
     # The compared runs; None if results were compared.
     source: ComparedRuns | None = None
-    # Print all columns?
-    wide: bool = False
 
     @property
     def metrics(self) -> list[str]:
@@ -216,7 +215,35 @@ class Comparison(EvaluatedTable):
 
         save_result(self, path, render_page, [texts])
 
-    def displayed(self, wide: bool | None = None) -> list[pl.DataFrame]:
+    def wide(self) -> WideTable:
+        """The means with systems as rows and metrics as columns, as papers have them.
+
+        The best system is bold. With a baseline, or two systems, † marks those that are
+        significantly better than the baseline and ‡ those that are significantly worse.
+        """
+        notes, verdicts = [], {}
+        baseline = self.settings.baseline
+        if baseline is None and len(self.systems) == 2:
+            baseline = self.systems[0]
+        for metric, part, a, b, verdict in self.table[
+            "metric", "slice", "a", "b", "verdict"
+        ].rows():
+            if a == baseline:
+                verdicts[metric, b, part] = verdict
+        if verdicts:
+            notes = [f"† significantly better than {baseline}, ‡ significantly worse (adjusted p "
+                     f"at most {self.settings.alpha:g})"]  # fmt: skip
+        order = [x for x in self.systems if x == baseline]
+        order += [x for x in self.systems if x != baseline]
+        summary = self.summary
+        if "system" in summary.columns:
+            summary = summary.sort(pl.col("system").cast(pl.Enum(order)), maintain_order=True)
+        return make_wide_table(
+            summary, self.higher_is_better, verdicts=verdicts, notes=notes,
+            input_paths=self.input_paths,
+        )  # fmt: skip
+
+    def displayed(self, *, complete: bool = False) -> list[pl.DataFrame]:
         """The table without empty columns; the means if there is only one system."""
         if self.table.is_empty():
             return self.result.displayed()
@@ -224,7 +251,7 @@ class Comparison(EvaluatedTable):
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
         frame = drop_idle_columns(frame)
-        if wide or (wide is None and self.wide):
+        if complete:
             return [frame]
         adjusted = "p_adjusted" in frame.columns
         return [fit_width(frame, [x for x in _LEAST_IMPORTANT if x != ["p"] or adjusted])]

@@ -13,6 +13,7 @@ from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.result_checks import describe_weights
 from rankql.evaluation.summary import attribute_column, system_columns
+from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns
@@ -98,6 +99,11 @@ class MeansResult(TableResult):
             else f" with {format_percent(self.confidence)} confidence intervals"
         )
         return f"Means by metric{level}"
+
+    def wide(self) -> WideTable:
+        """The means with systems or slices as rows and metrics as columns, as papers have them."""
+        higher = {name: not self.lower_is_better(name) for name in self.metrics}
+        return make_wide_table(self.summary, higher, notes=self.notes, input_paths=self.input_paths)
 
     def displayed(self) -> list[pl.DataFrame]:
         """The summary without attributes, because slices name them."""

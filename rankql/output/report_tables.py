@@ -98,5 +98,5 @@ def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     """Tabulate all pairs and slices."""
     if comparison.table.is_empty():
         return None
-    (frame,) = comparison.displayed(wide=True)
+    (frame,) = comparison.displayed(complete=True)
     return ReportTable.of(frame, "Every pair", ROWS)
