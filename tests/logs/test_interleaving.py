@@ -2,14 +2,12 @@
 
 import math
 import random
-import re
 from collections import Counter
 from datetime import date, datetime
 from fractions import Fraction
 from itertools import permutations, product
 from uuid import UUID
 
-import duckdb
 import polars as pl
 import pytest
 from hypothesis import example, given
@@ -17,9 +15,9 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 import rankql
-from rankql.errors import database_message
 from rankql.logs import interleaving
-from support import metric_engines
+from support import calls, metric_engines
+from support.calls import assert_message
 
 A, B = list("abcd"), list("bcda")
 
@@ -53,7 +51,7 @@ def drafted(picks):
         ((True,), {}, "", "xyz", ""),
     ],
 )
-def test_team_draft(monkeypatch, heads, options, a, b, shown):
+def test_team_draft_by_hand(monkeypatch, heads, options, a, b, shown):
     """By hand."""
     tosses(monkeypatch, heads)
     assert drafted(rankql.team_draft(a, b, seed=0, **options)) == shown
@@ -66,7 +64,7 @@ def shares(outcomes):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
-def test_team_draft_is_not(monkeypatch, k):
+def test_team_draft_is_fair(monkeypatch, k):
     outcomes = []
     for heads in product([True, False], repeat=2):
         tosses(monkeypatch, heads)
@@ -79,7 +77,7 @@ RANKINGS = st.lists(st.sampled_from("abcdefgé"), max_size=6, unique=True)
 
 
 @given(a=RANKINGS, b=RANKINGS, k=st.sampled_from([None, 1, 2, 3, 4]), prefix=st.booleans())
-def test_team_draft_favours_nobody(a, b, k, prefix):
+def test_clicks_by_place_favour_no_ranking(a, b, k, prefix):
     """A click that looks at the place alone prefers neither, whatever the rankings."""
     balance = Fraction(0)
     with pytest.MonkeyPatch.context() as patch:
@@ -91,14 +89,14 @@ def test_team_draft_favours_nobody(a, b, k, prefix):
     assert balance == 0
 
 
-def test_tosses_are_even():
+def test_tosses_are_even_and_independent():
     """And those of one seed do not tell those of the next, nor of the next round."""
     heads = [[interleaving._is_heads(seed, toss) for toss in range(2)] for seed in range(4000)]
     counts = Counter(map(tuple, heads))
     assert all(abs(count - 1000) < 4 * math.sqrt(750) for count in counts.values())
 
 
-def test_credit():
+def test_credit_goes_to_the_ranking_with_more_clicks():
     picks = rankql.team_draft(A, B, seed=1)  # b, c of B and a, d of A
     assert drafted(picks) == "bBaAcBdA"
     for clicks, credit in [("b", -1), ("bc", -1), ("bcd", -1), ("ab", 0), ("adc", 1), ("", 0)]:
@@ -121,16 +119,19 @@ EVERY = [(a, b, seed, ["a"]) for a, b in product(SHORT, repeat=2) for seed in ra
 @example(showings=EVERY, k=None, prefix=False)
 @example(showings=EVERY, k=None, prefix=True)
 @given(showings=SHOWINGS, k=st.sampled_from([None, 1, 2, 3, 5, 9]), prefix=st.booleans())
-def test_sql_as_python(showings, k, prefix):
+def test_sql_equals_python(showings, k, prefix):
     """The same seed shows the same list, and the same clicks prefer the same ranking."""
     con = metric_engines.connection()
     kinds = {"a": pl.List(pl.String), "b": pl.List(pl.String), "seed": pl.Int64,
              "clicks": pl.List(pl.String)}  # fmt: skip
-    con.register("handed", pl.DataFrame(showings, kinds, orient="row").with_row_index().to_arrow())
+    con.register(
+        "input_rows", pl.DataFrame(showings, kinds, orient="row").with_row_index().to_arrow()
+    )
     k_sql = metric_engines.literal(k)
     found = con.execute(f"""
         SELECT drafted, team_draft_credit(drafted, clicks)
-        FROM (SELECT *, team_draft(a, b, {k_sql}, seed, prefix := {prefix}) AS drafted FROM handed)
+        FROM (SELECT *, team_draft(a, b, {k_sql}, seed, prefix := {prefix}) AS drafted
+              FROM input_rows)
         ORDER BY index
     """).fetchall()
     for (a, b, seed, clicks), row in zip(showings, found, strict=True):
@@ -139,36 +140,36 @@ def test_sql_as_python(showings, k, prefix):
 
 
 @given(st.lists(st.sampled_from([None, 1, 1, 0, -1, 0.5]), max_size=40))
-def test_sign_test(values):
+def test_sign_test_equals_scipy(values):
     """As scipy, ties left out; SQL as polars."""
     wins, losses = (sum(1 for v in values if v and v * side > 0) for side in (1, -1))
     expected = binomtest(wins, wins + losses).pvalue if wins + losses else None
     frame = pl.DataFrame({"preference": values}, {"preference": pl.Float64})
-    metric_engines.connection().register("handed", frame.to_arrow())
+    metric_engines.connection().register("input_rows", frame.to_arrow())
     sql = (
         metric_engines.connection()
-        .execute("SELECT sign_test(preference) FROM handed")
+        .execute("SELECT sign_test(preference) FROM input_rows")
         .fetchall()[0][0]
     )
     for found in (sql, frame.select(rankql.sign_test()).item()):
         assert metric_engines.same(found, None if expected is None else float(expected))
 
 
-def test_sign_test_of_many():
+def test_sign_test_of_a_million_showings_equals_scipy():
     """lgamma() is good enough for a million showings."""
     for wins in (499_000, 500_000, 0):
         values = pl.Series("preference", [1.0]).new_from_index(0, wins)
         values = values.append(pl.Series("preference", [-1.0]).new_from_index(0, 1_000_000 - wins))
         expected = binomtest(wins, 1_000_000).pvalue
         frame = values.to_frame()
-        metric_engines.connection().register("handed", frame.to_arrow())
-        found = metric_engines.connection().execute("SELECT sign_test(preference) FROM handed")
+        metric_engines.connection().register("input_rows", frame.to_arrow())
+        found = metric_engines.connection().execute("SELECT sign_test(preference) FROM input_rows")
         assert abs(found.fetchall()[0][0] - expected) < 1e-7
         if wins == 0:
             assert frame.select(rankql.sign_test()).item() == 0
 
 
-def test_a_log_of_showings():
+def test_the_preferred_ranking_wins_an_experiment():
     """An experiment end to end: users who like B's first item, found in SQL."""
     draw = random.Random(5)
     rows = []
@@ -180,7 +181,7 @@ def test_a_log_of_showings():
         rows.append((showing, clicks))
     kinds = {"showing": pl.Int64, "clicks": pl.List(pl.String)}
     metric_engines.connection().register(
-        "handed", pl.DataFrame(rows, kinds, orient="row").to_arrow()
+        "input_rows", pl.DataFrame(rows, kinds, orient="row").to_arrow()
     )
     won, p = (
         metric_engines.connection()
@@ -188,7 +189,7 @@ def test_a_log_of_showings():
         SELECT avg(preference), sign_test(preference) FROM (
             SELECT team_draft_credit(
                 team_draft(['a', 'b', 'c'], ['d', 'a', 'b'], 2, showing), clicks) AS preference
-            FROM handed)
+            FROM input_rows)
     """)
         .fetchall()[0]
     )
@@ -199,64 +200,76 @@ def sql(text):
     return lambda: metric_engines.connection().execute(f"SELECT {text}").fetchall()
 
 
+SEED = {"seed": 1}
+LISTED, TEAMS, SEEDS = (
+    "must be a list of items, not ",
+    "picks must be a list of items and their teams, as of team_draft, not .*",
+    "seed must be text, a whole number or a UUID, not .*",
+)
+
+
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("a", "b", "options", "message"),
     [
-        (lambda: rankql.team_draft("ab", "ba"), "seed must be given: .*"),
-        (sql("team_draft(['a', 'b'], ['b', 'a'])"), "seed must be given: .*"),
-        (lambda: rankql.team_draft("aa", "b", seed=1), "a must not hold an item twice"),
-        (sql("team_draft(['a', 'a'], ['b'], seed := 1)"), "a must not hold an item twice"),
-        (lambda: rankql.team_draft("a", "bb", seed=1), "b must not hold an item twice"),
-        (sql("team_draft(['a'], ['b', 'b'], seed := 1)"), "b must not hold an item twice"),
-        (lambda: rankql.team_draft(["a", None], "b", seed=1), "a must not hold NULL"),
-        (sql("team_draft(['a', NULL], ['b'], seed := 1)"), "a must not hold NULL"),
-        (lambda: rankql.team_draft("a", "b", 0, seed=1), "k must be a whole number .* not 0. .*"),
-        (sql("team_draft(['a'], ['b'], 0, 1)"), "k must be a whole number .* not 0. .*"),
-        (lambda: rankql.team_draft("a", "b", 1, 1, "yes"), "prefix must be true or false, not yes"),
-        (sql("team_draft(['a'], ['b'], 1, 1, 'yes')"), "prefix must be true or false, not yes"),
-        (lambda: pl.DataFrame({"preference": [math.nan]}).select(rankql.sign_test()),
-         "preference must be a finite number, not (?i:nan)"),
-        (sql("sign_test('nan'::DOUBLE)"), "preference must be a finite number, not nan"),
-        (lambda: pl.DataFrame({"preference": ["1"]}).select(rankql.sign_test()),
-         "preference must be a number, not text. Cast it first"),
-        (lambda: pl.DataFrame({"preference": [date(2024, 5, 1)]}).select(rankql.sign_test()),
-         "preference must be a finite number, not 2024-05-01"),
-        (sql("sign_test(DATE '2024-05-01')"), "preference must be a finite number, not 2024-05-01"),
-        (sql("sign_test('1')"), "preference must be a number, not text. Cast it first"),
-        # One item is not a list of items, nor of the letters of its name.
-        (lambda: rankql.team_draft_credit([], "tea"), "clicks must be a list of items, not tea"),
-        (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"),
-         "clicks must be a list of items, not a"),
-        *((lambda picks=picks: rankql.team_draft_credit(picks, ["a"]),
-           "picks must be a list of items and their teams, as of team_draft, not .*")
-          for picks in ("a", None, ["a"], [{"item": "a"}])),
-        *((sql(f"team_draft_credit({picks}, ['a'])"),
-           "picks must be a list of items and their teams, as of team_draft, not .*")
+        (["a", "b"], ["b", "a"], {}, "seed must be given: .*"),
+        (["a", "a"], ["b"], SEED, "a must not hold an item twice"),
+        (["a"], ["b", "b"], SEED, "b must not hold an item twice"),
+        (["a", None], ["b"], SEED, "a must not hold NULL"),
+        (["a"], ["b"], SEED | {"k": 0}, "k must be a whole number .* not 0. .*"),
+        (["a"], ["b"], SEED | {"prefix": "yes"}, "prefix must be true or false, not yes"),
+        (["a"], 3, SEED, f"b {LISTED}3"),
+        *((["a"], ["b"], {"seed": seed}, SEEDS) for seed in (True, 1.5, date(2024, 5, 1), ["a"])),
+    ],
+)
+def test_team_draft_refuses(a, b, options, message):
+    call = f"team_draft({calls.literal(a)}, {calls.literal(b)}{calls.options_of(options)})"
+    assert_message("sql", sql(call), message)
+    assert_message("python", lambda: rankql.team_draft(a, b, **options), message)
+
+
+def drafts(a, **options):
+    return lambda: rankql.team_draft(a, "b", **options)
+
+
+def credits(picks, clicks=("a",)):
+    return lambda: rankql.team_draft_credit(picks, clicks)
+
+
+def preferences(value):
+    return lambda: pl.DataFrame({"preference": [value]}).select(rankql.sign_test())
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        # A text is a list of letters in Python alone.
+        (sql("team_draft('abc', 'bca', seed := 1)"), f"a {LISTED}abc"),
+        (drafts({"a"}, seed=1), f"a {LISTED}{{'a'}}"),
+        (drafts(None, seed=1), f"a {LISTED}None"),
+        *((drafts("a", seed=seed), SEEDS) for seed in (1.0, datetime(2024, 5, 1), b"x")),
+        *((sql(f"team_draft(['a'], ['b'], seed := {seed})"), SEEDS)
+          for seed in ("1e0", "now()", "'x'::BLOB")),
+        (credits([], "tea"), f"clicks {LISTED}tea"),
+        (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"), f"clicks {LISTED}a"),
+        *((credits(picks), TEAMS) for picks in ("a", None, ["a"], [{"item": "a"}])),
+        *((sql(f"team_draft_credit({picks}, ['a'])"), TEAMS)
           for picks in ("'a'", "['a']", "[{'item': 'a', 'steam': 'A'}]", "[{'team': 'A'}]")),
-        (lambda: rankql.team_draft({"a"}, "b", seed=1), "a must be a list of items, not {'a'}"),
-        (lambda: rankql.team_draft(None, "b", seed=1), "a must be a list of items, not None"),
-        (lambda: rankql.team_draft("a", 3, seed=1), "b must be a list of items, not 3"),
-        (sql("team_draft('abc', 'bca', seed := 1)"), "a must be a list of items, not abc"),
-        (sql("team_draft(['a'], 3, seed := 1)"), "b must be a list of items, not 3"),
-        *((lambda seed=seed: rankql.team_draft("a", "b", seed=seed),
-           "seed must be text, a whole number or a UUID, not .*")
-          for seed in (True, 1.0, date(2024, 5, 1), datetime(2024, 5, 1, 1, 1, 1, 5), b"x", [1])),
-        *((sql(f"team_draft(['a'], ['b'], seed := {seed})"),
-           "seed must be text, a whole number or a UUID, not .*")
-          for seed in ("true", "1.0", "1e0", "DATE '2024-05-01'", "now()", "'x'::BLOB", "['a']")),
+        *((run, "preference must be a finite number, not (?i:nan)")
+          for run in (preferences(math.nan), sql("sign_test('nan'::DOUBLE)"))),
+        *((run, "preference must be a number, not text. Cast it first")
+          for run in (preferences("1"), sql("sign_test('1')"))),
+        *((run, "preference must be a finite number, not 2024-05-01")
+          for run in (preferences(date(2024, 5, 1)), sql("sign_test(DATE '2024-05-01')"))),
     ],
 )  # fmt: skip
-def test_refuses(run, said):
-    with pytest.raises((rankql.RankqlError, duckdb.ConversionException)) as error:
-        run()
-    text = database_message(error.value)
-    assert re.fullmatch(said, text)
+def test_arguments_of_the_wrong_type_are_refused(run, message):
+    assert_message("", run, message)
 
 
 @pytest.mark.parametrize(
     "seed", [7, -(2**70), "é:1", "True", UUID("6F9619FF-8B86-D011-B42D-00CF4FC964FF")], ids=str
 )
-def test_seeds_are_written_alike(seed):
+def test_a_seed_draws_the_same_in_sql_and_python(seed):
     """Several showings each, so that a toss that differs is seen."""
     given = f"'{seed}'::UUID" if isinstance(seed, UUID) else metric_engines.literal(seed)
     a, b = list("abcdefghij"), list("jihgfedcba")
@@ -277,12 +290,12 @@ def test_collation_merges_no_items():
         assert found == [(picks, rankql.team_draft_credit(picks, clicks))]
 
 
-def test_picks_from_a_log():
+def test_picks_may_have_more_fields():
     """With fields of its own, in any order; items as they are."""
     picks = "[{'pos': 1, 'team': 'A', 'item': 7}, {'pos': 2, 'team': 'B', 'item': 8}]"
     assert sql(f"team_draft_credit({picks}, [8])")() == [(-1.0,)]
 
 
-def test_a_whole_k_may_be_a_float():
+def test_k_may_be_a_whole_float():
     picks = rankql.team_draft("abc", "abd", k=2.0, seed=1, prefix=True)
     assert drafted(picks) == "a-b-"

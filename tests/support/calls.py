@@ -7,6 +7,9 @@ import rankql
 from support import metric_engines
 from support.metric_engines import complaint
 
+# Whose rows may come in any order.
+SPLITS = ("leave_one_out", "time_split")
+
 
 def literal(value):
     """A value as SQL."""
@@ -26,80 +29,86 @@ def options_of(options):
 
 
 def connected(frame, con=None):
+    """A connection in which the frame is the table input_rows."""
     con = con or metric_engines.connection()
-    con.register("handed", frame.to_arrow())
+    con.register("input_rows", frame.to_arrow())
     return con
 
 
 def by_sql(name, frame, arguments, options, con=None):
     """The values of a macro by group `g`."""
     call = f"{name}({', '.join(map(literal, arguments))}{options_of(options)})"
-    con = connected(frame, con)
-    return dict(con.execute(f"SELECT g, {call} FROM handed GROUP BY g").fetchall())
+    query = f"SELECT g, {call} FROM input_rows GROUP BY g"
+    return dict(connected(frame, con).execute(query).fetchall())
 
 
-def by_polars(name, frame, arguments, options, lazy=False):
-    """The same of the function, in polars."""
+def by_polars(name, frame, arguments, options, engine):
+    """The values of a function by group `g`."""
     value = getattr(rankql, name)(*arguments, **options)
-    if lazy:
-        return dict(frame.lazy().group_by("g").agg(value).collect(engine="streaming").rows())
-    return dict(frame.group_by("g").agg(value).rows())
+    return dict(frame.lazy().group_by("g").agg(value).collect(engine=engine).rows())
 
 
 def ways(name, frame, arguments, options):
+    """A macro of the groups `g`, and the function in both engines of polars."""
     columns = [metric_engines.Column(a) if isinstance(a, str) else a for a in arguments]
     named = {
         key: metric_engines.Column(value) if key in ("moment", "weight") else value
         for key, value in options.items()
     }
     yield "sql", lambda: by_sql(name, frame, columns, named)
-    yield "polars", lambda: by_polars(name, frame, arguments, options)
-    yield "streaming", lambda: by_polars(name, frame, arguments, options, lazy=True)
-
-
-def assert_values(name, frame, arguments, options, expected):
-    for way, run in ways(name, frame, arguments, options):
-        found = run()
-        assert set(found) == set(expected), way
-        wrong = {g: found[g] for g in found if not metric_engines.same(found[g], expected[g])}
-        assert not wrong, f"{way}: {wrong}, expected {expected}"
-
-
-def assert_refused(name, frame, arguments, options, pattern):
-    for way, run in ways(name, frame, arguments, options):
-        said = complaint(run)
-        assert re.fullmatch(pattern, said), f"{way}: {said}"
+    for engine in ("in-memory", "streaming"):
+        yield engine, lambda engine=engine: by_polars(name, frame, arguments, options, engine)
 
 
 def table_ways(name, frame, options):
-    """A table macro over a table, a view of it in the query, and the function of a frame."""
-    call = f"{name}('handed'{options_of(options)})"
+    """A table macro, and the function of a frame."""
+    call = f"{name}('input_rows'{options_of(options)})"
     yield "sql", lambda: connected(frame).sql(f"FROM {call}").pl()
     function = getattr(rankql, name)
     yield "polars", lambda: function(frame.lazy(), **options).collect(engine="streaming")
 
 
+def equal(value, expected):
+    if isinstance(expected, float):
+        return metric_engines.same(value, expected)
+    return value == expected
+
+
+def assert_values(name, frame, arguments, options, expected):
+    for way, run in ways(name, frame, arguments, options):
+        values = run()
+        assert set(values) == set(expected), way
+        wrong = {g: values[g] for g in values if not metric_engines.same(values[g], expected[g])}
+        assert not wrong, f"{way}: {wrong}, expected {expected}"
+
+
+def assert_rows(name, way, result, expected):
+    """The rows, in their order; those of splits in any."""
+    assert not expected or result.columns == list(expected[0]), way
+    rows = result.rows(named=True)
+    if name in SPLITS:
+        rows, expected = (sorted(r, key=lambda x: str([*x.values()])) for r in (rows, expected))
+    assert len(rows) == len(expected), f"{way}: {rows}"
+    for row, wanted in zip(rows, expected, strict=True):
+        same = all(equal(row[column], value) for column, value in wanted.items())
+        assert same, f"{way}: {row}, expected {wanted}"
+
+
 def assert_table(name, frame, options, expected):
-    """The rows, in their order; those of a log in any."""
     for way, run in table_ways(name, frame, options):
-        found = run()
-        assert found.columns == list(expected[0]) if expected else True, way
-        rows = found.rows(named=True)
-        if name in ("leave_one_out", "time_split"):
-            rows, wanted = (
-                sorted(r, key=lambda x: str(list(x.values()))) for r in (rows, expected)
-            )
-        else:
-            wanted = expected
-        assert len(rows) == len(wanted), f"{way}: {rows}"
-        for row, want in zip(rows, wanted, strict=True):
-            for column, value in want.items():
-                same = metric_engines.same(row[column], value) if isinstance(value, float) else (
-                    row[column] == value)  # fmt: skip
-                assert same, f"{way}: {row}, expected {want}"
+        assert_rows(name, way, run(), expected)
+
+
+def assert_message(way, run, pattern):
+    message = complaint(run)
+    assert re.fullmatch(pattern, message), f"{way}: {message}"
+
+
+def assert_refused(name, frame, arguments, options, pattern):
+    for way, run in ways(name, frame, arguments, options):
+        assert_message(way, run, pattern)
 
 
 def assert_table_refused(name, frame, options, pattern):
     for way, run in table_ways(name, frame, options):
-        said = complaint(run)
-        assert re.fullmatch(pattern, said), f"{way}: {said}"
+        assert_message(way, run, pattern)

@@ -128,7 +128,7 @@ MICRO = [metric for metric in ROWS if metric.startswith("micro_")]
 RATING = ["rmse", "mse", "mae"]
 # Of two rankings: columns of positions alone, in no list of grades and by no score.
 TWO_RANKINGS = ["tau_ap", "rbo"]
-# What comes before the metrics: tests/logs/test_labels.py has their cases.
+# What comes before the metrics: tests/logs/test_grading.py has their cases.
 LABELS = ["graded", "consensus", "grades_of", "discounted_gain"]
 # The metrics of one ranking: these have a list form and a score form too.
 RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS, *LABELS}]

@@ -1,0 +1,350 @@
+"""Agreement of annotators, and a tally of grades: by hand, by definition, by other libraries."""
+
+import math
+import re
+from itertools import combinations, permutations
+
+import duckdb
+import krippendorff
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from sklearn.metrics import cohen_kappa_score
+
+import rankql
+from support import metric_engines
+from support.calls import assert_rows, assert_table, connected, options_of, table_ways
+from support.components import optional
+
+inter_rater = optional("statsmodels.stats.inter_rater")
+
+
+def units(*rows):
+    """The labels of coders, one text for each, by unit; `*` is missing."""
+    return pl.DataFrame(
+        [
+            (unit, "ABCDEFGHIJKLMN"[coder], None if label == "*" else int(label))
+            for coder, labels in enumerate(rows)
+            for unit, label in enumerate(labels.split())
+        ],
+        schema={"unit": pl.Int64, "annotator": pl.String, "label": pl.Int64},
+        orient="row",
+    )
+
+
+# Wikipedia, Krippendorff's alpha: 3 coders, 15 units, of which 12 can be paired.
+CODERS = units(
+    "* * * * * 3 4 1 2 1 1 3 3 * 3",
+    "1 * 2 1 3 3 4 3 * * * * * * *",
+    "* * 2 1 3 4 4 * 2 1 1 3 3 * 4",
+)
+PUBLISHED = {"nominal": 0.691, "ordinal": 0.807, "interval": 0.811}
+
+
+@pytest.mark.parametrize("level", PUBLISHED)
+def test_alpha_is_as_published(level):
+    alpha = rankql.krippendorff_alpha(CODERS, level)["krippendorff_alpha"].item()
+    assert round(alpha, 3) == PUBLISHED[level]
+    row = {"krippendorff_alpha": alpha, "units": 12, "labels": 26, "single": 1}
+    assert_table("krippendorff_alpha", CODERS, {"level": level}, [row])
+
+
+def ordinal(x, y, values):
+    """The labels between two, with half of each of both, squared."""
+    low, high = sorted((x, y))
+    between = sum(low <= v <= high for v in values)
+    return (between - (values.count(x) + values.count(y)) / 2) ** 2
+
+
+def alpha(frame, level):
+    """The definition: pairs within units and among all pairable labels, one by one."""
+    lists = frame.drop_nulls("label").group_by("unit").agg("label")["label"].to_list()
+    lists = [labels for labels in lists if len(labels) > 1]
+    values = [label for labels in lists for label in labels]
+    distance = {
+        "nominal": lambda x, y: x != y,
+        "interval": lambda x, y: (x - y) ** 2,
+        "ordinal": lambda x, y: ordinal(x, y, values),
+        "ratio": lambda x, y: ((x - y) / (x + y)) ** 2 if x != y else 0,
+    }[level]
+    observed = math.fsum(
+        math.fsum(distance(x, y) for x, y in permutations(labels, 2)) / (len(labels) - 1)
+        for labels in lists
+    )
+    chance = math.fsum(distance(x, y) for x, y in permutations(values, 2))
+    return float(1 - (len(values) - 1) * observed / chance) if chance else None
+
+
+LABELS = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from("ABCD"), st.sampled_from([None, 0, 1, 2, 3, 7])),
+    min_size=1,
+    max_size=24,
+    unique_by=lambda row: row[:2],
+).map(lambda rows: pl.DataFrame(rows, {"unit": pl.Int64, "annotator": pl.String, "label": pl.Int64},
+                                orient="row"))  # fmt: skip
+
+
+def matrix(frame):
+    """A row per annotator, NaN where there is no label, as krippendorff takes it."""
+    table = frame.pivot("annotator", index="unit", values="label").drop("unit")
+    return table.cast(pl.Float64).to_numpy().T
+
+
+@pytest.mark.parametrize("level", [*PUBLISHED, "ratio"])
+@given(frame=LABELS)
+def test_alpha_equals_its_definition_and_the_package_krippendorff(level, frame):
+    value = alpha(frame, level)
+    rows = [] if frame["label"].null_count() == len(frame) else [{"krippendorff_alpha": value}]
+    for way, run in table_ways("krippendorff_alpha", frame, {"level": level}):
+        assert_rows("", way, run().select("krippendorff_alpha"), rows)
+    if value is not None:
+        theirs = krippendorff.alpha(matrix(frame), level_of_measurement=level)
+        assert abs(theirs - value) < 1e-12
+
+
+@given(frame=LABELS, base=st.sampled_from([1e9, -1e12, 2**50]))
+def test_alpha_of_large_labels_depends_on_their_differences(frame, base):
+    options = {"level": "interval"}
+    rows = rankql.krippendorff_alpha(frame, **options).rows(named=True)
+    large = frame.with_columns(pl.col("label") + base)
+    assert_table("krippendorff_alpha", large, options, rows)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        units("2 2 2", "2 2 2"),
+        units("1 2 *", "* * 3"),
+        units("2 2 2", "2 2 2").with_columns(label=pl.lit(0.1)),
+    ],
+    ids=["one label", "no pair", "one label that is rounded"],
+)
+def test_alpha_is_undefined_without_pairs_or_with_one_label(frame):
+    for level in (*PUBLISHED, "ratio"):
+        for way, run in table_ways("krippendorff_alpha", frame, {"level": level}):
+            assert run()["krippendorff_alpha"].to_list() == [None], way
+
+
+def test_alpha_of_text_by_slice_and_without_annotators():
+    nominal = rankql.krippendorff_alpha(CODERS, "nominal")
+    text = CODERS.with_columns(pl.col("label").cast(pl.String))
+    for _, run in table_ways("krippendorff_alpha", text, {"level": "nominal"}):
+        assert run().equals(nominal)
+    # Where nobody is named, a unit may have the same label as often as it likes.
+    for _, run in table_ways("krippendorff_alpha", CODERS.drop("annotator"), {"annotator": None}):
+        assert run().equals(rankql.krippendorff_alpha(CODERS))
+    huge = CODERS.with_columns(pl.col("label") * 1e200)
+    assert rankql.krippendorff_alpha(huge).equals(rankql.krippendorff_alpha(CODERS))
+    two = pl.concat([CODERS.with_columns(lang=pl.lit(code)) for code in ("de", "en")])
+    two = two.filter((pl.col("lang") == "de") | (pl.col("unit") < 9))
+    rows = [
+        {"slice": lang, **rankql.krippendorff_alpha(two.filter(lang=lang)).row(0, named=True)}
+        for lang in ("de", "en")
+    ]
+    assert rows[0]["krippendorff_alpha"] != rows[1]["krippendorff_alpha"]
+    assert_table("krippendorff_alpha", two, {"slice": "lang"}, rows)
+
+
+# Wikipedia, Fleiss' kappa: 14 raters, 10 units, 5 categories.
+FLEISS = [
+    [0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],
+    [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7],
+]  # fmt: skip
+
+
+def labels_of(table):
+    """Labels of a table of counts by unit and category."""
+    rows = [
+        (unit, category)
+        for unit, counts in enumerate(table)
+        for category, n in enumerate(counts, 1)
+        for _ in range(n)
+    ]
+    frame = pl.DataFrame(rows, ["unit", "label"], orient="row")
+    return frame.with_columns(annotator=pl.int_range(pl.len()).over("unit"))
+
+
+def test_fleiss_kappa_is_as_published():
+    kappa = rankql.fleiss_kappa(labels_of(FLEISS))["fleiss_kappa"].item()
+    assert math.isclose(kappa, 0.20993, abs_tol=1e-5)
+    row = {"fleiss_kappa": kappa, "units": 10, "labels": 140}
+    assert_table("fleiss_kappa", labels_of(FLEISS), {}, [row])
+    assert rankql.fleiss_kappa(units("1 2 3"))["fleiss_kappa"].to_list() == [None]
+
+
+@pytest.mark.statsmodels
+@given(st.integers(2, 5).flatmap(lambda m: st.lists(
+    st.lists(st.integers(0, 3), min_size=m, max_size=m), min_size=1, max_size=7)))  # fmt: skip
+def test_fleiss_kappa_equals_statsmodels(labels):
+    table = [[unit.count(c) for c in range(4)] for unit in labels]
+    one_label = len({label for unit in labels for label in unit}) == 1
+    value = None if one_label else float(inter_rater.fleiss_kappa(np.array(table)))
+    for way, run in table_ways("fleiss_kappa", labels_of(table), {}):
+        assert metric_engines.same(run()["fleiss_kappa"].item(), value), way
+
+
+def test_cohens_kappa_is_as_published():
+    """Cohen's example as Wikipedia has it: 50 proposals, both yes 20, both no 15: .4."""
+    pairs = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
+    frame = units(*(" ".join(str(pair[side]) for pair in pairs) for side in (0, 1)))
+    row = {"annotator": "A", "other": "B", "cohen_kappa": 0.4, "units": 50}
+    for weights in ("none", "linear", "quadratic"):  # of two labels it is the same
+        assert_table("cohen_kappa", frame, {"weights": weights}, [row])
+
+
+@pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
+@given(frame=LABELS)
+def test_cohens_kappa_equals_scikit_learn(weights, frame):
+    """For every two annotators over the units that both have labelled."""
+    labels = frame.drop_nulls("label")
+    expected = []
+    for a, b in combinations(sorted(labels["annotator"].unique()), 2):
+        one, two = (dict(labels.filter(annotator=x)["unit", "label"].rows()) for x in (a, b))
+        both = sorted(set(one) & set(two))
+        if both:
+            x, y = [one[u] for u in both], [two[u] for u in both]
+            kappa = None
+            if len({*x, *y}) > 1:
+                option = None if weights == "none" else weights
+                # All the labels from 0 to 7, so that their places are their values.
+                kappa = float(cohen_kappa_score(x, y, weights=option, labels=range(8)))
+            row = {"annotator": a, "other": b, "cohen_kappa": kappa, "units": len(both)}
+            expected.append(row)
+    assert_table("cohen_kappa", frame, {"weights": weights}, expected)
+
+
+def test_tally_counts_grades():
+    frame = pl.DataFrame({"rel": [0, 2, 0, None, -1], "lang": ["de", "de", "en", "en", "en"]})
+    rows = [(-1, 1, 0.2), (0, 2, 0.4), (2, 1, 0.2), (None, 1, 0.2)]
+    columns = ("grade", "n", "share")
+    assert_table("tally", frame, {}, [dict(zip(columns, row, strict=True)) for row in rows])
+    rows = [("de", 0, 1, 0.5), ("de", 2, 1, 0.5), ("en", -1, 1, 1 / 3), ("en", 0, 1, 1 / 3),
+            ("en", None, 1, 1 / 3)]  # fmt: skip
+    columns = ("slice", *columns)
+    expected = [dict(zip(columns, row, strict=True)) for row in rows]
+    assert_table("tally", frame, {"slice": "lang"}, expected)
+
+
+# what the functions read
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+def test_files_are_read_with_numbers_as_numbers(suffix, tmp_path):
+    path = tmp_path / f"labels.{suffix}"
+    frame = CODERS.with_columns(odd=pl.lit("x"))
+    write = {"parquet": frame.write_parquet, "csv": frame.write_csv, "jsonl": frame.write_ndjson}
+    write[suffix](path)
+    assert_frame_equal(rankql.krippendorff_alpha(path), rankql.krippendorff_alpha(CODERS))
+    assert_frame_equal(rankql.cohen_kappa(str(path)), rankql.cohen_kappa(CODERS))
+    message = "No column 'unlt'. Did you mean 'unit'? Available: unit, annotator,"
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        rankql.fleiss_kappa(path, unit="unlt")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow", "relation", "stream"])
+def test_frames_of_any_kind_are_read(kind):
+    con = duckdb.connect()
+    data = {
+        "pandas": CODERS.to_pandas,
+        "arrow": CODERS.to_arrow,
+        "relation": lambda: con.sql("FROM CODERS"),
+        "stream": lambda: CODERS.to_arrow().to_reader(),
+    }[kind]()
+    result = rankql.krippendorff_alpha(data, "interval")
+    assert isinstance(result, pl.DataFrame) == (kind != "pandas")  # pandas in, pandas out
+    assert_frame_equal(pl.DataFrame(result), rankql.krippendorff_alpha(CODERS, "interval"))
+
+
+def test_lazy_frames_stay_lazy():
+    result = rankql.krippendorff_alpha(CODERS.lazy(), label=pl.col("label") * 2)
+    assert isinstance(result, pl.LazyFrame)
+    assert_frame_equal(result.collect(), rankql.krippendorff_alpha(CODERS))
+    bad = rankql.krippendorff_alpha(CODERS.lazy(), "none")  # an error when it runs
+    with pytest.raises(rankql.RankqlError, match="level must be"):
+        bad.collect()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("log.parquet", "rows: file 'log.parquet' does not exist. To read a table of .*"),
+        (3, "rows must be a path, a table, a relation or a frame, not int"),
+        (pl.DataFrame({"x": [1]}).to_arrow(), "No column '(query|unit)'. Available: .*"),
+    ],
+    ids=["file", "number", "arrow"],
+)
+def test_input_that_is_no_table_is_refused(rows, message):
+    for name in ("counterfactual", "click_model", "krippendorff_alpha"):
+        with pytest.raises(rankql.RankqlError) as error:
+            getattr(rankql, name)(rows)
+        assert re.fullmatch(message, str(error.value))
+
+
+def test_columns_are_given_by_name():
+    renamed = CODERS.rename({"unit": "doc", "annotator": "who", "label": "grade"})
+    options = {"unit": "doc", "annotator": "who", "label": "grade"}
+    for name in ("krippendorff_alpha", "cohen_kappa"):
+        rows = getattr(rankql, name)(CODERS).rows(named=True)
+        assert_table(name, renamed, options, rows)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"default_null_order": "nulls_first", "default_order": "desc"}, {"integer_division": True}],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["krippendorff_alpha", "cohen_kappa"])
+def test_settings_change_nothing(name, setting):
+    con = connected(CODERS, metric_engines.connect(**setting))
+    rows = getattr(rankql, name)(CODERS).rows(named=True)
+    assert_rows(name, setting, con.sql(f"FROM {name}('input_rows')").pl(), rows)
+
+
+@pytest.mark.parametrize("collation", ["nocase", "noaccent"])
+def test_labels_annotators_and_slices_are_compared_byte_by_byte(collation):
+    con = metric_engines.connect(default_collation=collation)
+    labels = pl.DataFrame(
+        [(u, a, x, s) for s in ("s", "S", "é", "e") for u in ("1", "l", "L", "í")
+         for a, x in zip("aAáb", (u, u.upper(), "i", s), strict=True)],
+        ["unit", "annotator", "label", "lang"], orient="row",
+    )  # fmt: skip
+    grades = pl.DataFrame({"rel": ["b", "A", "a", "á", "B", None], "lang": [*"éeeéEE"]})
+    for name, frame, options in [
+        ("tally", grades, {}),
+        ("tally", grades, {"slice": "lang"}),
+        ("krippendorff_alpha", labels, {"level": "nominal", "slice": "lang"}),
+        ("cohen_kappa", labels, {"slice": "lang"}),
+        ("fleiss_kappa", labels, {"slice": "lang"}),
+    ]:
+        rows = getattr(rankql, name)(frame, **options).rows(named=True)
+        call = f"{name}('input_rows'{options_of(options)})"
+        assert_rows(name, name, connected(frame, con).sql(f"FROM {call}").pl(), rows)
+
+
+COUNTERFACTUAL = {"query": [1, 2], "item": 1, "click": 1, "propensity": 1.0, "pos": 1}
+LABELLED = {"unit": [1, 1] * 2, "annotator": ["x", "y"] * 2, "label": [1, 0] * 2}
+POSITIONS = {"query": [1, 1] * 2, "item": 1, "pos": [1, 2] * 2, "click": [1, 0] * 2}
+SLICED = {
+    **dict.fromkeys(("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"), LABELLED),
+    "tally": {"rel": [1, 2]},
+    "counterfactual": COUNTERFACTUAL,
+    "propensity_scored": COUNTERFACTUAL | {"rel": 1},
+    **dict.fromkeys(("randomised_propensity", "harvested_propensity", "click_model"), POSITIONS),
+}
+
+
+@pytest.mark.parametrize("name", SLICED)
+def test_slices_of_an_enum_are_in_the_order_of_text(name):
+    frame = pl.DataFrame(SLICED[name])
+    half = len(frame) // 2
+    for kind in (pl.Enum(["z", "a"]), pl.Categorical):
+        parts = frame.with_columns(part=pl.Series(["z"] * half + ["a"] * half).cast(kind))
+        for way, run in table_ways(name, parts, {"slice": "part"}):
+            slices = run()["slice"].cast(pl.String).unique(maintain_order=True)
+            assert slices.to_list() == ["a", "z"], way
+    if name == "tally":
+        for _, run in table_ways(name, parts, {"label": "part"}):
+            assert run()["grade"].cast(pl.String).to_list() == ["a", "z"]

@@ -1,0 +1,427 @@
+"""Grades from events and from several annotators: by hand and by definition."""
+
+import math
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import duckdb
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankql
+from support import metric_engines
+from support.calls import assert_message, assert_values, by_sql, connected
+from support.metric_engines import complaint
+from support.negative_grades import PAGE, with_table
+
+DAY = timedelta(days=1)
+NOON = datetime(2024, 5, 1, 12)
+GRADES = {"view": 1, "cart": 2, "buy": 3, "hide": -1, "shown": None}
+
+
+def at(days):
+    return NOON + timedelta(days=days)
+
+
+# events
+
+
+def log(*groups):
+    """Rows (g, event, t) of groups of (event, t) or of events."""
+    rows = [
+        (g, *(e if isinstance(e, tuple) else (e, 0))) for g, es in enumerate(groups) for e in es
+    ]
+    random.Random(3).shuffle(rows)
+    times = [t for _, _, t in rows]
+    return pl.DataFrame(
+        {"g": [g for g, _, _ in rows], "event": [e for _, e, _ in rows], "t": times},
+        schema_overrides={"event": pl.String},
+    )
+
+
+def graded(events, how="max", cap=None, until=None, within=None, half_life=None, unknown="error",
+           moment=None):  # fmt: skip
+    """The definition, event by event."""
+    values = []
+    for event, t in events:
+        if event is None or (until is not None and not t < until):
+            continue
+        if within is not None and until - t > within:
+            continue
+        grade = GRADES.get(event, unknown)
+        assert grade != "error", event
+        if grade is not None:
+            fade = 1 if half_life is None else 2 ** -((until - t) / half_life)
+            values.append(grade * fade)
+    if not values:
+        return None
+    total = max(values) if how == "max" else math.fsum(values)
+    return float(total if cap is None else min(total, cap))
+
+
+@pytest.mark.parametrize(
+    ("options", "events", "value"),
+    [
+        ({}, ["view", "buy", "view"], 3.0),
+        ({"how": "sum"}, ["view", "buy", "view"], 5.0),
+        ({"how": "sum", "cap": 4}, ["view", "buy", "view"], 4.0),
+        ({"how": "sum", "cap": 4}, ["view", "view"], 2.0),
+        ({}, ["hide"], -1.0),
+        ({}, ["hide", "view"], 1.0),
+        ({"how": "sum"}, ["hide", "view"], 0.0),
+        ({}, [None], None),  # shown without an event: unjudged
+        ({}, ["shown"], None),
+        ({"how": "sum"}, ["shown", None], None),
+        ({"how": "sum"}, ["shown", "view"], 1.0),
+        ({"unknown": None}, ["swipe"], None),
+        ({"unknown": 0}, ["swipe"], 0.0),
+        ({"unknown": 0.5, "how": "sum"}, ["swipe", "view", "swap"], 2.0),
+    ],
+)
+def test_grade_of_events(options, events, value):
+    frame = log(events, ["cart"])
+    assert_values("graded", frame, ["event", GRADES], options, {0: value, 1: 2.0})
+
+
+FADING = [
+    # Two days old at a half-life of one: a quarter is left.
+    ({"until": at(2), "half_life": DAY}, [("buy", at(0))], 0.75),
+    ({"until": at(2), "half_life": DAY}, [("buy", at(0)), ("view", at(1.5))], 0.75),
+    ({"until": at(2), "half_life": 0.5 * DAY}, [("buy", at(0)), ("view", at(1.5))], 0.5),
+    ({"until": at(2), "half_life": DAY, "how": "sum"}, [("buy", at(0)), ("view", at(1))], 1.25),
+    # From `until` on nothing counts; a window of three days begins three days before.
+    ({"until": at(2)}, [("view", at(1)), ("buy", at(2))], 1.0),
+    ({"until": at(2)}, [("buy", at(2)), ("buy", at(3))], None),
+    ({"until": at(3), "within": 3 * DAY}, [("buy", at(0))], 3.0),
+    ({"until": at(3), "within": 2.99 * DAY}, [("buy", at(0)), ("view", at(1))], 1.0),
+    ({"until": at(3), "within": DAY}, [("buy", at(0))], None),
+]
+CLOCKS = {
+    "timestamp": lambda x: x,
+    "zone": lambda x: x.replace(tzinfo=UTC) if isinstance(x, datetime) else x,
+    "number": lambda x: (
+        (x - NOON) / DAY if isinstance(x, datetime) else x / DAY if isinstance(x, timedelta) else x
+    ),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_grades_fade_and_events_fall_out_of_the_window(clock):
+    on_clock = CLOCKS[clock]
+    for options, events, value in FADING:
+        options = {"moment": "t"} | {name: on_clock(x) for name, x in options.items()}
+        frame = log([(event, on_clock(t)) for event, t in events])
+        assert_values("graded", frame, ["event", GRADES], options, {0: value})
+
+
+def test_moments_are_dates_or_expressions():
+    frame = log([("buy", date(2024, 5, 1)), ("view", date(2024, 5, 3))])
+    options = {"moment": "t", "until": date(2024, 5, 4), "half_life": DAY, "how": "sum"}
+    assert_values("graded", frame, ["event", GRADES], options, {0: 3 / 8 + 1 / 2})
+    frame = pl.DataFrame({"event": ["view", "view"], "t": [1.0, 9.0]})
+    value = rankql.graded("event", {"view": 1}, how="sum", moment=pl.col("t") + 1, until=5)
+    assert frame.select(value).item() == 1
+
+
+def test_grades_are_any_mapping_and_events_text_whole_numbers_or_booleans():
+    con = connected(log(["view", "buy"]))
+    odd = "{'view': 1, 'b\"uy VARCHAR, ': 2, 'buy': 2.5, 'x': NULL, 'ok': true}"
+    for mapping in ("{'view': 1, 'buy': 2.5}", "MAP(['view', 'buy'], [1, 2.5])", odd):
+        assert con.sql(f"SELECT graded(event, {mapping}) FROM input_rows").fetchall() == [(2.5,)]
+    codes = pl.DataFrame({"user": 1, "item": 2, "event": [7, 8]})
+    assert codes.pipe(rankql.graded, "event", {"7": 1, "8": 2}).rows() == [(1, 2, 2.0)]
+    connected(codes)
+    assert con.sql("SELECT graded(event, MAP {7: 1, 8: 2}) FROM input_rows").fetchall() == [(2.0,)]
+    kinds = codes.with_columns(event=pl.Series(["a", "b"], dtype=pl.Categorical))
+    assert kinds.pipe(rankql.graded, "event", {"a": 1, "b": 2}).rows() == [(1, 2, 2.0)]
+    frame = pl.DataFrame({"g": [0, 0], "event": [True, None]})
+    assert_values("graded", frame, ["event", {"true": 2}], {}, {0: 2.0})
+    assert frame.select(rankql.graded("event", {True: 2})).item() == 2
+
+
+EVENTS = st.sampled_from(["view", "cart", "buy", "hide", "shown", None, "swipe"])
+
+
+@given(
+    groups=st.lists(st.lists(st.tuples(EVENTS, st.integers(0, 9)), min_size=1), min_size=1),
+    how=st.sampled_from(["max", "sum"]),
+    cap=st.sampled_from([None, 2, 4.5]),
+    until=st.none() | st.integers(0, 11),
+    within=st.none() | st.integers(1, 9),
+    half_life=st.sampled_from([None, 0.5, 1, 3]),
+    unknown=st.sampled_from([None, 0, 0.25]),
+)
+def test_graded_equals_its_definition(groups, how, cap, until, within, half_life, unknown):
+    options = {"how": how, "unknown": unknown}
+    if how == "sum":
+        options["cap"] = cap
+    if until is not None:
+        options |= {"until": until, "within": within, "half_life": half_life, "moment": "t"}
+    expected = {g: graded(events, **options) for g, events in enumerate(groups)}
+    assert_values("graded", log(*groups), ["event", GRADES], options, expected)
+
+
+@pytest.mark.parametrize(
+    "grades",
+    [
+        "MAP {'view': '1', 'buy': 'three'}",
+        "MAP {'view': '1', 'buy': '3'}",
+        "{'view': 1, 'buy': 'x'}",
+        "{'view': 1, 'b\"uy BOOLEAN': 2, 'buy': 'x'}",
+        "MAP {'view': [1], 'buy': [3]}",
+        f"MAP {{'view': 1, 'buy': {10**400}}}",
+        {"view": "1", "buy": "three"},
+        {"view": 1, "buy": 10**400},
+        {"view": object()},
+        {"view": Decimal("nan")},
+        {"view": Decimal("inf")},
+    ],
+    ids=str,
+)
+def test_grades_must_be_numbers(grades):
+    frame = log(["view", "buy"]).with_columns(user=1, item=2)
+    if isinstance(grades, str):
+        query = f"SELECT graded(event, {grades}) FROM input_rows"
+        runs = [lambda: connected(frame).sql(query).pl()]
+    else:
+        runs = [
+            lambda: rankql.grade_events(frame, grades),
+            lambda: frame.select(rankql.graded("event", grades)),
+        ]
+    for run in runs:
+        assert complaint(run).startswith("grades must be finite numbers, not {")
+
+
+# annotators
+
+
+def labelled(*groups):
+    """Rows (g, rel, weight) of groups of (rel, weight)."""
+    rows = [(g, *vote) for g, votes in enumerate(groups) for vote in votes]
+    random.Random(4).shuffle(rows)
+    kinds = {"g": pl.Int64, "rel": pl.Float64, "weight": pl.Float64}
+    return pl.DataFrame(rows, schema=kinds, orient="row")
+
+
+def consensus(votes, how="mean", ties="low"):
+    """The definition: a weighted median has no more than half of the weight on either side."""
+    votes = [(rel, weight) for rel, weight in votes if rel is not None]
+    total = math.fsum(weight for _, weight in votes)
+    if not votes:
+        return None
+    if how == "mean":
+        return math.fsum(rel * weight for rel, weight in votes) / total
+    votes = [vote for vote in votes if vote[1] > 0]
+    if how == "median":
+        fit = [
+            rel for rel, _ in votes
+            if math.fsum(w for r, w in votes if r < rel) <= total / 2 + 1e-9
+            and math.fsum(w for r, w in votes if r > rel) <= total / 2 + 1e-9
+        ]  # fmt: skip
+        return (min(fit) + max(fit)) / 2
+    own = {rel: math.fsum(w for r, w in votes if r == rel) for rel, _ in votes}
+    most = [rel for rel in own if own[rel] >= max(own.values()) - 1e-9]
+    return {"low": min(most), "high": max(most), "null": most[0] if len(most) == 1 else None}[ties]
+
+
+@pytest.mark.parametrize(
+    ("options", "votes", "value"),
+    [
+        ({}, [(1, 1), (2, 1), (3, 1)], 2.0),
+        ({}, [(1, 1), (3, 3)], 2.5),
+        ({}, [(1, 1), (3, 0)], 1.0),
+        ({}, [(None, 1), (3, 2)], 3.0),
+        ({}, [(None, None)], None),
+        ({"how": "median"}, [(0, 1), (1, 1), (3, 1)], 1.0),
+        ({"how": "median"}, [(0, 1), (1, 1), (2, 1), (3, 1)], 1.5),
+        ({"how": "median"}, [(0, 1), (1, 1), (3, 3)], 3.0),
+        ({"how": "median"}, [(0, 1), (1, 1), (3, 2)], 2.0),
+        # .1 + .2 is not .3 in floats, but half of the weight is half of it.
+        ({"how": "median"}, [(0, 0.1), (1, 0.2), (3, 0.3)], 2.0),
+        ({"how": "median"}, [(0, 0.7), (1, 0.1), (3, 0.8)], 2.0),
+        ({"how": "majority"}, [(0, 1), (2, 1), (2, 1)], 2.0),
+        ({"how": "majority"}, [(0, 3), (2, 1), (2, 1)], 0.0),
+        ({"how": "majority"}, [(2, 1), (0, 1), (1, 1)], 0.0),
+        ({"how": "majority", "ties": "high"}, [(2, 1), (0, 1), (2, 1), (0, 1)], 2.0),
+        ({"how": "majority", "ties": "null"}, [(2, 1), (0, 1)], None),
+        ({"how": "majority", "ties": "null"}, [(0, 0.1), (0, 0.2), (3, 0.3)], None),
+        ({"how": "majority"}, [(None, 1)], None),
+        ({"how": "majority"}, [(-1, 2), (3, 1)], -1.0),
+    ],
+)
+def test_consensus_of_votes(options, votes, value):
+    frame = labelled(votes, [(1, 1)])
+    assert_values("consensus", frame, ["rel"], {"weight": "weight", **options}, {0: value, 1: 1.0})
+
+
+def test_votes_without_weights_count_alike():
+    frame = labelled([(1, None), (2, None), (2, None), (5, None)])
+    for how, value in {"mean": 2.5, "median": 2.0, "majority": 2.0}.items():
+        assert_values("consensus", frame, ["rel"], {"how": how}, {0: value})
+
+
+VOTES = st.tuples(
+    st.sampled_from([None, -1, 0, 1, 2, 2.5, 3]), st.sampled_from([0, 0.1, 0.2, 1, 3])
+)
+
+
+@given(
+    groups=st.lists(st.lists(VOTES, min_size=1, max_size=9), min_size=1),
+    how=st.sampled_from(["mean", "median", "majority"]),
+    ties=st.sampled_from(["low", "high", "null"]),
+)
+def test_consensus_equals_its_definition(groups, how, ties):
+    groups = [[*votes, (1, 0.3)] for votes in groups]
+    expected = {g: consensus(votes, how, ties) for g, votes in enumerate(groups)}
+    expected = {g: value if value is None else float(value) for g, value in expected.items()}
+    options = {"weight": "weight", "how": how, "ties": ties}
+    assert_values("consensus", labelled(*groups), ["rel"], options, expected)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"default_null_order": "nulls_first", "default_order": "desc"}, {"integer_division": True}],
+    ids=str,
+)
+def test_consensus_ignores_settings(setting):
+    con = metric_engines.connect(**setting)
+    frame = labelled([(1, 1), (2, 1), (2, 1), (None, 3)])
+    columns = [metric_engines.Column("rel"), metric_engines.Column("weight")]
+    for how, value in {"mean": 5 / 3, "median": 2.0, "majority": 2.0}.items():
+        values = by_sql("consensus", frame, [*columns, how], {}, con)
+        assert metric_engines.same(values[0], value)
+
+
+@pytest.mark.parametrize("collation", ["nocase", "noaccent"])
+def test_collation_merges_neither_events_nor_items(collation):
+    con = metric_engines.connect(default_collation=collation)
+    assert con.sql("""
+        SELECT grades_of(['a', 'A', 'á'], MAP {'A': 1, 'á': 2}), grades_of(x, x),
+               graded('A', MAP {'a': 1, 'A': 2, 'á': 3})
+        FROM (VALUES (['a', 'A', 'á'])) AS t (x) GROUP BY x
+    """).fetchall() == [([None, 1, 2], [1, 1, 1], 2)]
+    rows = [(user, item, "view") for user, item in ("ux", "Ux", "úy", "UX", "uz")]
+    events = pl.DataFrame(rows, ["user", "item", "event"], orient="row")
+    result = rankql.grade_events(events, {"view": 1, "VIEW": 2}, con=con)
+    assert result.equals(events.select("user", "item", rel=1.0).sort("user", "item"))
+
+
+# grade_events
+
+
+def test_grade_events_of_files_tables_and_frames(tmp_path):
+    rows = [("u", "a", "view", at(0)), ("u", "a", "buy", at(1)), ("v", "b", "hide", at(2)),
+            ("v", "c", None, at(3)), (None, "a", "buy", at(0)),
+            ("v", None, "buy", at(0))]  # fmt: skip
+    frame = pl.DataFrame(rows, ["user_id", "item", "event", "time"], orient="row")
+    frame.write_parquet(tmp_path / "log.parquet")
+    con = duckdb.connect()
+    con.execute(f"CREATE TABLE log AS FROM '{tmp_path}/log.parquet'")
+    for options in (
+        {},
+        {"how": "sum", "cap": 2.5},
+        {"until": at(2.5), "half_life": 2 * DAY, "within": 2 * DAY},
+        {"until": date(2024, 5, 3)},
+    ):
+        timed = {"moment": "time"} if "until" in options else {}
+        expected = (
+            frame.pipe(rankql.graded, "event", GRADES, by=["user_id", "item"], **options, **timed)
+            .rename({"graded": "rel"}).drop_nulls().sort("user_id", "item")
+        )  # fmt: skip
+        for log, connection in ((frame, None), (tmp_path / "log.parquet", None), ("log", con)):
+            result = rankql.grade_events(log, GRADES, con=connection, **options)
+            assert result.columns == expected.columns
+            for row, wanted in zip(result.rows(), expected.rows(), strict=True):
+                assert row[:2] == wanted[:2] and metric_engines.same(row[2], wanted[2])
+
+
+def test_graded_events_are_judgments():
+    log = pl.DataFrame({"user": [1, 1], "item": ["a", "b"], "event": ["view", "buy"]})
+    run = pl.DataFrame({"user": [1, 1], "item": ["a", "b"], "score": [2.0, 1.0]})
+    ndcg = rankql.evaluate(run, rankql.grade_events(log, GRADES), "nDCG@2", interval=None)["nDCG@2"]
+    assert ndcg == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)), abs=1e-15)
+
+
+def test_options_may_be_decimals():
+    half, two = Decimal("0.5"), Decimal(2)
+    grades = {"view": half, "buy": 3, "hide": None}
+    frame = pl.DataFrame({"user": 1, "item": 1, "event": ["view", "x", "buy"], "t": [1, 1, 3]})
+    options = {"how": "sum", "cap": Decimal("4.25"), "unknown": half}
+    timed = {"until": Decimal(4), "within": Decimal(3), "half_life": two}
+    for more, value in (({}, 4.0), (timed, 2 * 0.5 * 2**-1.5 + 3 * 2**-0.5)):
+        result = rankql.grade_events(frame, grades, **options, **more, time="t")["rel"].item()
+        assert metric_engines.same(result, value)
+        moment = {"moment": "t"} if more else {}
+        expression = rankql.graded("event", grades, **options, **more, **moment)
+        assert metric_engines.same(frame.select(expression).item(), value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"event": "evnt"},
+         "log has no column 'evnt'. Pass event='...'. Did you mean 'event'?.*"),
+        ({"until": 3, "time": "clock"}, "log has no column 'clock'. Pass time='...'.*"),
+        ({"grades": {"view": 1}}, "event buy has no grade. .*"),
+        ({"grades": 3}, "grades must be a dict of event: grade, not a int"),
+        ({"grades": {1: 1, "1": 2}}, "grades must name an event once, as text, not .*"),
+        ({"how": object()}, "how must be 'max' or 'sum', not .*"),
+        ({"query": None}, "No query column in log: .*"),
+        ({"item": None}, "log has item and docno. Choose one: item='item'"),
+        ({"unknown": object()}, "unknown must be a grade or 'error', not .*"),
+        ({"until": object()}, "until must be a finite number or a datetime, not <object .*"),
+        ({"until": 3, "within": "3"}, "within must be a finite number or a timedelta, not '3'"),
+        ({"until": 3, "half_life": 10**400}, "half_life must be a finite number or .*"),
+        ({"how": "sum", "cap": object()}, "cap must be a finite number, not .*"),
+    ],
+)  # fmt: skip
+def test_grade_events_refuses(options, message):
+    log = pl.DataFrame({"who": 1, "item": ["a", "b"], "event": ["view", "buy"], "time": [1, 2]})
+    options = {"grades": GRADES, "query": "who", "item": "item", **options}
+    frame = log.with_columns(docno="item")
+    assert_message("", lambda: rankql.grade_events(frame, **options), message)
+
+
+# relevant but disliked
+
+
+# The second item of the ranking is relevant to the query and disliked by the user: grade -1.
+DISLIKED = pl.DataFrame(
+    {"query": "q", "item": [*"abcd"], "rel": [2, -1, 1, 0], "pos": [1, 2, 3, 4]}
+)
+
+
+def test_disliked_items_by_convention():
+    """By hand: linear gain, discounts 1, log2(3), 2."""
+    ideal = 2 + 1 / math.log2(3)
+    zero, signed = 2 + 1 / 2, 2 - 1 / math.log2(3) + 1 / 2
+    rows = {
+        # A gain of 0, or a loss; never in the ideal.
+        "nDCG@3": (zero / ideal, signed / ideal, zero / ideal),
+        # Sums keep the sign.
+        "DCG@3": (signed, signed, zero),
+        "CG@3": (2, 2, 3),
+        # Not relevant, judged or not.
+        "AP": ((1 + 2 / 3) / 2,) * 3,
+        "RR": (1, 1, 1),
+        "P@3": (2 / 3,) * 3,
+        "R@3": (1, 1, 1),
+        "RBP(p=0.5)": (0.5 * (1 + 1 / 4),) * 3,
+        "ERR(max_rel=2)": (3 / 4 + 1 / 4 * 1 / 4 / 3,) * 3,
+        # Metrics of judged items only: an unjudged one is not there.
+        "Bpref": ((1 + 1 / 2) / 2, (1 + 1 / 2) / 2, 1),
+        "Judged@3": (1, 1, 2 / 3),
+        "TauDistance": (2, 2, 0),
+        "TauB": (2 / 6, 2 / 6, 1),
+    }
+    for place, negative in enumerate(("zero", "keep", "unjudged")):
+        result = rankql.evaluate(DISLIKED, metrics=[*rows], negative=negative, interval=None)
+        for metric, expected in rows.items():
+            assert math.isclose(result[metric], expected[place]), (metric, negative)
+
+
+def test_the_page_shows_disliked_items_in_every_metric():
+    assert with_table() == PAGE.read_text(), "run python tests/generate.py grades"

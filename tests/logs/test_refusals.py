@@ -1,0 +1,330 @@
+"""Which input the functions of logs refuse: each message once, the same in SQL and in polars."""
+
+import math
+import re
+from datetime import date, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from support.calls import assert_refused, assert_table_refused
+
+NAN, INF, NOON = math.nan, math.inf, datetime(2024, 5, 1, 12)
+DAY = timedelta(days=1)
+GRADES = {"view": 1, "buy": 3, "shown": None}
+SHOWN = {"click": [1, 0, 1], "propensity": [1.0, 1.0, 0.25], "predicted": [0.5, 0.5, 0.5]}
+# What a function reads unless a case changes it; the arguments of functions of groups.
+ROWS = {
+    "graded": {"event": ["view", "view"], "t": [0, 2]},
+    "consensus": {"rel": [1.0, 2.0], "weight": [1.0, 1.0]},
+    "debiased": SHOWN,
+    "effective_sample_size": SHOWN,
+}
+ARGUMENTS = {
+    "graded": {"event": "event", "grades": GRADES},
+    "consensus": {"rel": "rel"},
+    "debiased": {"click": "click", "propensity": "propensity", "clip": None, "predicted": None},
+    "effective_sample_size": {"click": "click", "propensity": "propensity", "clip": None},
+}
+LABELS = {"unit": [1, 1, 2, 2], "annotator": [*"ABAB"], "label": [1, 2, 2, 2]}
+HISTORY = {"user": [*"aab"], "item": [*"xyx"], "time": [1, 2, 3]}
+PROPENSITY = {"query": [1, 1, 2, 2], "item": [*"aaaa"], "pos": [1, 2, 1, 2], "click": [1, 0, 1, 0]}
+TABLES = {
+    **dict.fromkeys(("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"), LABELS),
+    **dict.fromkeys(("leave_one_out", "time_split"), HISTORY),
+    **dict.fromkeys(
+        ("randomised_propensity", "harvested_propensity", "click_model"), PROPENSITY
+    ),
+    "counterfactual": {
+        "query": [1, 1, 1], "item": ["a", "a", "b"], "click": [1, 0, None],
+        "propensity": [1.0, 0.5, None], "pos": [1, 1, 2], "predicted": [0.5, 0.5, 0.5],
+        "examination": [1.0, 1.0, 0.5],
+    },
+    "propensity_scored": {
+        "query": [1, 1], "rel": [0, 1], "pos": [1, 2], "propensity": [1.0, 0.5]
+    },
+}  # fmt: skip
+
+CLICK, CHANCE = "click must be 0 or 1, not ", "propensity must be above 0 and at most 1, not "
+K = "k must be a whole number from 1, not {}. Leave k out for the complete ranking"
+POS = "pos must be a whole number from 1, not "
+SHARED = "several items share a position.*"
+GIVEN = "propensity must be given where an item was shown. Estimate it, or leave out such rows"
+SEVERAL = "{} must be the same in all rows of a query and item: item a of query 1 has several"
+TEXT = " must be a number, not text. Cast it first"
+TIMED = {"moment": "t", "unknown": 1}
+PREDICTED, EXAMINED = {"predicted": "predicted"}, {"examination": "examination"}
+CHANCES = [
+    *(({"click": [1, click, 0], "propensity": [1.0, bad, 1.0]}, {}, f"{CHANCE}{bad}")
+      for click in (0, 1, None) for bad in (0.0, 1.5, NAN)),
+    *(({}, {"clip": bad}, f"clip must be above 0 and at most 1, not {bad}")
+      for bad in (-0.5, 1.5, NAN)),
+    ({"propensity": [1.0, None, 1.0]}, {}, GIVEN),
+    *(({"click": [1, 0, bad]}, {}, f"{CLICK}{bad}") for bad in (2, 0.5, NAN)),
+    ({"click": ["1", "0", "1"]}, {}, f"{CLICK}text. Cast it first"),
+    ({"propensity": ["1", "1", "1"]}, {}, f"propensity{TEXT}"),
+]  # fmt: skip
+AGREEMENT = [
+    ({"unit": [1, 1, 1, 2]}, {}, "annotator A has labelled unit 1 twice. Keep one of the labels"),
+    ({"label": [1.0, NAN, 1, 1]}, {}, "label must be a finite number, not (?i:nan)"),
+    ({"annotator": [None, "A", "A", "B"]}, {}, "annotator must not be NULL"),
+]
+NUMBERS = "labels must be numbers for (level|weights) '{}', not .*. Cast them first"
+ODD_LABELS = [date(2024, 5, 1), b"x", [1], DAY, NOON, "1"]
+HUGE = "labels must lie between -1e100 and 1e100 for .* '(interval|quadratic)', not .*"
+# All three functions read the log by one macro: each refuses a third.
+RELATIVE = "the log must have rows at position 1, to which propensities are relative"
+POSITIONS = [
+    ({"pos": [1, 2, 1, 0]}, {}, f"{POS}0. Position 1 is the top: add 1"),
+    ({"pos": [1, 2, 1, 1.5]}, {}, f"{POS}1.5"),
+    ({"pos": [1, 2, 1, NAN]}, {}, f"{POS}(?i:nan)"),
+    ({"pos": ["1", "2", "1", "2"]}, {}, f"pos{TEXT}"),
+    *(({"click": [1, 0, 1, bad]}, {}, f"{CLICK}(?i:{bad})") for bad in (2, 0.5, NAN)),
+    ({"click": [1, 0, 1, None]}, {}, f"{CLICK}NULL"),
+    ({"click": ["1", "0", "1", "0"]}, {}, f"{CLICK}text. Cast it first"),
+    ({"query": [1, 1, 2, None]}, {}, "query must not be NULL"),
+    ({"pos": [3, 2, 3, 2]}, {}, RELATIVE),
+    ({"pos": [3, 2, 3, 2]}, {"slice": "query"}, rf"{RELATIVE}; there are none where query is \d"),
+    ({"click": [1, 1, 1, 1]}, {},
+     "the log holds clicks only. Propensities also need the impressions without a click"),
+    ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
+    ({}, {"confidence": "high"}, "confidence must lie between 0 and 1, not the text 'high'"),
+    # Rows that were not shown are left out, but checked.
+    ({"query": [1, 1, 2, None], "pos": [1, 2, 1, None]}, {}, "query must not be NULL"),
+    ({"click": [1, 0, 1, 7], "pos": [1, 2, 1, None]}, {}, f"{CLICK}7"),
+]  # fmt: skip
+ITEMS = [
+    ({"item": [*"aaa", None]}, {}, "item must not be NULL"),
+    ({"item": [*"aaa", None], "pos": [1, 2, 1, None]}, {}, "item must not be NULL"),
+]
+SPLIT = "either since or share must be given: a time, or a share of the rows"
+TIMES = [
+    ({"time": [1, 2, None]}, "time must be a timestamp or a finite number, not (NULL|None)"),
+    ({"time": ["1", "2", "3"]},
+     "time must be a timestamp or a number, not text. Cast it first"),
+]  # fmt: skip
+
+REFUSED = {
+    "graded": [
+        ({"event": ["view", "swipe"]}, {},
+         "event swipe has no grade. Add it to grades, or set unknown to a grade. "
+         "Events with a grade: view, buy, shown"),
+        # Also outside of the window.
+        ({"event": ["view", "swipe"]}, {"moment": "t", "until": 1}, "event swipe has no grade. .*"),
+        *(({"event": [event, event]}, {},
+           "event must be text, a whole number or a boolean, not .*. Cast it to text")
+          for event in (NOON, 1.5, [1], ["a"])),
+        ({}, {"grades": {"view": NAN}}, "grades must be finite numbers, not .*nan.*"),
+        ({}, {"unknown": "skip"}, "unknown must be a grade or 'error', not skip"),
+        ({"event": [None, None]}, {"unknown": "x"}, "unknown must be a grade or 'error', not x"),
+        ({}, {"unknown": NAN}, "unknown must be a grade or 'error', not nan"),
+        ({}, {"how": "last"}, "how must be 'max' or 'sum', not last"),
+        ({}, {"cap": 3}, "cap is for how 'sum', not for 'max'"),
+        ({}, {"how": "sum", "cap": INF}, "cap must be a finite number, not inf"),
+        ({}, {"half_life": 2},
+         "until must be given: the time that within and half_life count back from"),
+        ({}, {"until": 5}, "moment must be a timestamp or a finite number, not (NULL|None)"),
+        ({}, TIMED | {"until": NOON},
+         "until must be a finite number, as moment is, not 2024-05-01 12:00:00"),
+        ({}, TIMED | {"until": 9, "half_life": DAY},
+         "half_life must be a number above 0, as moment is a number, not (1 day.*|24:00:00)"),
+        ({}, TIMED | {"until": 9, "within": 0},
+         "within must be a number above 0, as moment is a number, not 0"),
+        ({}, TIMED | {"until": 9, "half_life": -1},
+         "half_life must be a number above 0, as moment is a number, not -1"),
+        *(({"t": [bad, 1.0]}, TIMED | {"until": 1},
+           "moment must be a timestamp or a finite number, not (NULL|None|nan)")
+          for bad in (None, NAN)),
+        ({"t": ["2026-01-01"] * 2}, TIMED | {"until": 1},
+         "moment must be a timestamp or a number, not text. Cast it first"),
+        *(({"t": pl.lit(end).cast(pl.Datetime)}, TIMED | {"until": NOON},
+           f"moment must be a timestamp or a finite number, not {text}")
+          for end, text in ((2**63 - 1, "infinity"), (1 - 2**63, "-infinity"))),
+        ({"t": [NOON, NOON]}, TIMED | {"until": NOON + DAY, "half_life": 7},
+         "half_life must be an interval above 0, as moment is a timestamp, not 7"),
+        ({"t": [NOON, NOON]}, TIMED | {"until": 5},
+         "until must be a timestamp, as moment is, not 5"),
+    ],
+    "consensus": [
+        *(({"weight": [1.0, bad]}, {"weight": "weight", "how": how},
+           f"weight must be a finite number from 0, not (?i:{bad}(.0)?|NULL)")
+          for how, bad in (("mean", -1), ("median", NAN), ("majority", INF), ("mean", None))),
+        *(({"weight": [0.0, 0]}, {"weight": "weight", "how": how},
+           "weight must not be 0 for all labels of a group")
+          for how in ("mean", "median", "majority")),
+        *(({"weight": pl.Series([bad] * 2, dtype=kind)}, {"weight": "weight"},
+           "weight must be a finite number from 0, not (?s:.*)")
+          for bad, kind in (("3", None), ("3", pl.Categorical), ("3", pl.Enum(["3"])),
+                            (date(2024, 5, 1), None), ([3], None), (DAY, None))),
+        ({"rel": [1.0, NAN]}, {}, "rel must be a finite number, not (?i:nan)"),
+        ({}, {"how": "vote"}, "how must be 'mean', 'median' or 'majority', not vote"),
+        *(({}, {"how": how, "ties": "x"}, "ties must be 'low', 'high' or 'null', not x")
+          for how in ("mean", "median", "majority")),
+    ],
+    "effective_sample_size": CHANCES,
+    "debiased": [
+        *CHANCES,
+        *(({"predicted": [0.5, 0.5, bad]}, PREDICTED,
+           f"predicted must lie between 0 and 1, not {bad}") for bad in (-0.1, 1.1, NAN)),
+        ({"click": [1, 0, None], "propensity": [1.0, 1, None], "predicted": [0.5, 0.5, 1.1]},
+         PREDICTED, "predicted must lie between 0 and 1, not 1.1"),
+        ({"predicted": ["1"] * 3}, PREDICTED, f"predicted{TEXT}"),
+    ],
+    "krippendorff_alpha": [
+        *AGREEMENT,
+        ({}, {"level": "ratios"},
+         "level must be 'nominal', 'ordinal', 'interval' or 'ratio', not ratios"),
+        ({"label": [-1, 1, 1, 1]}, {"level": "ratio"},
+         "labels must be 0 or more for level 'ratio', not -1"),
+        ({"label": [1e200, 1, 1, 1]}, {"level": "interval"}, HUGE),
+        *(({"label": [label] * 4}, {"level": level}, NUMBERS.format(level))
+          for label, level in zip(ODD_LABELS, ["ordinal", "interval", "ratio"] * 2, strict=True)),
+    ],
+    "cohen_kappa": [
+        *AGREEMENT,
+        ({}, {"weights": "cubic"}, "weights must be 'none', 'linear' or 'quadratic', not cubic"),
+        ({"label": [1e200, 1, 1, 1]}, {"weights": "quadratic"}, HUGE),
+        *(({"label": [label] * 4}, {"weights": weights}, NUMBERS.format(weights))
+          for label, weights in zip(ODD_LABELS, ["linear", "quadratic"] * 3, strict=True)),
+    ],
+    "fleiss_kappa": [
+        *AGREEMENT,
+        ({"label": [1, 1, 1, None]}, {},
+         "fleiss_kappa needs the same number of labels for every unit: one has 1, another 2. "
+         "Use krippendorff_alpha, which allows missing labels"),
+    ],
+    "leave_one_out": [
+        ({}, {"n": 0}, "n must be a whole number from 1, not 0"),
+        *((changes, {}, message) for changes, message in TIMES),
+    ],
+    "time_split": [
+        ({}, {}, SPLIT),
+        ({}, {"since": 1, "share": 0.5}, SPLIT),
+        ({}, {"share": 1}, "share must lie between 0 and 1, not 1"),
+        ({}, {"since": NOON},
+         "since must be a finite number, as moment is, not 2024-05-01 12:00:00"),
+        *((changes, {"since": 1}, message) for changes, message in TIMES),
+    ],
+    "randomised_propensity": POSITIONS[::3],
+    "harvested_propensity": [
+        *POSITIONS[1::3], *ITEMS,
+        ({}, {"pairs": "model"}, "pairs must be 'all', 'adjacent' or 'first', not model"),
+        ({}, {"pairs": None}, "pairs must be 'all', 'adjacent' or 'first', not (NULL|None)"),
+    ],
+    "click_model": [
+        *POSITIONS[2::3], *ITEMS,
+        *(({}, {"max_iterations": bad}, f"max_iterations must be a whole number from 1, not {bad}")
+          for bad in (0, 1.5)),
+    ],
+    "counterfactual": [
+        ({"click": [1, 3, None]}, {}, f"{CLICK}3"),
+        ({"click": ["1", "0", None]}, {}, f"{CLICK}text. Cast it first"),
+        ({"propensity": [1.0, 0.0, None]}, {}, f"{CHANCE}0.0"),
+        ({"propensity": [1.0, 0.5, 2.0]}, {}, f"{CHANCE}2.0"),
+        ({"propensity": [1.0, None, None]}, {}, GIVEN),
+        ({"query": [1, None, 1]}, {}, "query must not be NULL"),
+        ({"item": ["a", "a", None]}, {}, "item must not be NULL"),
+        ({"pos": [0, 0, 2]}, {}, f"{POS}0. Position 1 is the top: add 1"),
+        *(({"pos": [bad, bad, 2]}, {}, re.escape(f"{POS}{bad}"))
+          for bad in (1.5, 2**53 + 1, 2.0**54, 1e300)),
+        ({"pos": [1, 3, 2]}, {}, SEVERAL.format("pos")),
+        ({"pos": [1, None, 2]}, {}, SEVERAL.format("pos")),
+        ({"pos": [1, 1, 1]}, {}, SHARED),
+        ({"pos": [2, 2, 2]}, {}, SHARED),
+        ({"predicted": [0.5, 2.0, None]}, PREDICTED,
+         "predicted must lie between 0 and 1, not 2.0"),
+        ({"examination": [1.0, 1.0, None]}, EXAMINED, "examination must be given where pos is"),
+        ({"examination": [1.0, 0.5, 0.5]}, EXAMINED, SEVERAL.format("examination")),
+        ({"examination": [1.0, 1.0, 0.0]}, EXAMINED,
+         "examination must be above 0 and at most 1, not 0.0"),
+        *(({}, {"clip": bad}, f"clip must be above 0 and at most 1, not {bad}")
+          for bad in (0.0, "0.5", 2)),
+        ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
+        *(({}, {"k": k}, K.format(k)) for k in (0, 10**18)),
+        # Rows beyond k are checked, too.
+        ({"click": [1, 0, 7], "propensity": [1.0] * 3, "pos": [1, 1, None]}, {"k": 1}, f"{CLICK}7"),
+        ({"click": [1, 0, 7], "propensity": [1.0] * 3, "pos": [1, 1, 9]}, {"k": 1}, f"{CLICK}7"),
+        ({"propensity": [1, 0.5, 7], "pos": [1, 1, None]}, {"k": 1}, f"{CHANCE}7.0"),
+        ({"predicted": [1, 0.5, 7], "pos": [1, 1, None]}, PREDICTED | {"k": 1},
+         "predicted must lie between 0 and 1, not 7.0"),
+        ({"examination": [1, 1, 7.0], "pos": [1, 1, None]}, EXAMINED | {"k": 1},
+         "examination must be above 0 and at most 1, not 7.0"),
+        ({"query": [1, 1, None], "pos": [1, 1, None]}, {"k": 1}, "query must not be NULL"),
+        ({"item": ["a", "a", None], "pos": [1, 1, None]}, {"k": 1}, "item must not be NULL"),
+        # Columns of other types.
+        ({"propensity": [0.5] * 3, "click": [[1]] * 3}, {}, re.escape(f"{CLICK}[1]")),
+        ({"propensity": [{"a": 1}] * 3}, {}, re.escape(f"{CHANCE}{{'a': 1}}")),
+        ({"predicted": [b"ab\xff"] * 3}, PREDICTED,
+         r"predicted must lie between 0 and 1, not ab\\xFF"),
+        ({"examination": [date(1970, 1, 2)] * 3}, EXAMINED,
+         "examination must be above 0 and at most 1, not 1970-01-02"),
+        # The user's name of the column.
+        *(({f"{name}s": values}, {name: f"{name}s"}, f"{name}s {message}")
+          for name, values, message in (
+              ("click", [1, 3, None], "must be 0 or 1, not 3"),
+              ("propensity", [1.0, 0.0, None], "must be above 0 and at most 1, not 0.0"),
+              ("query", [1, None, 1], "must not be NULL"),
+              ("item", ["a", "a", None], "must not be NULL"),
+              ("pos", [1.5, 1.5, 2], "must be a whole number from 1, not 1.5"))),
+    ],
+    "propensity_scored": [
+        ({"propensity": [1.0, None]}, {}, "propensity must be given where an item is relevant"),
+        ({"propensity": [1.0, 0.0]}, {}, f"{CHANCE}0.0"),
+        ({"query": [1, None]}, {}, "query must not be NULL"),
+        ({"rel": [1.0, NAN]}, {}, "rel must be a finite number, not nan"),
+        ({"rel": [[0], [1]]}, {}, r"rel must be a finite number, not \[0\]"),
+        ({"pos": [0, 2]}, {}, f"{POS}0. Position 1 is the top: add 1"),
+        ({"pos": [1e300, 2]}, {}, re.escape(f"{POS}1e+300")),
+        ({"pos": [1, 1]}, {}, SHARED),
+        ({"pos": [2, 2]}, {}, SHARED),
+        ({"grade": ["0", "1"]}, {"rel": "grade"}, f"grade{TEXT}"),
+        ({"grade": [0, INF]}, {"rel": "grade"}, "grade must be a finite number, not inf"),
+        # Rows that do not count.
+        ({"rel": [0.0, NAN], "pos": [1, None]}, {"k": 1}, "rel must be a finite number, not nan"),
+        ({"rel": [1, None], "propensity": [0.5, 7]}, {"k": 1}, f"{CHANCE}7.0"),
+        ({"query": [1, None], "pos": [1, None], "rel": [1, None]}, {"k": 1},
+         "query must not be NULL"),
+        ({"rel": [1, None], "pos": [1, 0]}, {"k": 1}, f"{POS}0. Position 1 is the top: add 1"),
+        *(({}, {"k": k}, K.format(k)) for k in (0, 10**18)),
+        ({}, {"confidence": 0}, "confidence must lie between 0 and 1, not 0"),
+        ({}, {"threshold": NAN}, "threshold must be a finite number, not nan"),
+    ],
+}  # fmt: skip
+
+
+def frame_of(rows, changes):
+    frame = pl.DataFrame(rows).with_columns(g=pl.lit(0))
+    return frame.with_columns(**{
+        name: values if isinstance(values, pl.Expr | pl.Series) else pl.Series(values, strict=False)
+        for name, values in changes.items()
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "options", "message"),
+    [(name, *case) for name, cases in REFUSED.items() for case in cases],
+)
+def test_input_is_refused(name, changes, options, message):
+    if name in TABLES:
+        assert_table_refused(name, frame_of(TABLES[name], changes).drop("g"), options, message)
+        return
+    arguments, options = dict(ARGUMENTS[name]), dict(options)
+    for argument in arguments.keys() & options.keys():
+        arguments[argument] = options.pop(argument)
+    frame = frame_of(ROWS[name], changes)
+    assert_refused(name, frame, [*arguments.values()], options, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("randomised_propensity", "confidence", 7),
+        ("harvested_propensity", "pairs", "some"),
+        ("click_model", "max_iterations", 0),
+        *(("counterfactual", *option) for option in (("k", -1), ("clip", 5), ("confidence", 7))),
+        *(("propensity_scored", *o) for o in (("k", -1), ("threshold", NAN), ("confidence", 7))),
+    ],
+)
+def test_options_are_checked_without_rows(name, option, value):
+    frame = pl.DataFrame(TABLES[name]).clear()
+    assert_table_refused(name, frame, {option: value}, f"{option} must .* not {value}.*")

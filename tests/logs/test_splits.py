@@ -1,0 +1,192 @@
+"""Splits by time: by hand, by definition, under any order of rows and any clock."""
+
+from datetime import date, datetime, timedelta, timezone
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+import rankql
+from support import metric_engines
+from support.calls import assert_message, assert_rows, assert_table, assert_table_refused, connected
+
+NOON = datetime(2024, 5, 1, 12)
+
+
+def at(days):
+    return NOON + timedelta(days=days)
+
+
+def history(rows):
+    kinds = {"user": pl.String, "item": pl.String, "time": pl.Int64}
+    return pl.DataFrame(rows, schema=kinds, orient="row")
+
+
+def split(frame, test):
+    """The rows; those at the given places are for the test."""
+    return [
+        {**row, "split": "test" if i in test else "train"}
+        for i, row in enumerate(frame.rows(named=True))
+    ]
+
+
+HISTORY = history([
+    ("a", "x", 1), ("a", "y", 3), ("a", "z", 2),
+    ("b", "x", 5), ("b", "y", 5), ("b", "B", 5),  # at one time: the higher item as bytes is last
+    ("c", "x", 9),  # nothing would be left
+    ("d", "x", 1), ("d", "y", 2), ("d", "y", 2),  # equal rows stay together
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "test"),
+    [
+        ("leave_one_out", {}, {1, 4, 8, 9}),
+        ("leave_one_out", {"n": 2}, {1, 2, 3, 4, 8, 9}),
+        ("time_split", {"since": 5}, {3, 4, 5, 6}),
+        ("time_split", {"since": 6}, {6}),
+        ("time_split", {"since": 0}, set(range(10))),
+        ("time_split", {"since": 10}, set()),
+        ("time_split", {"share": 0.4}, {3, 4, 5, 6}),
+        ("time_split", {"share": 0.39}, {6}),  # those of one time go together
+        ("time_split", {"share": 0.05}, {6}),  # never none
+        ("time_split", {"share": 0.34, "query": "user"}, {1, 8, 9}),
+        ("time_split", {"share": 0.05, "query": "user"}, {1, 8, 9}),
+        ("time_split", {"share": 0.67, "query": "user"}, {1, 2, 8, 9}),
+    ],
+)
+def test_split_by_hand(name, options, test):
+    assert_table(name, HISTORY, options, split(HISTORY, test))
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "é", "Z", ""]), st.integers(0, 3)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(rows=ROWS, n=st.integers(1, 3), seed=st.randoms())
+def test_splits_equal_their_definition_in_any_order_of_rows(rows, n, seed):
+    test = set()
+    for user in "ab":
+        own = [(t, item.encode(), i) for i, (u, item, t) in enumerate(rows) if u == user]
+        last = {i for t, x, i in own if sum((t, x) < other[:2] for other in own) < n}
+        test |= last if len(last) < len(own) else set()
+    expected = split(history(rows), test)
+    seed.shuffle(order := list(range(len(rows))))
+    frame = history([rows[i] for i in order])
+    assert_table("leave_one_out", frame, {"n": n}, expected)
+    latest = max(t for *_, t in rows)
+    late = {i for i, row in enumerate(rows) if row[2] == latest
+            or sum(other[2] >= row[2] for other in rows) / len(rows) <= 0.5}  # fmt: skip
+    if len(late) < len(rows):
+        assert_table("time_split", frame, {"share": 0.5}, split(history(rows), late))
+
+
+def test_the_last_date_is_the_test_even_if_it_holds_more_than_the_share():
+    dates = [date(2024, 5, 1)] * 6 + [date(2024, 5, 2)] * 4
+    frame = pl.DataFrame({"user": [1, 2] * 5, "time": dates})
+    for options in ({}, {"query": "user"}):
+        expected = split(frame, {6, 7, 8, 9})
+        assert_table("time_split", frame, {"share": 0.2, **options}, expected)
+    shuffled = frame.select(pl.all().shuffle(1)).with_columns(user=pl.col("user").cast(pl.Int8))
+    assert shuffled.pipe(rankql.time_split, share=0.2).drop("split").equals(shuffled)
+
+
+def test_one_time_cannot_be_split():
+    message = "share leaves no row to test on: time has only one value{}. Use finer times, or .*"
+    frame = pl.DataFrame({"user": [1, 2], "time": [1, 1]})
+    assert_table_refused("time_split", frame, {"share": 0.2}, message.format(""))
+    by_user, options = frame.with_columns(time="user"), {"share": 0.2, "query": "user"}
+    assert_table_refused("time_split", by_user, options, message.format(" for each user"))
+
+
+def test_splits_by_dates_and_in_other_zones(tmp_path):
+    frame = HISTORY.with_columns(time=pl.lit(NOON) + pl.duration(days=pl.col("time")))
+    for since in (at(5), (at(5) - timedelta(hours=12)).date()):
+        assert_table("time_split", frame, {"since": since}, split(frame, {3, 4, 5, 6}))
+    assert_table("leave_one_out", frame, {}, split(frame, {1, 4, 8, 9}))
+    # The same time of day in another zone is earlier or later.
+    zoned = frame.with_columns(pl.col("time").dt.replace_time_zone("UTC"))
+    for hours, test in ((5, {3, 4, 5, 6}), (-5, {6})):
+        since = at(5).replace(tzinfo=timezone(timedelta(hours=hours)))
+        assert_table("time_split", zoned, {"since": since}, split(zoned, test))
+    frame.write_parquet(tmp_path / "log.parquet")
+    assert_frame_equal(rankql.leave_one_out(tmp_path / "log.parquet"), rankql.leave_one_out(frame))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"default_null_order": "nulls_first", "default_order": "desc"},
+        {"default_collation": "nocase"},
+        {"default_collation": "noaccent"},
+    ],
+    ids=str,
+)
+def test_settings_and_collations_change_nothing(setting):
+    con = metric_engines.connect(**setting)
+    users = history([("u", "x", 1), ("U", "x", 2), ("ú", "y", 3), ("U", "y", 4), ("u", "z", 5)])
+    for frame in (HISTORY, users):
+        for name, sql, options in (
+            ("leave_one_out", "", {}),
+            ("time_split", ", share := 0.5, query := 'user'", {"share": 0.5, "query": "user"}),
+        ):
+            rows = getattr(rankql, name)(frame, **options).rows(named=True)
+            result = connected(frame, con).sql(f"FROM {name}('input_rows'{sql})").pl()
+            assert_rows(name, setting, result, rows)
+
+
+CALLS = [
+    "FROM leave_one_out('odd')",
+    "FROM time_split('odd', share := 0.5)",
+    "FROM time_split('odd', since := TIMESTAMP '2024-05-01')",
+    "SELECT graded(item, MAP {'x': 1}, moment := time, until := TIMESTAMP '2024-05-01') FROM odd",
+]
+NO_NUMBER = "(time|moment) must be a timestamp or a number, not .*. Cast it first"
+ODD_TIMES = {
+    **dict.fromkeys(
+        ["TIME '10:00'", "uuid()", "[1]", "[now()::TIMESTAMP]", "INTERVAL 1 DAY", "true", "'1'"],
+        NO_NUMBER,
+    ),
+    **{
+        f"'{end}'::{kind}": f"(time|moment) must be a timestamp or a finite number, not {end}"
+        for end in ("infinity", "-infinity")
+        for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+    },
+}
+
+
+@pytest.mark.parametrize("time", ODD_TIMES)
+def test_a_time_is_a_finite_timestamp_or_number(time):
+    con = metric_engines.connection()
+    row = f"SELECT 'u' AS user, 'x' AS item, {time} AS time"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE odd AS {row}")
+    for call in CALLS:
+        assert_message(call, lambda c=call: con.sql(c).fetchall(), ODD_TIMES[time])
+    message = ODD_TIMES[time]
+    if time == "uuid()":
+        message = "time must not hold Python objects. Cast it first"
+    if "infinity" in time:
+        frame = con.sql("FROM odd").pl()
+    else:
+        value = pl.Series(con.sql("SELECT time FROM odd").fetchall()[0])
+        frame = pl.DataFrame({"user": "u", "item": "x", "time": value})
+    for run in (
+        lambda: rankql.leave_one_out(frame),
+        lambda: rankql.time_split(frame, since=NOON),
+    ):
+        assert_message("polars", run, message)
+
+
+@pytest.mark.parametrize("name", ["split", "Split"])
+def test_a_column_split_is_refused_but_a_field_is_not(name):
+    message = "the log has a column 'split' already: drop or rename it"
+    for function, options in (("leave_one_out", {}), ("time_split", {"since": 5})):
+        frame = HISTORY.with_columns(pl.lit(1).alias(name))
+        assert_table_refused(function, frame, options, message)
+    inside = HISTORY.with_columns(more=pl.struct(pl.lit(1).alias(name)))
+    assert_table("leave_one_out", inside, {}, split(inside, {1, 4, 8, 9}))

@@ -1,0 +1,145 @@
+"""How many small edits of the code the tests notice.
+
+python tests/mutations.py --package rankql/logs --tests tests/logs --edits 20 --seed 1
+
+Each edit changes one operator, number or name in a copy of the repository, where pytest then runs
+the tests with -x. An edit that no test notices is printed with its place. --package may also be a
+file, or `sql`. The same seed edits the same places as long as the code stays as it is.
+"""
+
+import argparse
+import ast
+import io
+import keyword
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+
+from support.paths import ROOT
+
+OPPOSITE = {"not": "", "%": "*", "//": "/", "<>": "=", "in": "not in", "is": "is not"}
+for one, other in (
+    *(("==", "!="), ("<", "<="), (">", ">="), ("+", "-"), ("*", "/"), ("&", "|"), ("and", "or")),
+    *(("AND", "OR"), ("True", "False"), ("min", "max"), ("DESC", "ASC")),
+):
+    OPPOSITE |= {one: other, other: one}
+NUMBER = re.compile(r"\d+(\.\d+)?")
+# Outside of strings and comments.
+SQL_TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|COMMENT ON [^;]*;|<>|[<>]=|[-+*/<>]|\b[\w.]+\b")
+IGNORED = {"node_modules", ".git", ".venv", ".venv-all", ".venv-lowest", "site", "dist"}
+
+
+def code_lines(source):
+    """The lines that run, without imports, docstrings, decorators and signatures."""
+    lines = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            for statement in node.body:
+                text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+                if not text and not isinstance(statement, ast.Import | ast.ImportFrom):
+                    lines.update(range(statement.lineno, statement.end_lineno + 1))
+    return lines
+
+
+def python_edits(source):
+    """Every edit of a module: (start, end, replacement)."""
+    lines = code_lines(source)
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    variables = defaultdict(set)  # of each line
+    triples = [*zip(tokens, tokens[1:], tokens[2:], strict=False)]
+    for before, token, after in triples:
+        name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
+        if name and before.string != "." and after.string not in ("(", "="):
+            variables[token.start[0]].add(token.string)
+    for before, token, after in triples:
+        line, column = token.start
+        if line not in lines:
+            continue
+        start = starts[line - 1] + column
+        end = start + len(token.string)
+        if token.string in OPPOSITE and not (token.string == "*" and before.string in "(,["):
+            if token.string in ("is", "in") and (after.string == "not" or before.string == "for"):
+                continue
+            yield start, end, OPPOSITE[token.string]
+        elif token.type == tokenize.NUMBER and NUMBER.fullmatch(token.string):
+            yield start, end, str(ast.literal_eval(token.string) + 1)
+        elif token.string in variables[line] and before.string != "." and after.string in ",)]":
+            for other in sorted(variables[line] - {token.string})[:1]:
+                yield start, end, other
+
+
+def sql_edits(source):
+    """Every edit of a file of macros: (start, end, replacement)."""
+    for token in SQL_TOKEN.finditer(source):
+        text = token.group()
+        if text in OPPOSITE:
+            yield *token.span(), OPPOSITE[text]
+        elif NUMBER.fullmatch(text):
+            yield *token.span(), str(ast.literal_eval(text) + 1)
+
+
+def edits(package):
+    """Every edit that compiles, as (path, line, start, end, replacement)."""
+    paths = [package] if package.is_file() else sorted(package.rglob("*.*"))
+    for path in paths:
+        if path.suffix not in (".py", ".sql") or path.name == "rankql.sql" or "dbt" in path.parts:
+            continue
+        source = path.read_text()
+        for start, end, text in (python_edits if path.suffix == ".py" else sql_edits)(source):
+            line = source.count("\n", 0, start) + 1
+            yield path.relative_to(ROOT), line, start, end, text
+
+
+def run_tests(tree, options):
+    """Whether the tests pass in a tree."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    command += ["-m", options.mark, *options.tests]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    try:
+        run = subprocess.run(command, cwd=tree, env=environment, timeout=options.timeout, **quiet)
+    except subprocess.TimeoutExpired:
+        return False
+    return run.returncode == 0
+
+
+def main():
+    """Edit, test, and print what the tests miss."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--package", default="rankql", help="a folder or file, or sql")
+    parser.add_argument("--tests", nargs="+", default=["tests"])
+    parser.add_argument("--edits", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mark", default="not (heavy or slow or simulation)")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
+    options = parser.parse_args()
+    possible = list(edits(ROOT / options.package))
+    chosen = random.Random(options.seed).sample(possible, min(options.edits, len(possible)))
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        shutil.copytree(ROOT, tree, ignore=lambda _, names: IGNORED & {*names})
+        if not run_tests(tree, options):
+            raise SystemExit("The tests fail before any edit.")
+        missed = 0
+        for path, line, start, end, text in chosen:
+            source = (ROOT / path).read_text()
+            (tree / path).write_text(source[:start] + text + source[end:])
+            if run_tests(tree, options):
+                missed += 1
+                print(f"missed: {path}:{line}  {source[start:end]} -> {text}", flush=True)
+            (tree / path).write_text(source)
+    print(f"{len(chosen) - missed} of {len(chosen)} edits noticed")
+
+
+if __name__ == "__main__":
+    main()
