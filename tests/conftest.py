@@ -13,7 +13,6 @@ import os
 import re
 import sys
 import traceback
-from collections import Counter
 from pathlib import Path
 
 import click
@@ -33,101 +32,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 
 # Fixtures that start a component: their tests get its marker.
 STARTED_BY = {"browser": "browser", "server": "postgres"}
-# The default run takes every n-th test of these files, and every n-th parameter of these tests. The
-# others are slow.
-THINNED = {
-    "test_associate.py": 3,
-    "test_beyond_accuracy.py": 2,
-    "test_blocks.py::test_blocks": 2,
-    "test_bounds.py": 3,
-    "test_check.py": 2,
-    "test_cli.py": 2,
-    "test_coming_from.py": 3,
-    "test_compare.py": 2,
-    "test_convert.py": 2,
-    "test_correlation.py": 3,
-    "test_wrong_input.py": 3,
-    "test_funnel.py": 2,
-    "test_id_lists.py": 2,
-    "test_monitor.py": 2,
-    "test_profiles.py": 2,
-    "test_shapes.py": 2,
-    "test_weights.py": 2,
-    "test_evaluate.py": 3,
-    "test_explain.py": 3,
-    "test_metric_records.py": 4,
-    "test_packed_evaluation.py": 3,
-    "test_gate.py": 2,
-    "test_inputs.py": 2,
-    "test_limits.py": 4,
-    "test_matrix.py": 2,
-    "test_options.py": 5,
-    "test_properties.py": 2,
-    "test_ranges.py": 3,
-    "test_register.py": 2,
-    "test_significance.py": 3,
-    "test_sql_clauses.py": 2,
-    "test_values_per_query.py": 3,
-    "test_windows.py": 4,
-    "test_beyond_accuracy.py::test_k_beyond_the_list": 3,
-    "test_beyond_accuracy.py::test_properties": 3,
-    "test_beyond_accuracy.py::test_types": 4,
-    "test_bounds.py::test_every_judgement": 2,
-    "test_bounds.py::test_many_rankings": 5,
-    "test_bounds.py::test_nothing_unjudged": 3,
-    "test_check.py::test_odd_names": 4,
-    "test_correlation.py::test_correlate": 3,
-    "test_wrong_input.py::test_argument": 5,
-    "test_wrong_input.py::test_pos": 7,
-    "test_wrong_input.py::test_rel": 8,
-    "test_evaluate.py::test_parts_are_the_same": 3,
-    "test_explain.py::test_against_evaluate": 20,
-    "test_explain.py::test_ids_of_any_type": 5,
-    "test_explain.py::test_the_ideal_is_what_evaluate_makes_of_the_best_order": 4,
-    "test_metric_records.py::test_the_better_direction_is_that_of_better_items_on_top": 3,
-    "test_metric_records.py::test_values_lie_within_the_range": 3,
-    "test_packed_evaluation.py::test_beside_plain_metrics": 3,
-    "test_packed_evaluation.py::test_by": 4,
-    "test_packed_evaluation.py::test_conventions": 8,
-    "test_packed_evaluation.py::test_highest_grades": 3,
-    "test_packed_evaluation.py::test_items_that_come_twice": 3,
-    "test_packed_evaluation.py::test_keys": 4,
-    "test_packed_evaluation.py::test_many_rankings": 4,
-    "test_packed_evaluation.py::test_names_of_ours": 4,
-    "test_packed_evaluation.py::test_one_cutoff": 3,
-    "test_packed_evaluation.py::test_options": 10,
-    "test_packed_evaluation.py::test_other_grades_fall_back": 4,
-    "test_packed_evaluation.py::test_positions_that_come_twice": 4,
-    "test_packed_evaluation.py::test_settings": 3,
-    "test_packed_evaluation.py::test_sources": 3,
-    "test_packed_evaluation.py::test_systems": 3,
-    "test_packed_evaluation.py::test_types": 4,
-    "test_inputs.py::test_distances_are_best_where_they_are_lowest": 5,
-    "test_inputs.py::test_queries_of_any_name": 4,
-    "test_inputs.py::test_slices_by_any_name": 3,
-    "test_large.py::test_large_ranking": 5,
-    "test_large.py::test_large_scores": 5,
-    "test_limits.py::test_sensitivity": 3,
-    "test_limits.py::test_sensitivity_of_ranked_tables": 3,
-    "test_oracles.py::test_sklearn_gain": 4,
-    "test_properties.py::test_expected_over_ties": 3,
-    "test_properties.py::test_lists": 2,
-    "test_properties.py::test_rankings": 5,
-    "test_properties.py::test_scores": 2,
-    "test_properties.py::test_settings": 4,
-    "test_properties.py::test_types": 3,
-    "test_ranges.py::test_cost_of_k": 5,
-    "test_ranges.py::test_cost_of_k_in_evaluate": 3,
-    "test_ranges.py::test_merged_rankings": 4,
-    "test_ranges.py::test_merged_rankings_in_evaluate": 3,
-    "test_ranges.py::test_perfect_is_1": 4,
-    "test_register.py::test_every_macro_in_any_schema": 2,
-    "test_significance.py::test_every_table_has_numbers_or_words": 3,
-    "test_significance.py::test_intervals_agree_with_verdicts": 7,
-    "test_significance.py::test_the_interval_of_randomisation_inverts_it": 5,
-    "test_sql_clauses.py::test_alias": 3,
-    "test_sql_clauses.py::test_window": 3,
-}
 # The errors that tests triggered, in all processes of this run.
 SEEN: set = set()
 
@@ -141,17 +45,11 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark heavy and slow tests, before pytest selects by marker."""
-    counted, every = Counter(), int(os.environ.get("RANKQL_EVERY", "1"))
+    """Mark heavy tests, before pytest selects by marker."""
+    every = int(os.environ.get("RANKQL_EVERY", "1"))
     for number, item in enumerate(items):
         if number % every:
             item.add_marker("slow")
-        file = item.path.name
-        for part in (f"{file}::{getattr(item, 'originalname', item.name)}", file):
-            counted[part] += 1
-            if (counted[part] - 1) % THINNED.get(part, 1):
-                item.add_marker("slow")
-                break
         for fixture in STARTED_BY.keys() & set(item.fixturenames):
             item.add_marker(STARTED_BY[fixture])
         if any(component.heavy for component in needed(item)):

@@ -275,6 +275,7 @@ def check_one(found):
             assert near(divided, row["gain"] * row["weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 def test_against_evaluate(metric):
     """Every query, and the whole run, under some of the options: all of them over the metrics."""
@@ -318,6 +319,7 @@ IDEALS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", IDEALS)
 def test_the_ideal_is_what_evaluate_makes_of_the_best_order(metric):
     """Judged items without gain stand last: where k is left out, they would not change it."""

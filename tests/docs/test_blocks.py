@@ -38,10 +38,13 @@ def draws(page):
     return any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)
 
 
+# Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
+LIGHT = ("start", "evaluate", "compare", "queries", "errors", "labels", "significance", "gain")
+
+
 def marks(page):
-    """What a page needs. The oldest DuckDB cannot read text of pandas 3."""
-    special = {"pandas.md": pytest.mark.slow, "experiment.md": pytest.mark.tea_tasting}
-    needed = [special[page.name]] if page.name in special else []
+    needed = [] if page.stem in LIGHT else [pytest.mark.slow]
+    needed += [pytest.mark.tea_tasting] if page.stem == "experiment" else []
     return [*needed, pytest.mark.report] if draws(page) else needed
 
 

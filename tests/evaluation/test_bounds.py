@@ -98,6 +98,7 @@ BARREN = strategies.batches(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @given(batch=BATCHES | BARREN, levels=st.sampled_from(LEVELS), data=st.data())
 def test_every_judgement(con, metric, batch, levels, data):
@@ -118,6 +119,7 @@ def many(random, grades):
         yield rows + [(random.choice(grades), None) for _ in range(random.choice([0, 0, 1, 2]))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("metric", METRICS)
 def test_many_rankings(con, metric, seed):
@@ -134,6 +136,7 @@ def test_many_rankings(con, metric, seed):
     same(bounds(con, metric, batch, levels, **options), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @given(batch=strategies.batches(strategies.rankings(strategies.SMALL)), data=st.data())
 def test_nothing_unjudged(con, metric, batch, data):

@@ -59,6 +59,7 @@ def test_conventions_do_not_hide_duplicates(options):
         assert rankql.evaluate(run, qrels, "P@2", interval=None, **options)["P@2"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", ["item", "expected"])
 def test_large_runs_have_the_same_rule(ties):
     """They have lists of the best items."""

@@ -790,6 +790,7 @@ def test_a_query_with_negative_judgments_alone_counts_0_as_in_trec_eval():
     assert not made.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["Judged@1", "Judged@2", "RBPres(p=.5)"])
 def test_best_and_worst_orders_of_negative_grades_are_extreme(metric):
     items = {"x": -1, "y": None, "z": 0, "w": 1, "v": None}
@@ -1645,6 +1646,7 @@ def test_a_million_queries_and_a_query_of_a_million_items():
     assert (made["R@1000000"], made["Rprec"]) == (1.0, 1 / 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGKILL"])
 def test_an_interrupted_evaluation_leaves_no_file(tmp_path, signal):
     """What is under the final name is whole, whenever the program ends."""
@@ -1831,6 +1833,7 @@ def test_runs_of_one_of_many_judged_queries():
         assert rankql.evaluate(run, qrels, "RR", missing="skip", interval=None)["RR"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queries", "every", "samples"),
     [

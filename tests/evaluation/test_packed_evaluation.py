@@ -179,6 +179,7 @@ def test_limits():
         assert LAST[end] > WORD[end] + 1  # a second word is begun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "end"), cycled([*FORMS], [*ENDS]))
 def test_options(name, end):
     """All options at once, at cutoffs that share what they have in common; by both gradings."""
@@ -186,6 +187,7 @@ def test_options(name, end):
     hold(ranked(end), None, list(forms(name, cutoffs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_one_cutoff(end):
     """From the first position to the last that can be packed, and the next one."""
@@ -252,6 +254,7 @@ CHOSEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "shape"),
     cycled(CHOSEN, ["ranked", "joined by score"]),
@@ -269,6 +272,7 @@ def test_conventions(options, shape):
     hold(*data, metrics, fast=not plainly, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("undefined", ["skip", "zero", "drop"])
 @pytest.mark.parametrize("missing", ["zero", "skip"])
 @pytest.mark.parametrize("shape", ["joined", "joined by score", "ranked"])
@@ -329,6 +333,7 @@ OUR_NAMES = ["top", "counts 1", "all counts 1", "firsts", "word 0", "packed"]
 OUR_NAMES += ["from 1", "hits 1 0", "grade 1", "digits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*OUR_NAMES, "dcg linear to 5", "grade", "place", "sums"])
 def test_names_of_ours(name):
     """Whoever calls a query or an expression as we call a step or a column of it."""
@@ -400,6 +405,7 @@ def connect(end=3, rel="DOUBLE", pos="BIGINT", **settings):
     return con
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rel", "pos"),
     [
@@ -444,6 +450,7 @@ SOURCES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_sources(source, tmp_path):
     con = connect(3, "INTEGER")
@@ -492,6 +499,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_settings(settings, tmp_path):
     """The same rows in order whatever the settings of the user, which stay as they are."""
@@ -584,6 +592,7 @@ def refused(run, qrels, metrics, words, **options):
     assert re.search(words, error), error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("place", ["first", "end of a word", "next word", "last"])
 def test_positions_that_come_twice(end, place):
@@ -763,6 +772,7 @@ MANY = """
 """
 
 
+@pytest.mark.slow
 def test_one_large_ranking():
     con = metric_engines.connect(threads=4)
     pos = "CASE WHEN i % 10 > 0 THEN 3000000 - i END"
@@ -774,6 +784,7 @@ def test_one_large_ranking():
     assert made["R@10"] == pytest.approx(con.sql(hits).fetchall()[0][0] / relevant, abs=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["hash(i // 3)", "i // 3 * 1", "md5(CAST(i // 3 AS VARCHAR))"])
 def test_many_rankings(query, tmp_path):
     """A million of them, and a few, in order, from the memory and in a file."""

@@ -76,6 +76,7 @@ def require_same_values(run, qrels, metrics, ranker, facts=LargeFacts, last=None
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("facts", [LargeFacts, LongListFacts])
 @pytest.mark.parametrize("ties", ["item", "order"])
 @pytest.mark.parametrize("seed", range(5))
@@ -305,6 +306,7 @@ def test_lists_of_best_items_need_many_rows_and_room(rows, query, limit, ranker)
     assert plan_of(rows, "i", query, limit, "nDCG@10", judged=0) == ranker
 
 
+@pytest.mark.slow
 def test_short_rankings_in_little_memory():
     """A window spills to disk, in a transaction too."""
     con = duckdb.connect()

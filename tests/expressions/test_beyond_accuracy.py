@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import rankql
 from support import definitions, metric_engines, signatures
 from support.hand_cases import ALL
+from support.parameters import cycled, slow_except
 
 TYPES, columns = metric_engines.BEYOND, metric_engines.names
 CASES = [case for case in ALL if case.metric in signatures.BEYOND]
@@ -205,8 +206,10 @@ def test_settings(setting, data):
     assert all(same(found[g], value) for g, value in enumerate(values)), (metric, groups, options)
 
 
-@pytest.mark.parametrize("kind", [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)])
-@pytest.mark.parametrize("metric", signatures.BEYOND)
+KINDS = [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)]
+
+
+@pytest.mark.parametrize(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
 def test_types(metric, kind):
     """Numbers in columns of any type."""
     types = {n: kind for n in columns(metric) if TYPES[n] in (pl.Float64, pl.Int64)}
@@ -334,7 +337,9 @@ def test_what_is_never_shown(name, rows):
     assert len(set(values("shannon_entropy"))) == 1
 
 
-@pytest.mark.parametrize("metric", signatures.DIVERSITY)
+@pytest.mark.parametrize(
+    "metric", slow_except(signatures.DIVERSITY, "alpha_ndcg", "jaccard_diversity")
+)
 @given(data=st.data())
 def test_k_beyond_the_list(metric, data):
     """A k beyond the list is the whole list: nothing is divided by k."""

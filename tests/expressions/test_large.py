@@ -14,6 +14,7 @@ import pytest
 
 import rankql
 from support import definitions, metric_engines, signatures
+from support.parameters import slow_except
 
 N = 100_000
 GRADES = {
@@ -123,7 +124,7 @@ def list_forms(metric, lists, options):
     yield "polars list", lists.select(made("rels", **options)).item()
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg", "ap", "bpref"))
 @pytest.mark.parametrize("kind", GRADES)
 def test_large_ranking(kind, metric):
     (rows, lists), options = frames(kind), OPTIONS.get(metric, {})
@@ -154,7 +155,7 @@ def score_forms(metric, scored, options):
     yield scored.select(getattr(rankql, f"{metric}_by_score")(*columns, **options)).item()
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg", "rr"))
 def test_large_scores(metric):
     """SQL and polars agree on 100,000 scores, most of them tied, under both tie rules."""
     for ties in ("item", "expected"):
@@ -228,6 +229,7 @@ print(used // 1024 < 600, abs(value - expected) < 1e-12)
 """
 
 
+@pytest.mark.slow
 def test_kendall_tau_in_bounded_memory():
     """One ranking of 500,000 items as scipy has it, in 230 MB.
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from support import definitions, metric_engines, signatures, strategies
 from support.metric_engines import SqlLists, SqlRows, SqlScores
+from support.parameters import slow
 
 
 def expected(metric, groups, options):
@@ -36,11 +37,13 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
 
 
 @pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("names", [("sql", "polars"), slow(None)], ids=["sql and polars", "all"])
 @given(data=st.data())
-def test_rankings(metric, data):
+def test_rankings(metric, names, data):
     """Ties in grades, NULLs, gaps, any k, empty groups, negative and fractional grades."""
     groups = data.draw(strategies.batches(strategies.rankings()))
-    agree(metric, groups, data.draw(strategies.options(metric)), pool=metric_engines.with_evaluate)
+    options = data.draw(strategies.options(metric))
+    agree(metric, groups, options, names, pool=metric_engines.with_evaluate)
 
 
 @pytest.mark.parametrize("metric", signatures.MICRO)

@@ -12,6 +12,7 @@ import rankql
 from rankql.errors import database_message
 from support import metric_engines, signatures
 from support.metric_engines import ROWS as ENGINES
+from support.parameters import crossed
 
 SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
 OPTIONS = {"err": {"max_rel": 4}, "rbp": {"p": 0.8}, "rbp_residual": {"p": 0.8}}
@@ -26,8 +27,7 @@ MERGED = [
 ]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("metric", RANKING)
+@pytest.mark.parametrize(("metric", "engine"), crossed(RANKING, ENGINES, ["sql", "polars"]))
 def test_merged_rankings(metric, engine):
     """More items than positions: an error in every form, and none once they are told apart."""
     for rows, options in MERGED:
@@ -226,20 +226,19 @@ def small():
     return con
 
 
-@pytest.mark.parametrize("k", LIMITS)
-@pytest.mark.parametrize(
-    "call",
-    [
-        "ndcg(rel, pos, {k})",
-        "idcg(rel, pos, {k})",
-        "ndcg(rel, pos, {k}, discounts := [1, 2, 3])",
-        "ap(rel, pos, {k})",
-        "precision_at(rel, pos, {k})",
-        "err(rel, pos, {k}, max_rel := 5)",
-        "rbp(rel, pos, {k}, p := 0.8)",
-        "ndcg_by_score(rel, score, item, {k})",
-    ],
-)
+CALLS = [
+    "ndcg(rel, pos, {k})",
+    "idcg(rel, pos, {k})",
+    "ndcg(rel, pos, {k}, discounts := [1, 2, 3])",
+    "ap(rel, pos, {k})",
+    "precision_at(rel, pos, {k})",
+    "err(rel, pos, {k}, max_rel := 5)",
+    "rbp(rel, pos, {k}, p := 0.8)",
+    "ndcg_by_score(rel, score, item, {k})",
+]
+
+
+@pytest.mark.parametrize(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
 def test_cost_of_k(small, call, k):
     query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
     count, mean = small.sql(query).fetchall()[0]

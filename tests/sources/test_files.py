@@ -151,6 +151,7 @@ def test_an_open_transaction_does_not_hide_the_cause(tmp_path, run, metrics, mon
         rankql.evaluate(run, QRELS, metrics, con=con)
 
 
+@pytest.mark.slow
 def test_register_in_threads_and_on_a_closed_connection(tmp_path):
     con, errors = duckdb.connect(tmp_path / "a.duckdb"), []
 
@@ -186,6 +187,7 @@ def test_metadata_of_another_program(tmp_path, meta):
 ODD = "a\x1b[31m\u202eb"
 
 
+@pytest.mark.slow
 def test_controls_reach_no_terminal_and_no_log(tmp_path):
     """They stay in the data of a file or a pipe."""
     assert "\x1b" not in (shown := format_markdown([["x"], [ODD]])) and "\u202e" not in shown

@@ -109,6 +109,7 @@ def test_threads_with_a_cursor_each(con):
     assert results == pytest.approx([NDCG] * 4)
 
 
+@pytest.mark.slow
 def test_every_macro_in_any_schema(con, tmp_path):
     """What calls another macro finds it: temporary, in a schema that needs quotes, and attached."""
     rankql.register(con)

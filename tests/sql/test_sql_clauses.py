@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from rankql.errors import database_message
+from support.parameters import slow_except
 from support.paths import ROOT
 
 ROWS = [
@@ -45,6 +46,8 @@ METRICS = [
     "rankql_bounds_ndcg([{'pos': 1, 'rel': NULL}], list(rel), 10, [0, 1]).low",
 ]
 
+LIGHT = METRICS[1::5]
+
 
 @pytest.fixture(scope="module")
 def con():
@@ -60,7 +63,7 @@ def values(con, metric):
     return dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
 def test_alias(con, metric):
     """The alias of a metric may be used again in the same SELECT."""
     expected = values(con, metric)
@@ -78,7 +81,7 @@ def test_alias(con, metric):
     assert {user: m for user, _, m in twice} == {u: value + 1 for u, value in expected.items()}
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
 def test_window(con, metric):
     """Rankings are ranked by a metric in the query that computes it."""
     expected = values(con, metric)

@@ -40,7 +40,7 @@ class Engine:
     @property
     def marks(self):
         """The markers of its tests."""
-        if self.name in ("DuckDB", "polars", "polars .pipe", "DuckDB windows"):
+        if self.name in ("DuckDB", "polars", "DuckDB windows"):
             return []
         return [getattr(pytest.mark, self.place if self.place in COMPONENTS else "slow")]
 

@@ -1,4 +1,6 @@
-"""Parameters of tests: every value, without every combination."""
+"""Parameters of tests: every value, without every combination; and which of them are slow."""
+
+import pytest
 
 
 def cycled(*values):
@@ -6,3 +8,19 @@ def cycled(*values):
     return [
         tuple(each[place % len(each)] for each in values) for place in range(max(map(len, values)))
     ]
+
+
+def crossed(rows, columns, full):
+    """Pairs: every row with each column of `full`, and with one of the others by turns."""
+    others = [column for column in columns if column not in full]
+    turns = [(row, others[place % len(others)]) for place, row in enumerate(rows)]
+    return [*((row, column) for row in rows for column in full), *turns]
+
+
+def slow(*values, **options):
+    return pytest.param(*values, marks=pytest.mark.slow, **options)
+
+
+def slow_except(values, *light):
+    """The values, of which only the light ones belong to the default run."""
+    return [value if value in light else slow(value) for value in values]

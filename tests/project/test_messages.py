@@ -1,0 +1,344 @@
+"""Messages that no other test triggers, and the list of those that no test triggers."""
+
+import dataclasses
+import decimal
+import gzip
+import math
+import re
+import runpy
+
+import duckdb
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from conftest import SEEN
+from rankql.cli.main import main
+from rankql.engines import partitions
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import parse
+from support import metric_engines, triggered_errors
+
+NAN = math.nan
+
+
+def test_errors_are_read_from_the_source():
+    found = [*triggered_errors.in_python(), *triggered_errors.in_sql()]
+    assert len(found) > 550 and len({text for error in found for text in error.texts}) > 430
+
+
+def test_raisers_are_functions_of_the_source():
+    source = "\n".join(path.read_text("utf-8") for path in triggered_errors.PACKAGE.rglob("*.py"))
+    assert [name for name in triggered_errors.RAISERS if f"def {name}(" not in source] == []
+
+
+def test_an_error_that_no_test_triggers_is_found():
+    """Of all errors only those stay that were not raised, in Python and in SQL."""
+    before = triggered_errors.unseen(SEEN)
+    nothing = triggered_errors.unseen(set())
+    assert (
+        len(nothing)
+        == len([*triggered_errors.in_python(), *triggered_errors.in_sql()])
+        >= len(before)
+    )
+    with pytest.raises(rankql.RankqlError, match="threshold must be a finite number"):
+        rankql.rr("rel", "pos", threshold=NAN)
+    with pytest.raises(duckdb.ConversionException, match="base must be"):
+        metric_engines.connection().execute("SELECT list_dcg([1], base := 0)").fetchall()
+    gone = {str(error) for error in nothing} - {
+        str(error) for error in triggered_errors.unseen(SEEN)
+    }
+    assert any("threshold must" in at for at in gone)
+    assert "sql/gain.sql base must be a finite number above 1, not …" in gone
+
+
+# What no other test triggers: the call, and what is said.
+
+RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
+QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
+POSITIONS_GIVEN = RUN.select("query", "item", pos=pl.Series([1, 2, 1]))
+CLICKS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "pos": [1, 2], "tapped": [1, None]})
+KEYS = pl.DataFrame({"query": ["a", "b", "c"], "clicks": [1, 2, 3]})
+
+
+def rr(runs=RUN, *more, **options):
+    return rankql.evaluate(runs, QRELS, "RR", *more, interval=None, **options)
+
+
+def compared(runs=None, **options):
+    runs = {"one": RUN, "two": RUN} if runs is None else runs
+    return rankql.compare(runs, QRELS, "RR", **options)
+
+
+def linked(values, clicks=(1, 2, 3), keys=("a", "b", "c")):
+    scores = pl.DataFrame({"query": ["a", "b", "c"], **values})
+    return rankql.associate(scores, pl.DataFrame({"query": keys, "clicks": clicks}), on="query")
+
+
+def sliced(name):
+    return RUN.with_columns(segment=pl.lit(name))
+
+
+PLOTS = {
+    "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
+    "Nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
+    "The pair is incomplete. Pass both systems: a= and b=": lambda: compared().plot(
+        "differences", b="two"
+    ),
+}
+
+
+@pytest.mark.report
+@pytest.mark.parametrize("said", PLOTS)
+def test_plots(said):
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        PLOTS[said]()
+
+
+IN_PYTHON = {
+    "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
+    "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
+    "float32 must be true or false, not 1": lambda: rr(float32=1),
+    ".xlsx": lambda: rankql.convert(RUN, "x.xlsx"),
+    "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
+    "system= is for a single run. The runs of a dict have their names already": lambda: rr(
+        {"one": sliced("x")}, system="segment"
+    ),
+    "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
+    "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
+        {
+            name: pl.DataFrame({"query": ["a"], "segment": [name], "RR": [1.0]})
+            for name in ("one", "two")
+        },
+        by="segment",
+    ),
+    "Two columns of the result would be called 'RR'": lambda: rr(
+        RUN.with_columns(RR=pl.lit(1)), by="RR"
+    ),
+    "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
+    "combine needs at least one result": lambda: rankql.combine([]),
+    "File 'no.parquet' does not exist": lambda: rankql.combine(["no.parquet"]),
+    "The result 'one' has several systems. Pass it alone": lambda: rankql.compare(
+        {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
+    ),
+    "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
+    "No query has values of both 'RR' and 'clicks'": lambda: rankql.associate(
+        *(
+            pl.concat(
+                KEYS.with_columns(pl.lit(None, pl.Float64).alias(value), system=pl.lit(name))
+                for name in "ab"
+            )
+            for value in ("RR", "clicks")
+        ),
+        on="query",
+        baseline="a",
+    ).quadrants(),
+    "clicks is too large for some query. Scale it down": lambda: linked(
+        {"RR": [1.0, 0.5, 0.2]}, (1.7e308, 1.7e308, 1), ("a", "a", "b")
+    ),
+    "attention must be a list of numbers, not int": lambda: rankql.exposure("pos", attention=1),
+    "normalized must be true or false, not 1": lambda: rankql.novelty(
+        "popularity", users=9, normalized=1
+    ),
+}
+
+
+@pytest.mark.parametrize("said", IN_PYTHON)
+def test_in_python(said):
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        IN_PYTHON[said]()
+
+
+FILES = {
+    "run: 'x.run' is empty": lambda: rr("x.run"),
+    "'x.run.gz' is damaged or cut off (Not a gzipped file": lambda: rr("x.run.gz"),
+    "'half.run.gz' is damaged or cut off (Compressed file ended": lambda: rr("half.run.gz"),
+    "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
+    "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
+}
+
+
+def test_decimals_are_told_from_numbers():
+    with pytest.raises(rankql.RankqlError, match=r"between 0 and 1, not Decimal\('0\.5'\)"):
+        rankql.rbp("rel", "pos", p=decimal.Decimal("0.5"))
+
+
+@pytest.mark.parametrize("said", FILES)
+def test_files(said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.parquet").mkdir()
+    for name, text in {"x.run": "", "x.run.gz": "no", "x.parquet": "no"}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "half.run.gz").write_bytes(gzip.compress(b"1 Q0 a 1 0.5 x\n" * 999)[:50])
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        FILES[said]()
+
+
+NEEDS = {
+    "compare needs scipy: pip install 'rankql[stats]'": compared,
+    "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(
+        {"a": RUN, "b": RUN}, QRELS, baseline="a"
+    ),
+    "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
+    "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
+    "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
+        "SELECT 1", "spark"
+    ),
+    **{
+        f"{what} needs {package}: pip install 'rankql[{extra}]'": lambda stem=stem: runpy.run_path(
+            str(triggered_errors.PACKAGE / "engines" / f"{stem}.py")
+        )
+        for stem, what, package, extra in [
+            ("spark", "rankql.spark", "pyspark", "spark"),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("said", NEEDS)
+def test_missing_packages(said, monkeypatch):
+    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        NEEDS[said]()
+
+
+def test_packages_missing_later(monkeypatch, tmp_path):
+    """To plot and to write a report, which come after scipy was needed."""
+    comparison, link = compared(), linked({"RR": [1.0, 0.5, 0.2]})
+    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    for shown in (comparison, link):
+        with pytest.raises(rankql.RankqlError, match="plot needs altair"):
+            shown.plot()
+    with pytest.raises(rankql.RankqlError, match="report needs"):
+        comparison.save(tmp_path / "report.html")
+
+
+IN_SQL = {
+    "reference must be a number, not text. Cast it first": "tau_ap('1'::TEXT, 1)",
+    "exposure must be a number, not text. Cast it first": "exposure_disparity('1', 1)",
+    "target must be a number, not text. Cast it first": "expected_exposure_loss(1, '1')",
+    "grades must be a MAP of events and their grades, not 3": "graded('view', 3)",
+    "since must be a timestamp, as moment is, not 3": (
+        "split FROM time_split('timed', since := 3)"
+    ),
+    "within must be an interval above 0, as moment is a timestamp, not 3": (
+        "graded('view', MAP {'view': 1}, moment := TIMESTAMP '2026-01-01', "
+        "until := TIMESTAMP '2026-01-02', within := 3)"
+    ),
+    "tapped must be 0 or 1, not NULL": "* FROM harvested_propensity('clicks', click := 'tapped')",
+    "b must not hold NULL": "team_draft(['x'], ['y', NULL], seed := 1)",
+}
+
+
+@pytest.mark.parametrize("said", IN_SQL)
+def test_in_sql(said):
+    with metric_engines.connect() as con:
+        con.register("clicks", CLICKS)
+        con.execute("CREATE TEMP TABLE timed AS SELECT TIMESTAMP '2026-01-01' AS time")
+        with pytest.raises(duckdb.ConversionException, match=re.escape(said)):
+            con.execute(f"SELECT {IN_SQL[said]}").fetchall()
+
+
+CG = "SELECT u, cg(rel, pos) FROM t"
+# By engine: what is refused, and of which query.
+NO_TRANSLATION = {
+    **{
+        (engine, said): query
+        for engine in ("spark", "clickhouse")
+        for said, query in {
+            "list_sort() in another order than 'ASC' or 'DESC'": "SELECT list_sort(x) FROM t",
+            "Bracket": "SELECT x[2:3] FROM t",
+            "SimilarTo": "SELECT x SIMILAR TO y FROM t",
+            "the table function ABS(3)": "FROM abs(3)",
+            "a cast": "SELECT CAST(x AS INT) FROM t",
+            "Like": "SELECT x LIKE 'a%' FROM t",
+            "BY NAME": "SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS a",
+            # Where the word is no keyword it would be an alias of t, and the join another one.
+            "POSITIONAL JOIN": "FROM t POSITIONAL JOIN s",
+            "ASOF JOIN": "FROM t ASOF JOIN s USING (u)",
+        }.items()
+    },
+    ("postgres", "SEMI JOIN"): f"{CG} SEMI JOIN s USING (u) GROUP BY u",
+    ("postgres", "ANTI JOIN"): f"{CG} ANTI JOIN s USING (u) GROUP BY u",
+    ("postgres", "ORDER BY within sum()"): f"SELECT sum(x ORDER BY y), {CG[7:]} GROUP BY u",
+    ("postgres", "strftime()"): f"SELECT strftime(u, '%Y'), {CG[7:]} GROUP BY u",
+    ("postgres", "Bracket"): "SELECT cg(rel[1], pos) FROM t",
+    ("postgres", "GROUP BY with grouping sets"): f"{CG} GROUP BY u WITH ROLLUP",
+}
+
+
+@pytest.mark.parametrize(("engine", "said"), NO_TRANSLATION)
+def test_no_translation(engine, said):
+    with pytest.raises(rankql.RankqlError, match=rf"{re.escape(said)}.* has no translation for"):
+        rankql.translate(NO_TRANSLATION[engine, said], engine)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (f"SELECT u FROM a EXCEPT ({CG} GROUP BY u)", "Except has no translation for Postgres"),
+        ("SELECT cg(rel, pos, k := DATE '2026-01-01') FROM t", "An option must be a number, a"),
+    ],
+)
+def test_no_window_form(query, said):
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        rankql.translate(query, "postgres")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("sum(list_zip(rel, pos))", "list_zip()"), ("sum(rel[pos])", "Bracket")],
+)
+def test_a_macro_without_window_form(body, said, monkeypatch):
+    """What a macro might be written with one day is refused, too, and not passed on."""
+    from rankql.engines import windows
+    from rankql.engines.sql_trees import parse_sql
+    from rankql.engines.window_macros import window_macros
+
+    macro = dataclasses.replace(window_macros()["cg"], body=parse_sql(body, "duckdb"))
+    monkeypatch.setitem(window_macros(), "cg", macro)
+    with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
+        windows.translate_to_windows(f"{CG} GROUP BY u", "postgres")
+
+
+@pytest.mark.spark
+def test_spark_before_its_session(monkeypatch):
+    from rankql.engines import spark
+
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(rankql.RankqlError, match="ndcg: start a Spark session first"):
+        spark.ndcg("rel", "pos")
+
+
+def test_what_a_part_of_spark_says():
+    """The columns of a part are found out on no rows, where an expression may be wrong."""
+    metrics = parse("bought = max(price)")
+    task = partitions.Task([None], {}, None, (), [], metrics, Conventions())
+    empty = {"run": RUN.clear().to_arrow(), "qrels": QRELS.clear().to_arrow()}
+    with pytest.raises(rankql.RankqlError, match="price"):
+        partitions.evaluate_partition(task, empty)
+
+
+def test_judged_twice_and_not_in_the_run():
+    twice = pl.concat([QRELS, QRELS.tail(1)])
+    with pytest.raises(rankql.RankqlError, match="'x'"):
+        rankql.explain(RUN.head(2), twice, "b", "nDCG@10")
+
+
+def test_a_score_that_is_nan():
+    """Also where the best scores of a run are looked at first."""
+    for score in ([NAN, 1.0, 1.0], [1.0, NAN, 1.0]):
+        with pytest.raises(rankql.RankqlError, match="score must be a number, not"):
+            rankql.evaluate(
+                RUN.with_columns(score=pl.Series(score)), QRELS, "nDCG@1", interval=None
+            )
+
+
+def test_on_the_command_line():
+    for arguments, said in {
+        ("sql", "a", "b", "--dialect", "spark"): "With --dialect, pass one QUERY",
+        ("correlate", "x"): "Pass RUN... REFERENCE",
+    }.items():
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 2 and said in done.stderr
