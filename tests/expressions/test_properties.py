@@ -27,13 +27,7 @@ def expected(metric, groups, options):
 
 def agree(metric, groups, options, names=None, values=None, pool=None, **types):
     values = expected(metric, groups, options) if values is None else values
-    for name, engine in (pool or metric_engines.engines_for)(metric).items():
-        if names is None or name in names:
-            # A query for each group takes its time: a few groups will do.
-            most = 2 if name in ("sql whole table", "polars select") else None
-            asked = groups[:most], options, values[:most]
-            wrong = metric_engines.differences(engine, metric, *asked, **types)
-            assert not wrong, f"{name}:\n" + "\n".join(wrong)
+    metric_engines.assert_agree(metric, groups, options, values, names, pool, **types)
 
 
 @pytest.mark.parametrize("metric", signatures.RANKING)

@@ -118,9 +118,10 @@ def frame(data, types):
     series = []
     for name, values in data.items():
         if name not in NUMBERS:
-            as_given = name == "item" and any(value is not None for value in values)
-            kind = None if as_given else BEYOND.get(name, pl.Int64)
-            series.append(pl.Series(name, values, dtype=kind))
+            inferred = name == "item" and any(value is not None for value in values)
+            kind = None if inferred else BEYOND.get(name, pl.Int64)
+            column = pl.Series(name, values, dtype=kind)
+            series.append(column.cast(types[name]) if name in types else column)
             continue
         wanted = TYPES[{**NUMBERS, **types}[name]]
         made_as = pl.String if wanted == pl.String else pl.Float64
@@ -258,18 +259,18 @@ class Sql:
     con = None
 
     def hand_over(self, metric, groups, types):
-        """Make the groups a relation `handed` and give the text of a query over it."""
+        """Make the groups a relation `input_rows` and return the text of a query over it."""
         data = flat(metric, groups)
-        kinds = {name: kind for name, kind in {**NUMBERS, **types}.items() if name in data}
-        handed = {name: kind if kind == "VARCHAR" else "DOUBLE" for name, kind in kinds.items()}
+        kinds = {name: {**NUMBERS, **types}[name] for name in NUMBERS if name in data}
+        wide = {name: kind if kind == "VARCHAR" else "DOUBLE" for name, kind in kinds.items()}
         con = self.con or connection()
-        con.register("handed", frame(data, handed).to_arrow())
+        con.register("input_rows", frame(data, {**types, **wide}).to_arrow())
         casts = [
             f"CAST({name} AS {kind}{'[]' if name in LISTS else ''}) AS {name}"
             for name, kind in kinds.items()
         ]
         others = [name for name in data if name not in kinds]
-        return con, f"(SELECT {', '.join(others + casts)} FROM handed)"
+        return con, f"(SELECT {', '.join(others + casts)} FROM input_rows)"
 
 
 @dataclass
@@ -749,6 +750,16 @@ def differences(engine, metric, groups, options, expected, **types):
         for g, value in zip(able, values, strict=True)
         if not same(value, expected[g])
     ]
+
+
+def assert_agree(metric, groups, options, expected, names=None, pool=None, **types):
+    """The engines give the expected values."""
+    for name, engine in (pool or engines_for)(metric).items():
+        if names is None or name in names:
+            # A query for each group takes its time: a few groups will do.
+            most = 2 if name in ("sql whole table", "polars select") else None
+            wrong = differences(engine, metric, groups[:most], options, expected[:most], **types)
+            assert not wrong, f"{name}:\n" + "\n".join(wrong)
 
 
 def state(con):
