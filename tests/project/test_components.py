@@ -51,13 +51,6 @@ def test_no_test_is_skipped_in_ci_for_want_of_a_package():
     assert [name for name, text in texts.items() if skips.search(text)] == []
 
 
-def test_thinned_tests_exist():
-    for name in conftest.THINNED:
-        file, _, test = name.partition("::")
-        text = PATHS[file].read_text("utf-8")
-        assert not test or f"\ndef {test}(" in text, name
-
-
 def test_a_missing_component_is_a_skip_and_in_ci_a_failure(monkeypatch):
     monkeypatch.setitem(
         COMPONENTS, "gone", Component(("no_such_package",), (("no-such-program",),))
