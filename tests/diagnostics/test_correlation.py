@@ -398,7 +398,7 @@ def test_settings_of_the_macros(data, metric):
     options = data.draw(strategies.options(metric))
     expected = [getattr(definitions, metric)(group, **options) for group in groups]
     assert (
-        metric_engines.differences(metric_engines.SqlRows(con), metric, groups, options, expected)
+        metric_engines.differences(metric_engines.Sql(con=con), metric, groups, options, expected)
         == []
     )
 

@@ -150,7 +150,7 @@ def test_settings_change_nothing(setting, data):
     """The user's settings of DuckDB change nothing; each example asks another metric."""
     metric = data.draw(st.sampled_from(list(signatures.BEYOND)))
     groups, options = data.draw(asked(metric))
-    engine = metric_engines.SqlRows(metric_engines.connection(**setting))
+    engine = metric_engines.Sql(con=metric_engines.connection(**setting))
     values = [v if v is None else float(v) for v in expected(metric, groups, options)]
     wrong = metric_engines.differences(engine, metric, groups, options, values)
     assert not wrong, "\n".join(wrong)

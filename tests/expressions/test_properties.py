@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import definitions, metric_engines, signatures, strategies
-from support.metric_engines import SqlLists, SqlRows, SqlScores
+from support.metric_engines import Sql
 from support.parameters import slow
 
 
@@ -138,7 +138,9 @@ SETTINGS = [
 def sql_engines(request):
     """The SQL forms on a connection under these settings."""
     con = metric_engines.connect(**request.param)
-    return [SqlRows(con), SqlLists(con), SqlScores(con), SqlScores(con, ties="expected")]
+    return [
+        Sql(*form, con=con) for form in ((), ("list",), ("score",), ("score", False, "expected"))
+    ]
 
 
 @given(data=st.data())

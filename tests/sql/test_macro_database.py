@@ -50,8 +50,7 @@ def test_cases(con, monkeypatch):
     plain = metric_engines.call
     prefixed = lambda *call: re.sub(r"\b(?=\w+\()", "rankql.", plain(*call))  # noqa: E731
     monkeypatch.setattr(metric_engines, "call", prefixed)
-    forms = [form(con) for form in (metric_engines.SqlRows, metric_engines.SqlLists)]
-    forms.append(metric_engines.SqlScores(con))
+    forms = [metric_engines.Sql(form, con=con) for form in ("rows", "list", "score")]
     asked = 0
     for metric, cases in hand_cases.by_metric(hand_cases.ALL[::10]).items():
         form = forms[1 if metric.startswith("list_") else 2 if "_by_score" in metric else 0]

@@ -255,88 +255,13 @@ def complaint(run):
         return f"{type(error).__name__}: {error}"
 
 
-class Sql:
-    con = None
-
-    def hand_over(self, metric, groups, types):
-        """Make the groups a relation `input_rows` and return the text of a query over it."""
-        data = flat(metric, groups)
-        kinds = {name: {**NUMBERS, **types}[name] for name in NUMBERS if name in data}
-        wide = {name: kind if kind == "VARCHAR" else "DOUBLE" for name, kind in kinds.items()}
-        con = self.con or connection()
-        con.register("input_rows", frame(data, {**types, **wide}).to_arrow())
-        casts = [
-            f"CAST({name} AS {kind}{'[]' if name in LISTS else ''}) AS {name}"
-            for name, kind in kinds.items()
-        ]
-        others = [name for name in data if name not in kinds]
-        return con, f"(SELECT {', '.join(others + casts)} FROM input_rows)"
-
-
-@dataclass
-class SqlRows(Sql):
-    """SELECT ndcg(rel, pos, 10) FROM ... GROUP BY g"""
-
-    con: duckdb.DuckDBPyConnection | None = None
-
-    def run(self, metric, groups, options, **types):
-        con, source = self.hand_over(metric, groups, types)
-        arguments = [name for name in names(metric) if name != "query"]
-        query = f"SELECT g, {call(metric, arguments, options)} FROM {source} GROUP BY g"
-        return in_order(con.execute(query).fetchall(), groups)
-
-    def cannot(self, metric, options, group):
-        return None if group else "no rows, no group"
-
-
-class SqlWhole(Sql):
-    """SELECT ndcg(rel, pos, 10) FROM ..., for each group: an empty table has a result too"""
-
-    def run(self, metric, groups, options, **types):
-        con, source = self.hand_over(metric, groups, types)
-        text = call(metric, [name for name in names(metric) if name != "query"], options)
-        return [
-            con.execute(f"SELECT {text} FROM {source} WHERE g = {g}").fetchall()[0][0]
-            for g in range(len(groups))
-        ]
-
-    def cannot(self, metric, options, group):
-        return None
-
-
-@dataclass
-class SqlLists(Sql):
-    """SELECT list_ndcg(rels, 10, ideal := ideal) FROM ..."""
-
-    con: duckdb.DuckDBPyConnection | None = None
-
-    def run(self, metric, groups, options, **types):
-        metric, groups, options, types = list_call(metric, groups, options, types)
-        con, source = self.hand_over(metric, groups, types)
-        query = f"SELECT g, {call(metric, ['rels'], options)} FROM {source}"
-        return in_order(con.execute(query).fetchall(), groups)
-
-    def cannot(self, metric, options, group):
-        return None if metric.startswith("list_") else no_translation(metric, options, group)
-
-
-@dataclass
-class SqlScores(Sql):
-    """SELECT ndcg_by_score(rel, score, item, 10) FROM ... GROUP BY g"""
-
-    con: duckdb.DuckDBPyConnection | None = None
-    ties: str | None = None
-
-    def run(self, metric, groups, options, **types):
-        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
-        con, source = self.hand_over(metric, groups, types)
-        text = call(metric, ["rel", "score", "item"], options)
-        return in_order(
-            con.execute(f"SELECT g, {text} FROM {source} GROUP BY g").fetchall(), groups
-        )
-
-    def cannot(self, metric, options, group):
-        return score_cannot(self, metric, options, group)
+def as_form(form, metric, groups, options, types, ties):
+    """The call of a form: groups of rows become lists or scores."""
+    if form == "list":
+        return list_call(metric, groups, options, types)
+    if form == "score":
+        return score_call(metric, groups, options, types, ties)
+    return metric, groups, options, types
 
 
 def list_call(metric, groups, options, types):
@@ -363,13 +288,66 @@ def score_call(metric, groups, options, types, ties):
     return metric, groups, {**options, **({"ties": ties} if ties else {})}, types
 
 
-def score_cannot(engine, metric, options, group):
-    if not group:
-        return "no rows, no group"
-    plain = metric.removesuffix("_by_score")
-    if engine.ties == "expected" and no_expectation(plain, options):
-        return no_expectation(plain, options)
-    return None if plain != metric else no_translation(metric, options, group)
+def arguments_of(form, metric):
+    """The columns of a call."""
+    return ["rels"] if form == "list" else [name for name in names(metric) if name != "query"]
+
+
+class Form:
+    """What engines of SQL and of polars have in common."""
+
+    form, whole, ties = "rows", False, None
+
+    def cannot(self, metric, options, group):
+        if self.form == "list":
+            return None if metric.startswith("list_") else no_translation(metric, options, group)
+        if not group and not self.whole:
+            return "no rows, no group"
+        if self.form == "rows":
+            return None
+        plain = metric.removesuffix("_by_score")
+        if self.ties == "expected" and no_expectation(plain, options):
+            return no_expectation(plain, options)
+        return None if plain != metric else no_translation(metric, options, group)
+
+
+@dataclass
+class Sql(Form):
+    """SELECT ndcg(rel, pos, 10) FROM ... GROUP BY g, or list_ndcg(rels, 10) of each row
+
+    With `whole`, a query for each group, without GROUP BY: an empty table has a result too.
+    """
+
+    form: str = "rows"
+    whole: bool = False
+    ties: str | None = None
+    con: duckdb.DuckDBPyConnection | None = None
+
+    def relation(self, metric, groups, types):
+        """Make the groups a relation `input_rows` and return the text of a query over it."""
+        data = flat(metric, groups)
+        kinds = {name: {**NUMBERS, **types}[name] for name in NUMBERS if name in data}
+        wide = {name: kind if kind == "VARCHAR" else "DOUBLE" for name, kind in kinds.items()}
+        con = self.con or connection()
+        con.register("input_rows", frame(data, {**types, **wide}).to_arrow())
+        casts = [
+            f"CAST({name} AS {kind}{'[]' if name in LISTS else ''}) AS {name}"
+            for name, kind in kinds.items()
+        ]
+        others = [name for name in data if name not in kinds]
+        return con, f"(SELECT {', '.join(others + casts)} FROM input_rows)"
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = as_form(
+            self.form, metric, groups, options, types, self.ties
+        )
+        con, source = self.relation(metric, groups, types)
+        text = call(metric, arguments_of(self.form, metric), options)
+        if self.whole:
+            queries = (f"SELECT {text} FROM {source} WHERE g = {g}" for g in range(len(groups)))
+            return [con.execute(query).fetchall()[0][0] for query in queries]
+        grouped = "" if self.form == "list" else " GROUP BY g"
+        return in_order(con.execute(f"SELECT g, {text} FROM {source}{grouped}").fetchall(), groups)
 
 
 # polars
@@ -388,11 +366,8 @@ def expression(metric, options, arguments=None):
     return getattr(rankql, metric)(*arguments, **options).alias("value")
 
 
-def gained(made, options):
-    """The frame with the gain in place of the grades, and the other options."""
-    others = {name: value for name, value in options.items() if name != "gain"}
-    gain = [rankql.exp2_gain("rel").alias("rel")] if "gain" in options else []
-    return made.with_columns(gain), others
+def start(made, mode):
+    return made if mode == "eager" else made.lazy()
 
 
 def collect(made, mode):
@@ -402,97 +377,71 @@ def collect(made, mode):
     return made.collect(engine="streaming" if mode == "streaming" else "auto")
 
 
-def start(made, mode):
-    return made if mode == "eager" else made.lazy()
-
-
 def of_frame(made):
     assert made.schema["value"] == pl.Float64, f"a value of type {made.schema['value']}"
     return made.select("g", "value").rows()
 
 
-@dataclass
-class PolarsRows:
-    """df.group_by("g").agg(rankql.ndcg("rel", "pos", k=10)), eager, lazy and streaming"""
-
-    mode: str = "eager"
-
-    def run(self, metric, groups, options, **types):
-        made = start(frame(flat(metric, groups), types), self.mode)
-        arguments = [name for name in names(metric) if name != "query"]
-        made = made.group_by("g").agg(expression(metric, options, arguments))
-        return in_order(of_frame(collect(made, self.mode)), groups)
-
-    def cannot(self, metric, options, group):
-        return None if group else "no rows, no group"
+def piped(made, metric, options, by, arguments=()):
+    """df.pipe(rankql.ndcg, by="g", k=10), with the gain in place of the grades."""
+    if "gain" in options:
+        made = made.with_columns(rankql.exp2_gain("rel").alias("rel"))
+        options = {name: value for name, value in options.items() if name != "gain"}
+    made = made.pipe(getattr(rankql, metric), *arguments, by=by, **options)
+    return made.rename({metric: "value"})
 
 
 @dataclass
-class PolarsOver:
-    """df.with_columns(rankql.ndcg("rel", "pos", k=10).over("g"))"""
+class Polars(Form):
+    """df.group_by("g").agg(rankql.ndcg("rel", "pos", k=10)), or in another context
 
+    With `whole`, a call for each group: an empty frame has a result too.
+    """
+
+    context: str = "agg"
     mode: str = "eager"
+    form: str = "rows"
+    whole: bool = False
+    ties: str | None = None
 
     def run(self, metric, groups, options, **types):
-        made = start(frame(flat(metric, groups), types), self.mode)
-        arguments = [name for name in names(metric) if name != "query"]
-        made = made.with_columns(expression(metric, options, arguments).over("g"))
-        made = collect(made, self.mode)
-        assert made.height == sum(map(len, groups))
-        return in_order(set(of_frame(made)), groups)
-
-    def cannot(self, metric, options, group):
-        return None if group else "no rows, no group"
-
-
-@dataclass
-class PolarsSelect:
-    """df.select(rankql.ndcg("rel", "pos", k=10)), for each group: an empty frame has one too"""
-
-    mode: str = "eager"
-
-    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = as_form(
+            self.form, metric, groups, options, types, self.ties
+        )
         made = frame(flat(metric, groups), types)
-        arguments = [name for name in names(metric) if name != "query"]
-        value = expression(metric, options, arguments)
-        wholes = (start(made.filter(pl.col("g") == g), self.mode) for g in range(len(groups)))
-        return [collect(whole.select(value), self.mode).item() for whole in wholes]
+        arguments = arguments_of(self.form, metric)
+        if self.whole:
+            wholes = (start(made.filter(g=g), self.mode) for g in range(len(groups)))
+            if self.context == "pipe":
+                wholes = [piped(whole, metric, options, None) for whole in wholes]
+            else:
+                wholes = [whole.select(expression(metric, options, arguments)) for whole in wholes]
+            return [collect(whole, self.mode).item() for whole in wholes]
+        height = made.height
+        made = start(made, self.mode)
+        if self.context == "pipe":
+            made = piped(made, metric, options, "g", arguments if self.form == "score" else ())
+        else:
+            value = expression(metric, options, arguments)
+            made = {
+                "agg": lambda: made.group_by("g").agg(value),
+                "over": lambda: made.with_columns(value.over("g")),
+                "select": lambda: made.select("g", value),
+            }[self.context]()
+        made = collect(made, self.mode)
+        if self.context == "over":
+            assert made.height == height
+            return in_order(set(of_frame(made)), groups)
+        return in_order(of_frame(made), groups)
 
     def cannot(self, metric, options, group):
-        return None if metric in {**signatures.ROWS, **signatures.BEYOND} else "it is of rows"
-
-
-@dataclass
-class PolarsPipe:
-    """df.pipe(rankql.ndcg, by="g", k=10)"""
-
-    mode: str = "eager"
-
-    def run(self, metric, groups, options, **types):
-        made = start(frame(flat(metric, groups), types), self.mode)
-        made, options = gained(made, options)
-        made = collect(made.pipe(getattr(rankql, metric), by="g", **options), self.mode)
-        assert made.columns == ["g", metric]
-        return in_order(of_frame(made.rename({metric: "value"})), groups)
-
-    def cannot(self, metric, options, group):
-        return None if group else "no rows, no group"
-
-
-class PipeWhole:
-    """df.pipe(rankql.ndcg, by=None, k=10), for each group: an empty frame has one too"""
-
-    def run(self, metric, groups, options, **types):
-        made, options = gained(frame(flat(metric, groups), types), options)
-        wholes = (made.filter(pl.col("g") == g) for g in range(len(groups)))
-        return [whole.pipe(getattr(rankql, metric), by=None, **options).item() for whole in wholes]
-
-    def cannot(self, metric, options, group):
-        return None if metric in {**signatures.ROWS, **signatures.BEYOND} else "it is of rows"
+        if self.whole and metric not in {**signatures.ROWS, **signatures.BEYOND}:
+            return "it is of rows"
+        return super().cannot(metric, options, group)
 
 
 class PipeLists:
-    """df.pipe(rankql.list_ndcg, by="g"), which there is not"""
+    """df.pipe(rankql.list_ndcg, by="g"), which does not exist"""
 
     def run(self, metric, groups, options, **types):
         made = frame(flat(metric, groups), types)
@@ -500,57 +449,6 @@ class PipeLists:
 
     def cannot(self, metric, options, group):
         return None if metric.startswith("list_") else "other forms are asked"
-
-
-@dataclass
-class PolarsLists:
-    """df.select(rankql.list_ndcg("rels", k=10, ideal="ideal"))"""
-
-    mode: str = "eager"
-
-    def run(self, metric, groups, options, **types):
-        metric, groups, options, types = list_call(metric, groups, options, types)
-        made = start(frame(flat(metric, groups), types), self.mode)
-        made = made.select("g", expression(metric, options, ["rels"]))
-        return in_order(of_frame(collect(made, self.mode)), groups)
-
-    def cannot(self, metric, options, group):
-        return None if metric.startswith("list_") else no_translation(metric, options, group)
-
-
-@dataclass
-class PipeScores:
-    """df.pipe(rankql.ndcg_by_score, "rel", "score", "item", by="g", k=10)"""
-
-    mode: str = "eager"
-    ties: str | None = None
-
-    def run(self, metric, groups, options, **types):
-        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
-        made = start(frame(flat(metric, groups), types), self.mode)
-        made, options = gained(made, options)
-        made = made.pipe(getattr(rankql, metric), *names(metric), by="g", **options)
-        return in_order(of_frame(collect(made, self.mode).rename({metric: "value"})), groups)
-
-    def cannot(self, metric, options, group):
-        return score_cannot(self, metric, options, group)
-
-
-@dataclass
-class PolarsScores:
-    """df.group_by("g").agg(rankql.ndcg_by_score("rel", "score", "item", k=10))"""
-
-    mode: str = "eager"
-    ties: str | None = None
-
-    def run(self, metric, groups, options, **types):
-        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
-        made = start(frame(flat(metric, groups), types), self.mode)
-        made = made.group_by("g").agg(expression(metric, options))
-        return in_order(of_frame(collect(made, self.mode)), groups)
-
-    def cannot(self, metric, options, group):
-        return score_cannot(self, metric, options, group)
 
 
 # evaluate
@@ -670,32 +568,32 @@ class EvaluateWhole:
 
 
 ROWS = {
-    "sql": SqlRows(),
-    "sql whole table": SqlWhole(),
-    "polars": PolarsRows("eager"),
-    "polars lazy": PolarsRows("lazy"),
-    "polars streaming": PolarsRows("streaming"),
-    "polars over": PolarsOver("eager"),
-    "polars over streaming": PolarsOver("streaming"),
-    "polars select": PolarsSelect(),
-    "pipe": PolarsPipe("eager"),
-    "pipe lazy": PolarsPipe("lazy"),
-    "pipe streaming": PolarsPipe("streaming"),
+    "sql": Sql(),
+    "sql whole table": Sql(whole=True),
+    "polars": Polars(),
+    "polars lazy": Polars(mode="lazy"),
+    "polars streaming": Polars(mode="streaming"),
+    "polars over": Polars("over"),
+    "polars over streaming": Polars("over", "streaming"),
+    "polars select": Polars("select", whole=True),
+    "pipe": Polars("pipe"),
+    "pipe lazy": Polars("pipe", "lazy"),
+    "pipe streaming": Polars("pipe", "streaming"),
 }
 LIST = {
-    "sql list": SqlLists(),
-    "polars list": PolarsLists("eager"),
-    "polars list streaming": PolarsLists("streaming"),
+    "sql list": Sql("list"),
+    "polars list": Polars("select", form="list"),
+    "polars list streaming": Polars("select", "streaming", "list"),
 }
 SCORE = {
-    "sql score": SqlScores(),
-    "polars score": PolarsScores("eager"),
-    "polars score streaming": PolarsScores("streaming"),
-    "pipe score": PipeScores("lazy"),
+    "sql score": Sql("score"),
+    "polars score": Polars(form="score"),
+    "polars score streaming": Polars(mode="streaming", form="score"),
+    "pipe score": Polars("pipe", "lazy", "score"),
 }
 EXPECTED = {
-    "sql score expected": SqlScores(ties="expected"),
-    "polars score expected": PolarsScores("eager", ties="expected"),
+    "sql score expected": Sql("score", ties="expected"),
+    "polars score expected": Polars(form="score", ties="expected"),
 }
 # Whole runs have errors of their own, which test_evaluate.py is about.
 EVALUATE = {
@@ -703,13 +601,13 @@ EVALUATE = {
     "evaluate joined": EvaluateJoined(),
     "evaluate scored": EvaluateJoined("score"),
 }
-# Of no other tests than those of the cases.
+# For the hand cases alone.
 MORE = {
-    "polars select lazy": PolarsSelect("lazy"),
-    "polars select streaming": PolarsSelect("streaming"),
-    "polars list lazy": PolarsLists("lazy"),
-    "polars score lazy": PolarsScores("lazy"),
-    "pipe whole": PipeWhole(),
+    "polars select lazy": Polars("select", "lazy", whole=True),
+    "polars select streaming": Polars("select", "streaming", whole=True),
+    "polars list lazy": Polars("select", "lazy", "list"),
+    "polars score lazy": Polars(mode="lazy", form="score"),
+    "pipe whole": Polars("pipe", whole=True),
     "pipe list": PipeLists(),
     "evaluate scores": EvaluateScores(),
     "evaluate whole": EvaluateWhole(),

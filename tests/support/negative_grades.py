@@ -4,7 +4,7 @@ import random
 
 from rankql.registry.all_metrics import FUNCTIONS
 from support import doc_tables, metric_engines, signatures
-from support.metric_engines import PolarsRows, SqlRows
+from support.metric_engines import Polars, Sql
 from support.paths import ROOT
 
 # What the metrics need beside a ranking.
@@ -52,7 +52,7 @@ def with_table():
     rows = {}
     for metric in FUNCTIONS:
         if "rel" in signatures.EVERYTHING[metric]:
-            ways = {what_it_does(metric, way) for way in (SqlRows(), PolarsRows())}
+            ways = {what_it_does(metric, way) for way in (Sql(), Polars())}
             assert len(ways) == 1, metric
             rows.setdefault(ways.pop(), []).append(f"`{metric}`")
     lines = ["| an item of grade -1 | in |", "|---|---|"]
