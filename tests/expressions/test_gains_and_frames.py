@@ -9,6 +9,7 @@ import rankql
 from rankql.registry.column_names import KEYS
 from rankql.sources.tables import ROLES
 from support import definitions, metric_engines
+from support.parameters import cycled
 
 RELS = [None, -2, -1, 0, 0.5, 1, 3]
 
@@ -207,24 +208,6 @@ def test_pipe_missing_column():
         FRAME.lazy().pipe(rankql.ndcg, by="person").collect()
 
 
-def test_several_metrics_at_once():
-    """Expressions have the metric's name, so that several stand side by side."""
-    made = FRAME.group_by("user").agg(rankql.ndcg("rel", "pos"), rankql.rr("rel", "pos", k=1))
-    assert set(made.columns) == {"user", "ndcg", "rr"}
-    found = metric_engines.connection().execute(
-        "SELECT ndcg(rel, pos, 2), rr(rel, pos, 1), err(rel, pos, max_rel := 3), ap(rel, pos) "
-        "FROM (VALUES (0, 1), (1, 2)) t(rel, pos)"
-    )
-    group = [(0, 1), (1, 2)]
-    wanted = (
-        definitions.ndcg(group),
-        0.0,
-        definitions.err(group, max_rel=3),
-        definitions.ap(group),
-    )
-    assert found.fetchall()[0] == pytest.approx(wanted, abs=1e-12)
-
-
 def test_prepared_parameters():
     """k and the options as parameters of a prepared statement."""
     query = (
@@ -263,11 +246,13 @@ def test_item_types(kind):
 
 
 @pytest.mark.parametrize(
-    "metric",
-    [rankql.ndcg, rankql.ndcg_by_score, rankql.ap_by_score, rankql.kendall_tau_b, rankql.rmse],
+    ("key", "metric"),
+    cycled(
+        ["query_id", "qid", "query", "topic", "Session-ID", "user"],
+        [rankql.ndcg, rankql.ndcg_by_score, rankql.ap_by_score, rankql.kendall_tau_b, rankql.rmse],
+    ),
 )
-@pytest.mark.parametrize("key", ["query_id", "qid", "query", "topic", "Session-ID", "user"])
-def test_a_frame_is_grouped_by_the_column_of_its_rankings(metric, key):
+def test_a_frame_is_grouped_by_the_column_of_its_rankings(key, metric):
     rows = {"rel": [1, 0, 0, 2], "score": [2, 1, 2, 1], "pos": [1, 2, 1, 2], "item": list("abab")}
     frame = pl.DataFrame({key: [1, 1, 2, 2]} | rows)
     if key in ("query_id", "qid", "query", "topic"):  # then a user is an attribute

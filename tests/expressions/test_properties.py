@@ -119,14 +119,9 @@ def test_types(kind, data):
     agree(metric, groups, data.draw(strategies.options(metric)), rel=kind, pos=other)
 
 
-NULL_ORDERS = [
-    "nulls_first",
-    "nulls_last",
-    "nulls_first_on_asc_last_on_desc",
-    "nulls_last_on_asc_first_on_desc",
-]
 SETTINGS = [
-    *({"default_null_order": n, "default_order": o} for n in NULL_ORDERS for o in ("asc", "desc")),
+    {"default_null_order": "nulls_first", "default_order": "desc"},
+    {"default_null_order": "nulls_last_on_asc_first_on_desc", "default_order": "asc"},
     {"integer_division": True},
     {"ieee_floating_point_ops": False},
     {"default_collation": "NOCASE"},
