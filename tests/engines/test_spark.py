@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.cli.demo import write_shop
 from rankql.engines.spark_target import SPARK
-from rankql.engines.translation import translate_call, translate_expression, translate_query
+from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional
@@ -338,32 +338,6 @@ def test_grades_that_are_of_no_use(spark):
             metrics.ndcg("rel", "pos", k=10, grades=grades)
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("SELECT graded(e, MAP {'buy': 3}) FROM t", "ToMap has no translation"),
-        ("SELECT graded(e, g) FROM t", "graded: "),
-        ("SELECT current_date", "CurrentDate has no translation"),
-        ("SELECT 1; SELECT 2", "it must be one statement"),
-        ("SELECT gini(item) FROM t", "gini: histogram() has no translation for Spark"),
-        ("SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t", "strftime() has no translation"),
-        ("SELECT list(x ORDER BY y) FROM t", "ORDER BY within list()"),
-        ("SELECT ndcg(rel, pos) FILTER (WHERE pos < 3) FROM t", "FILTER on ndcg"),
-        ("SELECT ndcg(rel, pos) OVER (PARTITION BY u) FROM t", "ndcg(...) OVER"),
-        ("SELECT x[-1] FROM t", "Bracket has no translation"),
-        ("FROM ranked('t')", "ranked() has no translation"),
-        ("SELECT ndcg(rel) FROM t", "ndcg needs the argument pos"),
-        ("SELECT ndcg(rel, pos, kk := 3) FROM t", "'kk'"),
-        ("SELECT FROM WHERE", "cannot be read as DuckDB's SQL"),
-    ],
-)
-def test_refused(query, message):
-    with pytest.raises(rankql.RankqlError) as error:
-        translate_query(query, SPARK)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 def test_arguments():
     with pytest.raises(AttributeError, match=r"Did you mean .ndcg"):
         metrics.ndgc  # noqa: B018
@@ -553,25 +527,6 @@ spark.stop()
 
 def test_connect(shop, tmp_path):
     assert "right" in script(CONNECT, tmp_path, shop=str(shop))
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("SELECT a / b FROM t", "a division has no translation for Spark; put it into a view"),
-        ("SELECT a % 2 FROM t", "a division"),
-        ("SELECT a IN (SELECT b FROM u) FROM t", "IN with a query or NULL"),
-        ("SELECT CAST(a AS DOUBLE) FROM t", "a cast"),
-        ("SELECT typeof(a) FROM t", "typeof() has no translation"),
-        ("SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
-        ("SELECT MAP {'a': 1}", "ToMap has no translation"),
-    ],
-)
-def test_what_would_be_other_rows(query, message):
-    """Each was passed on once, and gave other values or other rows without a word."""
-    with pytest.raises(rankql.RankqlError) as error:
-        rankql.translate(query, "spark")
-    assert message in str(error.value)
 
 
 def test_the_mean_of_decimals(spark):

@@ -2,7 +2,6 @@
 
 import random
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -14,7 +13,6 @@ from rankql.cli.demo import shop
 from rankql.engines.window_engines import ENGINES
 from rankql.engines.window_macros import window_macros, window_metrics
 from rankql.engines.windows import translate_to_windows
-from rankql.errors import database_message
 from support import metric_engines, signatures, spark_sessions, window_databases
 from support.metric_engines import same
 from support.printed_dialects import LONG, PRINTED, snapshot_path, write_snapshot
@@ -202,98 +200,6 @@ def test_the_shop(engine):
         assert all(map(same, found[str(key)], values)), key
 
 
-# What no engine is given, and what will do. Nothing else of sql/ is offered.
-REFUSED = {
-    "kendall_tau_b(rel, pos)": "has no translation for {}; DuckDB and Spark have it",
-    "kendall_tau_distance(rel, pos)": "kendall_tau_distance() has no translation",
-    "tau_ap(place, pos)": "tau_ap() has no translation",
-    "rbo(place, pos, p := 0.9)": "rbo() has no translation",
-    "gini(item)": "gini() has no translation",
-    "ndcg_by_score(rel, score, item)": "ndcg takes pos, from a subquery: row_number() OVER",
-    "list_ap(rels)": "ap takes the entries as rows",
-    "median(rel), cg(rel, pos)": "median() has no translation for {}",
-    "max(rel, 3), cg(rel, pos)": "max() has no translation for {}",
-    "rank, cg(rel, pos)": "rank is neither a key nor in an aggregate; put it into GROUP BY",
-    "sum(rel) OVER (), cg(rel, pos)": "rel is neither a key nor in an aggregate",
-    "*, cg(rel, pos)": "* beside a metric has no translation for {}; name the columns",
-    "cg(rel, pos) FILTER (WHERE pos < 3)": "FILTER on cg has no translation for {}; filter",
-    "cg(rel, pos) OVER (PARTITION BY u)": "cg(...) OVER",
-    "cg(ndcg(rel, pos), pos)": "ndcg() where rows are not grouped",
-    "cg(rel, pos, k := n)": "cg with k from a column has no translation for {}; give a constant",
-    "cg(rel, pos, (SELECT 1))": "a query in the list of a SELECT of metrics",
-    "DISTINCT cg(rel, pos)": "DISTINCT beside a metric",
-    "list_transform([1], lambda x: x), cg(rel, pos)": "Lambda has no translation",
-    "cg(rel, rankql_place)": "names with rankql_ at the start are reserved. Rename it",
-    "cg(sum(rel), pos)": "an aggregate or a window within cg()",
-    "cg(rel, row_number() OVER ())": "an aggregate or a window within cg()",
-    "round(avg(rel)), cg(rel, pos)": "round() has no translation",
-    "cg(rel)": "cg needs the argument pos",
-    "cg(rel, pos, kk := 3)": "cg: 'kk' is unknown or repeated",
-    "cg(rel, pos, sum(DISTINCT": "cannot be read as DuckDB's SQL",
-}
-
-
-@pytest.mark.parametrize("asked", REFUSED)
-@pytest.mark.parametrize("dialect", ["postgres", "trino"])
-def test_refused(asked, dialect):
-    with pytest.raises(rankql.RankqlError) as error:
-        translate_to_windows(
-            f"SELECT u, {asked} FROM t GROUP BY u".replace("u, DIST", "DIST"), dialect
-        )
-    assert REFUSED[asked].format(ENGINES[dialect].name) in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("SELECT u FROM t WHERE cg(rel, pos) > 1", "cg() where rows are not grouped"),
-        ("SELECT lower(u) AS v, cg(rel, pos) FROM t GROUP BY v", "GROUP BY v, an alias,"),
-        ("SELECT u, cg(rel, pos) FROM t GROUP BY ROLLUP (u)", "GROUP BY ROLLUP (u) has no"),
-        ("SELECT u, cg(rel, pos) FROM t GROUP BY GROUPING SETS ((u))", "GROUP BY GROUPING SETS"),
-        ("SELECT u, cg(rel, pos) FROM t GROUP BY 3", "GROUP BY 3 has no translation"),
-        ("SELECT u, cg(rel, pos) FROM t GROUP BY u ORDER BY ALL", "ORDER BY ALL"),
-        ("SELECT u, cg(rel, pos) FROM t GROUP BY u QUALIFY u > 1", "QUALIFY beside a metric"),
-        ("SELECT cg(rel, pos) FROM t GROUP BY sum(u)", "GROUP BY SUM(u) has no translation"),
-        ("SELECT cg(rel, pos) FROM t GROUP BY 'x'", "GROUP BY 'x' has no translation"),
-    ],
-)
-def test_refused_as_a_query(query, message):
-    with pytest.raises(rankql.RankqlError) as error:
-        translate_to_windows(query, "postgres")
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "ndcg(rel, pos, 0)",
-        "ndcg(rel, pos, k := 2.5)",
-        "ap(rel, pos, denominator := 'r')",
-        "precision_at(rel, pos, 3, denominator := 'R')",
-        "ndcg(rel, pos, base := 1)",
-        "ndcg(rel, pos, ideal := 'x')",
-        "ndcg(rel, pos, negative := 'x')",
-        "ndcg(rel, pos, discounts := [1, -1])",
-        "hit_at(rel, pos, threshold := 'nan'::DOUBLE)",
-        "err(rel, pos)",
-        "err(rel, pos, max_rel := 0)",
-        "err(rel, pos, max_rel := 3, p := 0)",
-        "rbp(rel, pos)",
-        "rbp(rel, pos, p := 1)",
-        "rbp_residual(rel, pos, p := NULL)",
-        "micro_precision_at(rel, pos, 3)",
-    ],
-)
-def test_options(duck, call):
-    """A wrong option is refused before any text is made, as DuckDB refuses it."""
-    with pytest.raises(duckdb.Error) as theirs:
-        duck.execute(f"SELECT {call} FROM (VALUES (1.0, 1)) AS t (rel, pos)")
-    with pytest.raises(rankql.RankqlError) as ours:
-        translate_to_windows(f"SELECT u, {call} FROM t GROUP BY u", "postgres")
-    assert str(ours.value) == database_message(theirs.value)
-
-
 NAN, INFINITE = float("nan"), float("inf")
 
 
@@ -379,11 +285,6 @@ def test_names(engine, duck):
     assert rows[1][2] is None
 
 
-def test_unknown_dialect():
-    with pytest.raises(rankql.RankqlError, match=r"'postgre'. Did you mean 'postgres'"):
-        translate_to_windows("SELECT 1", "postgre")
-
-
 @pytest.mark.parametrize("dialect", PRINTED)
 def test_printed(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""
@@ -398,29 +299,6 @@ def test_printed(dialect):
     assert snapshot_path(dialect).read_text("utf-8") == write_snapshot(dialect), (
         "run python tests/generate.py dialects"
     )
-
-
-def test_every_engine_is_a_dialect_of_the_command():
-    from rankql.engines import dialects
-
-    assert {*dialects.DIALECTS} == {"clickhouse", "spark", *ENGINES} - {"duckdb"}
-
-
-@pytest.mark.parametrize(
-    ("dialect", "query", "message"),
-    [
-        ("postgres", "SELECT TRY_CAST(a AS DOUBLE) FROM t", "a cast"),
-        ("datafusion", "SELECT a FROM t INTERSECT SELECT a FROM u", "Intersect"),
-        ("trino", "SELECT a FROM t SEMI JOIN u USING (a)", "SEMI JOIN"),
-        ("trino", "SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
-        ("postgres", "SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS a", "BY NAME"),
-    ],
-)
-def test_what_would_be_other_rows(dialect, query, message):
-    """Each was passed on once, and gave other values or other rows without a word."""
-    with pytest.raises(rankql.RankqlError) as error:
-        translate_to_windows(query, dialect)
-    assert message in str(error.value)
 
 
 def test_numbers(engine, duck):

@@ -1,6 +1,5 @@
-"""Messages that no other test triggers, and the list of those that no test triggers."""
+"""Messages that no other test triggers."""
 
-import dataclasses
 import decimal
 import gzip
 import math
@@ -13,47 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from conftest import SEEN
 from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
-from support import metric_engines, triggered_errors
+from support import metric_engines
+from support.paths import PACKAGE
 
 NAN = math.nan
 
-
-def test_errors_are_read_from_the_source():
-    found = [*triggered_errors.in_python(), *triggered_errors.in_sql()]
-    assert len(found) > 550 and len({text for error in found for text in error.texts}) > 430
-
-
-def test_raisers_are_functions_of_the_source():
-    source = "\n".join(path.read_text("utf-8") for path in triggered_errors.PACKAGE.rglob("*.py"))
-    assert [name for name in triggered_errors.RAISERS if f"def {name}(" not in source] == []
-
-
-def test_an_error_that_no_test_triggers_is_found():
-    """Of all errors only those stay that were not raised, in Python and in SQL."""
-    before = triggered_errors.unseen(SEEN)
-    nothing = triggered_errors.unseen(set())
-    assert (
-        len(nothing)
-        == len([*triggered_errors.in_python(), *triggered_errors.in_sql()])
-        >= len(before)
-    )
-    with pytest.raises(rankql.RankqlError, match="threshold must be a finite number"):
-        rankql.rr("rel", "pos", threshold=NAN)
-    with pytest.raises(duckdb.ConversionException, match="base must be"):
-        metric_engines.connection().execute("SELECT list_dcg([1], base := 0)").fetchall()
-    gone = {str(error) for error in nothing} - {
-        str(error) for error in triggered_errors.unseen(SEEN)
-    }
-    assert any("threshold must" in at for at in gone)
-    assert "sql/gain.sql base must be a finite number above 1, not …" in gone
-
-
-# What no other test triggers: the call, and what is said.
 
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
@@ -187,7 +154,7 @@ NEEDS = {
     ),
     **{
         f"{what} needs {package}: pip install 'rankql[{extra}]'": lambda stem=stem: runpy.run_path(
-            str(triggered_errors.PACKAGE / "engines" / f"{stem}.py")
+            str(PACKAGE / "engines" / f"{stem}.py")
         )
         for stem, what, package, extra in [
             ("spark", "rankql.spark", "pyspark", "spark"),
@@ -238,68 +205,6 @@ def test_in_sql(said):
         con.execute("CREATE TEMP TABLE timed AS SELECT TIMESTAMP '2026-01-01' AS time")
         with pytest.raises(duckdb.ConversionException, match=re.escape(said)):
             con.execute(f"SELECT {IN_SQL[said]}").fetchall()
-
-
-CG = "SELECT u, cg(rel, pos) FROM t"
-# By engine: what is refused, and of which query.
-NO_TRANSLATION = {
-    **{
-        (engine, said): query
-        for engine in ("spark", "clickhouse")
-        for said, query in {
-            "list_sort() in another order than 'ASC' or 'DESC'": "SELECT list_sort(x) FROM t",
-            "Bracket": "SELECT x[2:3] FROM t",
-            "SimilarTo": "SELECT x SIMILAR TO y FROM t",
-            "the table function ABS(3)": "FROM abs(3)",
-            "a cast": "SELECT CAST(x AS INT) FROM t",
-            "Like": "SELECT x LIKE 'a%' FROM t",
-            "BY NAME": "SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS a",
-            # Where the word is no keyword it would be an alias of t, and the join another one.
-            "POSITIONAL JOIN": "FROM t POSITIONAL JOIN s",
-            "ASOF JOIN": "FROM t ASOF JOIN s USING (u)",
-        }.items()
-    },
-    ("postgres", "SEMI JOIN"): f"{CG} SEMI JOIN s USING (u) GROUP BY u",
-    ("postgres", "ANTI JOIN"): f"{CG} ANTI JOIN s USING (u) GROUP BY u",
-    ("postgres", "ORDER BY within sum()"): f"SELECT sum(x ORDER BY y), {CG[7:]} GROUP BY u",
-    ("postgres", "strftime()"): f"SELECT strftime(u, '%Y'), {CG[7:]} GROUP BY u",
-    ("postgres", "Bracket"): "SELECT cg(rel[1], pos) FROM t",
-    ("postgres", "GROUP BY with grouping sets"): f"{CG} GROUP BY u WITH ROLLUP",
-}
-
-
-@pytest.mark.parametrize(("engine", "said"), NO_TRANSLATION)
-def test_no_translation(engine, said):
-    with pytest.raises(rankql.RankqlError, match=rf"{re.escape(said)}.* has no translation for"):
-        rankql.translate(NO_TRANSLATION[engine, said], engine)
-
-
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        (f"SELECT u FROM a EXCEPT ({CG} GROUP BY u)", "Except has no translation for Postgres"),
-        ("SELECT cg(rel, pos, k := DATE '2026-01-01') FROM t", "An option must be a number, a"),
-    ],
-)
-def test_no_window_form(query, said):
-    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
-        rankql.translate(query, "postgres")
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [("sum(list_zip(rel, pos))", "list_zip()"), ("sum(rel[pos])", "Bracket")],
-)
-def test_a_macro_without_window_form(body, said, monkeypatch):
-    """What a macro might be written with one day is refused, too, and not passed on."""
-    from rankql.engines import windows
-    from rankql.engines.sql_trees import parse_sql
-    from rankql.engines.window_macros import window_macros
-
-    macro = dataclasses.replace(window_macros()["cg"], body=parse_sql(body, "duckdb"))
-    monkeypatch.setitem(window_macros(), "cg", macro)
-    with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
-        windows.translate_to_windows(f"{CG} GROUP BY u", "postgres")
 
 
 @pytest.mark.spark
