@@ -17,9 +17,6 @@ from rankql.evaluation.summary import attribute_column
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import UNDEFINED_VALUES
 
-# A smaller difference, relative to the largest value, is only rounding.
-ROUNDING = 1e-12
-
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
     """The result with one row per system and query.

@@ -134,10 +134,6 @@ def compare(
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
 
 
-# More queries follow from the normal distribution.
-LARGE = 10_000
-
-
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
     """The number of queries that a paired t test needs to detect an effect size d_z.
 
@@ -148,7 +144,7 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     [199, 90, 34, 15]
     """
     require_package("scipy", "stats", "queries_needed")
-    from scipy import optimize, special, stats
+    from rankql.stats.power import required_queries
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
         require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
@@ -156,25 +152,4 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     require(valid, f"effect must be finite and not 0, not {effect}")
     require_probability("alpha", alpha)
     require(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
-
-    def reached(n: int) -> bool:
-        critical = special.stdtrit(n - 1, 1 - alpha / 2)
-        centre = abs(effect) * math.sqrt(n)
-        tails = stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre)
-        return bool(tails >= power)
-
-    z = -float(special.ndtri(alpha / 2))
-
-    def excess(centre: float) -> float:
-        return float(special.ndtr(centre - z) + special.ndtr(-centre - z)) - power
-
-    # For a normal distribution, and a little more for Student's t (Guenther 1981).
-    centre = float(optimize.brentq(excess, 0, z + float(special.ndtri(power))))
-    n = max(2, math.ceil((centre / effect) ** 2 + z**2 / 2))
-    if n > LARGE:  # where scipy's noncentral t is less exact
-        return n
-    while n > 2 and reached(n - 1):
-        n -= 1
-    while not reached(n):
-        n += 1
-    return n
+    return required_queries(effect, alpha, power)

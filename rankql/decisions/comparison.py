@@ -99,7 +99,7 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Which of three or more systems may be the best, if all pairs were compared."""
-        from rankql.decisions.sample import NO_DIFFERENCE  # which needs scipy
+        from rankql.stats.tests import NO_DIFFERENCE  # which needs scipy
 
         overall = self.table.filter(pl.col("slice") == "all")
         untested = overall["p"].is_null() & (overall["verdict"] != NO_DIFFERENCE)

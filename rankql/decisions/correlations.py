@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rankql import text
-from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.key_join import KeyJoin
-from rankql.decisions.sample import Array
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import INTERNAL_PREFIX
+from rankql.stats.means import ROUNDING
+from rankql.stats.sample import Array
 
 Codes: TypeAlias = NDArray[np.intp]
 

@@ -31,7 +31,6 @@ from rankql.decisions.gate_limits import (
 )
 from rankql.decisions.gate_rows import drop_rows, mean_rows
 from rankql.decisions.margin import Judgement
-from rankql.decisions.significance import LEAST_ALPHA
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
@@ -47,6 +46,7 @@ from rankql.registry.argument_checks import (
     require_whole_number,
 )
 from rankql.sources.tables import Data
+from rankql.stats.corrections import LEAST_ALPHA
 from rankql.writing import remember_inputs
 
 

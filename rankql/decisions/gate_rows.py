@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.margin import Judgement
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_FEW
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING
+from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:
     from rankql.decisions.system_values import PairedRuns

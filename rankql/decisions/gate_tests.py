@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-import numpy as np
 import polars as pl
 from scipy import special
 
@@ -15,14 +14,14 @@ from rankql import text
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_rows import format_level
 from rankql.decisions.margin import Judgement, Margin
-from rankql.decisions.pairwise_tests import t
-from rankql.decisions.sample import POWER, Sample, SignificanceOptions
-from rankql.decisions.significance import explain_untestable
 from rankql.decisions.system_values import PairedRuns, SystemValues
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError
-from rankql.evaluation.intervals import constant_interval
 from rankql.evaluation.result import Result
+from rankql.stats.means import constant_interval
+from rankql.stats.power import POWER
+from rankql.stats.sample import Sample
+from rankql.stats.tests import SkewedStudent
 
 
 def judge_means(
@@ -52,7 +51,7 @@ def judge_drops(
     losses = pairs.losses(limit.name(pairs.result))
     changed = {
         part: sample for part, sample in losses.items()
-        if np.abs(sample.differences).max() > sample.rounding
+        if not sample.is_zero
     }  # fmt: skip
     largest = pairs.values.largest_difference(limit.name(pairs.result))
     decided = judge_slices(changed, limit.margin, alpha, min_queries)
@@ -76,11 +75,11 @@ def recommend_limit(limit: GateLimit, pairs: PairedRuns, alpha: float) -> list[s
     sample = pairs.losses(name).get("all")
     if sample is None or sample.units < 2 or sample.constant:
         return []
-    interval = mean_interval(sample, alpha)
+    interval = loss_interval(sample, alpha)
     margin = interval and testable_margin(sample, interval, alpha)
     if not margin:
         return []
-    queries = text.format_queries(len(sample.differences))
+    queries = text.format_queries(len(sample.values))
     if margin >= pairs.values.largest_difference(name):
         advice = "are too few to test any other limit"
     else:
@@ -107,11 +106,6 @@ def describe_rule(limits: str, alpha: float, sliced: bool, no_limit: bool) -> li
 
 # The lower and the higher end of an interval or a range.
 Ends: TypeAlias = tuple[float, float]
-# A sample's skewness is too small on average. The factor 1 + 6 / n keeps the error below 5% on
-# lognormal losses of 20 queries (run_simulation.py). It does not grow for fewer queries, where
-# intervals would become useless.
-SKEWNESS_INFLATION = 6.0
-INFLATED_FROM = 20
 
 
 def judge_slices(
@@ -128,7 +122,7 @@ def judge_slices(
     losses, so that equal losses have an interval too; without it they need none.
     """
     parts = [part for part in samples if part != "all"]
-    large = [x for x in parts if len(samples[x].differences) >= min_queries]
+    large = [x for x in parts if len(samples[x].values) >= min_queries]
     small = [x for x in parts if x not in large]
     judgements: dict[str, Judgement] = {}
     for family in (["all"] if "all" in samples else [], large, small):
@@ -159,7 +153,7 @@ def judge_samples(
         level = alpha / len(undecided)
         decided = []
         for i in undecided:
-            interval = mean_interval(samples[i], level, ends)
+            interval = loss_interval(samples[i], level, ends)
             judgements[i] = _judge_interval(samples[i], margin, interval, level, ends)
             if interval and margin.excluded(*interval):
                 decided.append(i)
@@ -194,59 +188,15 @@ def _judge_interval(
     return Judgement(decision, *interval, confidence, needed)
 
 
-def mean_interval(sample: Sample, alpha: float, ends: Ends | None = None) -> Ends | None:
+def loss_interval(sample: Sample, alpha: float, ends: Ends | None = None) -> Ends | None:
     """Student's confidence interval of the mean, widened for skewness; None if there is none.
 
     ends: the range of the losses, from which the interval of equal losses follows.
     """
-    if sample.constant and ends is not None:
-        lowest, highest = (end if math.isfinite(end) else None for end in ends)
-        lo, hi = constant_interval(sample.mean, sample.units, lowest, highest, 1 - alpha)
-        return None if lo is None or hi is None else (lo, hi)
-    if explain_untestable("t", sample):
-        return None
-    result = t(sample, SignificanceOptions(alpha))
-    if result.lo is None or result.hi is None:
-        return None
-    low, high = _skewness_factors(sample, alpha)
-    mean = sample.mean
-    return mean - low * (mean - result.lo), mean + high * (result.hi - mean)
-
-
-def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
-    """How many times wider the corrected interval is than the t interval, below and above.
-
-    Hall (1992): with skewness g, T + g T^2 / 3 sqrt(n) + g^2 T^3 / 27 n + g / 6 sqrt(n) is closer
-    to Student's t than T is. It increases with T, so its bounds can be transformed back to T.
-    Strong skewness would make them narrower again, so the widest for any skewness up to g is used.
-    """
-    n = sample.units
-    skewness = _skewness(sample)
-    if abs(skewness) < 1e-6:
-        return 1.0, 1.0
-    quantile = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
-    slopes = skewness / math.sqrt(n) * np.linspace(0.05, 1, 20)
-
-    def reach(x: float) -> float:
-        return float(np.abs(3 / slopes * (np.cbrt(1 + slopes * (x - slopes / 6)) - 1)).max())
-
-    return max(1.0, reach(quantile) / quantile), max(1.0, reach(-quantile) / quantile)
-
-
-def _skewness(sample: Sample) -> float:
-    """The skewness of the differences of queries or clusters, inflated for small samples."""
-    n = sample.units
-    off = sample.residuals
-    spread = float(np.square(off).mean())
-    if n < 3 or spread <= sample.rounding**2:
-        return 0.0
-    skewness = float((off**3).mean() / spread**1.5)
-    return (
-        float(skewness)
-        * math.sqrt(n * (n - 1))
-        / (n - 2)
-        * (1 + SKEWNESS_INFLATION / max(n, INFLATED_FROM))
-    )
+    if sample.constant:
+        return ends and constant_interval(sample.mean, sample.units, *ends, 1 - alpha)
+    result = SkewedStudent().apply(sample, alpha)
+    return None if result.lo is None or result.hi is None else (result.lo, result.hi)
 
 
 def queries_to_decide(
@@ -263,7 +213,7 @@ def queries_to_decide(
     needed = _with_power(sample, width, level)
     if needed > 1e5 * gap:  # its square, for two queries, is beyond a billion
         return None
-    count = len(sample.differences) * (needed / gap) ** 2
+    count = len(sample.values) * (needed / gap) ** 2
     return None if count > 1e9 else int(_rounded_up(count))
 
 

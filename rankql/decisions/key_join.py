@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import ROUNDING
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples
 from rankql.expressions.columns import require_plain_name
@@ -17,6 +16,7 @@ from rankql.registry.argument_checks import require
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, is_text, same_kind, unknown_column
+from rankql.stats.means import ROUNDING
 
 # What happens to several rows of one key, and the column that counts them.
 _INPUTS = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED
+from rankql.stats.means import ROUNDING
 
 
 @dataclass(frozen=True)

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import special
 
 from rankql import text
-from rankql.decisions.alignment import ROUNDING
-from rankql.decisions.sample import (
-    NOT_TESTABLE,
-    POWER,
-    Array,
-    Sample,
-    SignificanceOptions,
-    SignificanceResult,
-)
-from rankql.decisions.significance import (
-    CORRECTIONS,
-    LEAST_ALPHA,
-    TESTS,
-    adjust_p_values,
-    explain_untestable,
-    significance_levels,
-)
 from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.registry.parse import value_range
 from rankql.retired import refuse_retired
+from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
+from rankql.stats.family import Family
+from rankql.stats.means import ROUNDING
+from rankql.stats.sample import Array, Sample
+from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
@@ -77,8 +64,14 @@ class Settings:
                     f"test={self.test!r} does not support {option}={value!r}. Use one of: "
                     f"{', '.join(map(repr, known))}"
                 )
-        if self.bounds is not None and self.test != "anytime":
-            raise RankqlError(f"bounds= has no effect on test={self.test!r}. Pass test='anytime'")
+        if self.bounds is not None and not TESTS[self.test].needs_range:
+            names = " or ".join(repr(name) for name, test in TESTS.items() if test.needs_range)
+            raise RankqlError(f"bounds= has no effect on test={self.test!r}. Pass test={names}")
+
+    @property
+    def paired_test(self) -> PairedTest:
+        """The test."""
+        return TESTS[self.test](self.resamples, self.seed)
 
     @property
     def alpha(self) -> float:
@@ -106,15 +99,14 @@ class PairComparison:
     # If the metric is one value for all queries: that of both systems, and the number of queries.
     overall: tuple[float | None, float | None, int] | None = None
     lower_is_better: bool = False
-    # The largest difference that is possible.
-    largest: float = math.inf
-    result: SignificanceResult = field(default_factory=SignificanceResult)
-    p_adjusted: float | None = None
-    # The level of its test within the family, and of its interval.
-    level: float | None = None
+    # The range of the difference of a query.
+    lowest: float = -math.inf
+    highest: float = math.inf
+    result: TestResult = field(default_factory=TestResult)
 
     def __post_init__(self) -> None:
-        self.sample = Sample(self.values_b - self.values_a, self.clusters, self.weights)
+        differences = self.values_b - self.values_a
+        self.sample = Sample(differences, self.clusters, self.weights, self.lowest, self.highest)
 
     def mean(self, values: Array) -> float:
         """The mean of the values of one system."""
@@ -124,7 +116,7 @@ class PairComparison:
         """The reason why this pair is not tested, or ''."""
         if self.overall is not None:
             return OVERALL
-        reason = explain_untestable(settings.test, self.sample)
+        reason = settings.paired_test.explain_untestable(self.sample)
         few = self.slice != "all" and len(self.values_a) < settings.min_queries
         return reason if reason or not few else TOO_FEW
 
@@ -133,25 +125,17 @@ class PairComparison:
 
         None if that is more than the largest difference that is possible.
         """
-        level = settings.alpha if self.level is None else self.level
-        lo, hi, sample = self.result.lo, self.result.hi, self.sample
-        if sample.units < 2 or sample.constant or self.result.reason == NOT_TESTABLE:
+        if self.result.reason == NOT_TESTABLE:
             return None
-        if settings.test == "randomisation" and 2.0 ** (1 - sample.units) > level:
-            return None  # no pattern of signs is as unlikely
-        if settings.test == "anytime" and lo is not None and hi is not None:
-            # Half the interval, plus room for an estimate below the true difference.
-            room = special.stdtrit(sample.freedom, POWER) * sample.error
-            size: float | None = float((hi - lo) / 2 + room)
-        else:
-            size = sample.detectable(level)
-        return size if size is not None and size <= self.largest else None
+        level = settings.alpha if self.result.level is None else self.result.level
+        size = settings.paired_test.detectable(self.sample, level)
+        return size if size is not None and size <= self.highest else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
-        if self.p_adjusted is None:
+        if self.result.p_adjusted is None:
             return self.result.reason
-        if self.p_adjusted > settings.alpha:
+        if self.result.p_adjusted > settings.alpha:
             return NOT_SIGNIFICANT
         return "better" if (self.sample.mean > 0) != self.lower_is_better else "worse"
 
@@ -173,59 +157,33 @@ def run_tests(
         return mean_a, mean_b, n
 
     per_query = [name for name in metrics if name not in whole]
-    ranges = difference_ranges(values, per_query, result.conventions, settings)
-    largest = {
-        metric: min(values.largest_difference(metric), ranges.get(metric, (0, math.inf))[1])
-        for metric in metrics
-    }
+    ranges = {name: values.largest_difference(name) for name in metrics}
+    ranges |= required_ranges(values, per_query, result.conventions, settings)
     comparisons = [
         PairComparison(metric, a, b, label, *values.pair(metric, a, b, label),
                        compare_overall(metric, label, a, b), metric in values.lower,
-                       largest[metric])
+                       -ranges[metric], ranges[metric])
         for metric in metrics
         for label in values.slices
         for a, b in pairs
     ]  # fmt: skip
     tested = []
     for comparison in comparisons:
-        comparison.result = SignificanceResult(reason=comparison.explain_untested(settings))
+        comparison.result = TestResult(reason=comparison.explain_untested(settings))
         if not comparison.result.reason:
             tested.append(comparison)
-    if not tested:
-        return comparisons, 0
-    tests = 1 if settings.correction == "none" else len(tested)
-    for comparison in tested:
-        _test(comparison, settings, ranges, settings.alpha / tests)
-    p = [x.result.p for x in tested if x.result.p is not None]
-    adjusted = adjust_p_values(p, settings.correction)
-    levels = significance_levels(p, adjusted, settings.correction, settings.alpha)
-    for comparison, p_adjusted, level in zip(tested, adjusted, levels, strict=True):
-        comparison.p_adjusted = p_adjusted
-        if level != comparison.level:
-            _test(comparison, settings, ranges, level)
+    samples = [comparison.sample for comparison in tested]
+    family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
+    for comparison, found in zip(tested, family.results(), strict=True):
+        comparison.result = found
     return comparisons, len(tested)
 
 
-def _test(
-    comparison: PairComparison, settings: Settings, ranges: Mapping[str, tuple[float, float]],
-    level: float,
-) -> None:  # fmt: skip
-    """Test a comparison at this level."""
-    bounds = ranges.get(comparison.metric)
-    options = SignificanceOptions(level, settings.resamples, settings.seed, bounds)
-    result = TESTS[settings.test].pair(comparison.sample, options)
-    if result.lo is not None and result.hi is not None:
-        largest = comparison.largest
-        result = replace(result, lo=max(result.lo, -largest), hi=min(result.hi, largest))
-    comparison.result = result
-    comparison.level = level
-
-
-def difference_ranges(
+def required_ranges(
     values: SystemValues, metrics: Sequence[str], rules: Mapping[str, Any], settings: Settings
-) -> dict[str, tuple[float, float]]:
-    """The range of the differences by metric, which test='anytime' needs."""
-    if settings.test != "anytime":
+) -> dict[str, float]:
+    """The largest difference by metric, for a test that needs it."""
+    if not TESTS[settings.test].needs_range:
         return {}
     bounds = settings.bounds or {}
     if not isinstance(bounds, Mapping) or not all(map(_is_range, bounds.values())):
@@ -241,9 +199,9 @@ def difference_ranges(
         low, high = bounds[name] if name in bounds else _known_range(name, rules)
         if low is None or high is None:
             raise RankqlError(
-                f"test='anytime' needs the range of {name}, which has no upper or lower limit. "
-                f"Pass bounds={{{name!r}: (lowest, highest)}} (CLI: --bounds {name}:LOWEST:HIGHEST)"
-                ", limits that hold for every query, known in advance"
+                f"test={settings.test!r} needs the range of {name}, which has no upper or lower "
+                f"limit. Pass bounds={{{name!r}: (lowest, highest)}} (CLI: --bounds "
+                f"{name}:LOWEST:HIGHEST), limits that hold for every query, known in advance"
             )
         defined = values.values[name][~np.isnan(values.values[name])]
         outside = defined[(defined < low - ROUNDING) | (defined > high + ROUNDING)]
@@ -252,7 +210,7 @@ def difference_ranges(
                 f"{name} is {outside[0]:.6g} for a query, outside its range of {low:g} to "
                 f"{high:g}. Pass bounds={{{name!r}: (lowest, highest)}} with the true limits"
             )
-        ranges[name] = (float(low - high), float(high - low))
+        ranges[name] = float(high - low)
     return ranges
 
 

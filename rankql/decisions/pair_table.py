@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.pair_comparisons import (
     NOT_SIGNIFICANT,
     OVERALL,
@@ -20,17 +19,20 @@ from rankql.decisions.pair_comparisons import (
     Settings,
     run_tests,
 )
-from rankql.decisions.sample import DOMINATED, NO_DIFFERENCE, NOT_TESTABLE, POWER, UNBOUNDED
-from rankql.decisions.significance import (
-    CORRECTIONS,
-    TESTS,
-    count_required_units,
-    describe_adjustment,
-    describe_detectable,
-)
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
+from rankql.stats.corrections import CORRECTIONS
+from rankql.stats.means import ROUNDING
+from rankql.stats.power import POWER
+from rankql.stats.tests import (
+    DOMINATED,
+    NO_DIFFERENCE,
+    NOT_TESTABLE,
+    TESTS,
+    UNBOUNDED,
+    count_required_units,
+)
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
@@ -84,7 +86,7 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "lo": pair.result.lo,
         "hi": pair.result.hi,
         "p": pair.result.p,
-        "p_adjusted": pair.p_adjusted,
+        "p_adjusted": pair.result.p_adjusted,
         "p_error": pair.result.p_error,
         "effect": pair.sample.effect if has_values else None,
         "wins": negative if lower else positive,
@@ -98,13 +100,15 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
 def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     """The sentence of a pair: who wins, by how much, and the evidence."""
     a, b, verdict = pair.a, pair.b, pair.verdict(settings)
-    if pair.p_adjusted is None:
+    if pair.result.p_adjusted is None:
         return _describe_untested(pair, settings)
     significant = verdict != NOT_SIGNIFICANT
     sign = -1 if significant and pair.sample.mean < 0 else 1
     difference, interval = _format_difference(pair, settings, sign)
-    p = text.format_p(pair.p_adjusted, settings.alpha)
-    family = describe_adjustment(settings.correction, tests)
+    p = text.format_p(pair.result.p_adjusted, settings.alpha)
+    family = ""
+    if tests > 1 and settings.correction != "none":
+        family = f"{CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
     evidence = ", ".join(filter(None, [p, family]))
     basis = f"({interval}{evidence}; {text.format_queries(len(pair.values_a))})"
     if significant:
@@ -123,7 +127,8 @@ def _describe_power(pair: PairComparison, settings: Settings) -> str:
         return f". These are too few queries to detect any difference with {POWER:.0%} power"
     if detectable <= abs(pair.sample.mean):
         return ""
-    return f". {describe_detectable(detectable)}"
+    size = text.round_significant(detectable)
+    return f". A difference of about {size} would have been detected with {POWER:.0%} power"
 
 
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
@@ -134,7 +139,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         return _describe_overall(a, b, pair.metric, *pair.overall[:2])
     if not len(pair.values_a):
         return f"{b} and {a} have no query in common for which both are defined"
-    if reason == NO_DIFFERENCE or not pair.sample.differences.any():
+    if reason == NO_DIFFERENCE or pair.sample.is_zero:
         return f"{b} and {a} have the same value for every query ({queries})"
     label = TESTS[settings.test].label
     if reason == NOT_TESTABLE:
@@ -191,9 +196,9 @@ def describe_tests(
         if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
             rows = text.format_count(unbounded, "row")
             notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
-    if tests and settings.test == "randomisation":
+    if tests and TESTS[settings.test].resampled:
         notes += _describe_resampling(pairs, tests, settings)
-    if settings.test == "anytime":
+    if TESTS[settings.test].needs_range:
         notes.append(
             "Valid however often you look, if each query counts once and the metric stays within "
             "its range"

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from rankql import text
 from rankql.decisions.alignment import (
-    ROUNDING,
     compared_value,
     describe_missing_rule,
     query_differences,
 )
-from rankql.decisions.sample import Array, Sample
 from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
+from rankql.stats.means import ROUNDING
+from rankql.stats.sample import Array, Sample
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.evaluate import pending_result, resolve_conventions
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.moments import summarise_moments
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.result_checks import check_counts
+from rankql.evaluation.summary import require_interval
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs

@@ -13,10 +13,10 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
+from rankql.evaluation.summary import require_interval
 from rankql.macros import MISSING, literal
 from rankql.registry.argument_checks import require_choice
 from rankql.sources.files import refuse_closed

@@ -28,7 +28,6 @@ from rankql.evaluation.arguments import (
 from rankql.evaluation.catalogue import catalogue_meta, is_catalogue
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import reads_judged
 from rankql.evaluation.packed_metrics import WrongAssumption
@@ -36,6 +35,7 @@ from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
+from rankql.evaluation.summary import require_interval
 from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads

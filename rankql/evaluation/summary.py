@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
 import duckdb
 import polars as pl
 
-from rankql.evaluation.intervals import HIGHEST_CONFIDENCE, mean_intervals
+from rankql.errors import RankqlError
 from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import averages_squares, has_direction
+from rankql.registry.parse import averages_squares, has_direction, value_range
+from rankql.retired import refuse_retired
 from rankql.sources.fetching import read_frame
 from rankql.sources.private import create_macros, private_connection
+from rankql.stats.means import (
+    HIGHEST_CONFIDENCE,
+    Interval,
+    constant_interval,
+    logistic_interval,
+    t_quantile,
+)
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
 )
+
+
+def require_interval(interval: str | None, confidence: float) -> None:
+    """Refuse an unknown interval or a confidence out of range."""
+    refuse_retired(f"interval={interval!r}")
+    if interval not in ("auto", "t", None):
+        raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
+    require_probability("confidence", confidence)
 
 
 def summarise(
@@ -58,6 +76,34 @@ def name_means(
             *([means["n_eff"]] if meta.weight else []),
         ]
     )
+
+
+def mean_intervals(
+    means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
+) -> list[Interval | tuple[None, None]]:
+    """The confidence interval of every mean, or (None, None). metrics: the metric of each row."""
+    if interval is None:
+        return [(None, None)] * means.height
+    level = (1 + min(confidence, HIGHEST_CONFIDENCE)) / 2
+    errors = "width" if "width" in means.columns else "error"
+    columns = (means[name] for name in (errors, "mean", "least", "most", "df"))
+    ends: list[Interval | tuple[None, None]] = []
+    for metric, error, mean, least, most, df in zip(metrics, *columns, strict=True):
+        if mean is None or error is None:
+            ends.append((None, None))
+            continue
+        lowest, highest = value_range(metric)
+        low = -math.inf if lowest is None or least < lowest - 1e-9 else lowest
+        high = math.inf if highest is None or most > highest + 1e-9 else highest
+        width = error if errors == "width" else error * t_quantile(level, df)
+        if least == most and interval != "t":
+            found = constant_interval(mean, df + 1, low, high, confidence)
+            ends.append(found or (None, None))
+        elif interval != "t" and math.isfinite(high - low):
+            ends.append(logistic_interval(mean, width, low, high))
+        else:
+            ends.append(Interval(mean - width, mean + width).within(low, high))
+    return ends
 
 
 def sliced_attributes(meta: Meta) -> dict[str, str]:

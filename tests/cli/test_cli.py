@@ -234,7 +234,7 @@ def test_printed_sql_has_slices_and_weights(files):
 @pytest.mark.parametrize("arguments", [["compare", "one.run", "two.run"], ["eval", "one.run"]])
 def test_wide_tables_have_metrics_as_columns(files, arguments):
     out, _ = run(files, *arguments, "qrels", "-m", "RR@10", "-m", "AP", "--wide")
-    assert ["RR@10", "AP"] == out.splitlines()[0].split()[-2:]
+    assert out.splitlines()[0].split()[-2:] == ["RR@10", "AP"]
 
 
 def test_sql_of_other_engines(files):

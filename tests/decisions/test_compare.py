@@ -12,7 +12,8 @@ from scipy import special
 import rankql
 from rankql import text as show
 from rankql.cli.main import main
-from rankql.decisions.sample import Sample
+from rankql.stats.power import detectable_difference
+from rankql.stats.sample import Sample
 
 QRELS = pl.DataFrame(
     {
@@ -341,8 +342,8 @@ def test_the_detectable_difference_is_that_of_the_family():
     found = rankql.compare({"b": base, **others}, baseline="b").table.row(0, named=True)
     assert one["verdict"] == "better" and found["verdict"] == "not significant"
     sample = Sample(np.array(values))
-    assert one["detectable"] == pytest.approx(sample.detectable(0.05))
-    assert found["detectable"] == pytest.approx(sample.detectable(0.05 / 40))
+    assert one["detectable"] == pytest.approx(detectable_difference(sample, 0.05))
+    assert found["detectable"] == pytest.approx(detectable_difference(sample, 0.05 / 40))
     assert one["detectable"] < 0.05 < found["detectable"] == pytest.approx(0.0693, abs=5e-5)
     assert found["sentence"].endswith(
         "A difference of about 0.069 would have been detected with 80% power"  # as the table

@@ -20,8 +20,8 @@ from scipy import stats
 import rankql
 from rankql.cli.main import main
 from rankql.decisions.gate_tests import Margin, judge_samples
-from rankql.decisions.sample import Sample
 from rankql.evaluation.values import Request, read_result
+from rankql.stats.sample import Sample
 from rankql.testing import assert_no_regression
 from support.paths import DL19, ROOT
 

@@ -18,22 +18,15 @@ from scipy import special, stats
 
 import rankql
 from rankql import RankqlError
-from rankql.decisions import anytime, pairwise_tests
-from rankql.decisions.sample import (
+from rankql.stats.corrections import CORRECTIONS, adjust_p_values, significance_levels
+from rankql.stats.power import detectable_difference
+from rankql.stats.sample import Sample
+from rankql.stats.tests import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
+    TESTS,
     UNBOUNDED,
     ZERO_VARIANCE,
-    Sample,
-    SignificanceOptions,
-    SignificanceResult,
-)
-from rankql.decisions.significance import (
-    CORRECTIONS,
-    TESTS,
-    adjust_p_values,
-    explain_untestable,
-    significance_levels,
 )
 from support.components import optional
 from support.paths import DL19
@@ -48,16 +41,15 @@ SAKAI = np.array(B) / 10 - np.array(A) / 10
 CLUSTERED = [name for name, test in TESTS.items() if test.weights]
 
 
-def outcome(name, differences, clusters=None, **setting):
-    """What a test says of differences, or the word for why it says nothing."""
+def outcome(name, differences, clusters=None, alpha=0.05, bounds=None, **setting):
+    """The result of a test of these differences."""
     differences = np.asarray(differences, dtype=float)
     codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    sample = Sample(differences, codes)
-    if word := explain_untestable(name, sample):
-        return SignificanceResult(reason=word)
-    widest = 2 * np.abs(differences).max()
-    setting = SignificanceOptions(**{"resamples": 499, "bounds": (-widest, widest)} | setting)
-    return TESTS[name].pair(sample, setting)
+    widest = 2 * float(np.abs(differences).max(initial=0))
+    low, high = bounds or (-widest, widest)
+    return TESTS[name](**{"resamples": 499} | setting).apply(
+        Sample(differences, codes, None, low, high), alpha
+    )
 
 
 def numbers(found):
@@ -146,12 +138,12 @@ def test_detectable():
     for alpha in (0.05, 0.01):
         quantiles = stats.t.ppf(1 - alpha / 2, 42) + stats.t.ppf(0.8, 42)
         expected = quantiles * d.std(ddof=1) / math.sqrt(43)
-        assert Sample(d).detectable(alpha) == pytest.approx(expected, rel=1e-12)
+        assert detectable_difference(Sample(d), alpha) == pytest.approx(expected, rel=1e-12)
     # Were the true difference as large, a t test would show it so often.
-    centre = Sample(d).detectable(0.05) / Sample(d).error
+    centre = detectable_difference(Sample(d), 0.05) / Sample(d).error
     assert stats.nct.sf(stats.t.ppf(0.975, 42), 42, centre) == pytest.approx(0.8, abs=0.005)
-    assert Sample(np.array([0.2])).detectable(0.05) is None
-    assert Sample(np.array([0.2, 0.2])).detectable(0.05) is None
+    assert detectable_difference(Sample(np.array([0.2])), 0.05) is None
+    assert detectable_difference(Sample(np.array([0.2, 0.2])), 0.05) is None
 
 
 @pytest.mark.statsmodels
@@ -166,15 +158,6 @@ def test_queries_needed(effect, alpha, power):
 
 def test_queries_needed_of_the_books():
     assert [rankql.queries_needed(d) for d in (0.2, 0.3, 0.5, 0.8)] == [199, 90, 34, 15]
-
-
-@pytest.mark.parametrize("effect", [0.03, 0.02, 0.01])
-@pytest.mark.parametrize("alpha, power", [(0.05, 0.8), (0.01, 0.9), (0.2, 0.5), (0.05, 0.06)])
-def test_many_queries_needed(effect, alpha, power, monkeypatch):
-    """The number for a normal distribution, where that of the noncentral t is not exact enough."""
-    close = rankql.queries_needed(effect, alpha, power)
-    monkeypatch.setattr("rankql.decisions.compare.LARGE", math.inf)
-    assert close == pytest.approx(rankql.queries_needed(effect, alpha, power), abs=2)
 
 
 def test_the_effect_may_be_tiny():
@@ -247,17 +230,17 @@ def test_exact_randomisation_is_scipys(n, draw):
 
 @pytest.mark.parametrize("draw", [normal, skewed])
 @pytest.mark.parametrize("seed", range(5))
-def test_sampled_randomisation_is_the_exact_one(draw, seed, monkeypatch):
+def test_sampled_randomisation_is_the_exact_one(draw, seed):
     d = draw(16, seed)
     exact = outcome("randomisation", d)
-    monkeypatch.setattr(pairwise_tests, "EXACT", 8)
-    found = outcome("randomisation", d, resamples=20_000, seed=seed)
+    options = {"resamples": 20_000, "exact": 8}
+    found = outcome("randomisation", d, seed=seed, **options)
     assert within(found.p, exact.p, 20_000)
     assert found.p_error == pytest.approx(math.sqrt(found.p * (1 - found.p) / 20_001))
     assert (found.lo, found.hi) == pytest.approx((exact.lo, exact.hi), abs=0.01)
-    again = outcome("randomisation", d, resamples=20_000, seed=seed)
+    again = outcome("randomisation", d, seed=seed, **options)
     assert numbers(again) == numbers(found)
-    other = outcome("randomisation", d, resamples=20_000, seed=seed + 1)
+    other = outcome("randomisation", d, seed=seed + 1, **options)
     assert numbers(other) != numbers(found)
 
 
@@ -308,15 +291,6 @@ def test_few_queries_have_a_p_and_no_interval():
 def block(n, m, seed=1):
     rng = np.random.default_rng(seed)
     return np.clip(rng.random((n, 1)) + rng.normal(0, 0.2, (n, m)) + np.arange(m) / (5 * m), 0, 1)
-
-
-def test_resamples_in_batches(monkeypatch):
-    d = skewed(100)
-    whole = outcome("randomisation", d, resamples=2_000)
-    monkeypatch.setattr(pairwise_tests, "BATCH", 2_000)
-    parts = outcome("randomisation", d, resamples=2_000)
-    assert within(whole.p, parts.p, 2_000, errors=6)
-    assert (whole.lo, whole.hi) == pytest.approx((parts.lo, parts.hi), abs=0.02)
 
 
 # ranx.
@@ -452,20 +426,18 @@ def test_the_bets_are_fair():
     assert expected == pytest.approx(np.ones(2), rel=1e-12)
 
 
-def test_anytime_of_many_queries_is_rounded_without_favour(monkeypatch):
+def test_anytime_of_many_queries_is_rounded_without_favour():
     """Differences on a grid give a slightly wider interval, never a narrower one."""
     d = np.clip(skewed(20_000) / 2 + np.random.default_rng(2).normal(0, 1e-3, 20_000), -1, 1)
-    coarse = outcome("anytime", d, bounds=(-1, 1))
-    monkeypatch.setattr(anytime, "_STEPS", 20_000)
-    exact = outcome("anytime", d, bounds=(-1, 1))
-    assert coarse.lo <= exact.lo < exact.hi <= coarse.hi
-    assert (coarse.lo, coarse.hi) == pytest.approx((exact.lo, exact.hi), abs=1e-6)
-    assert coarse.p >= exact.p
+    found = outcome("anytime", d, bounds=(-1, 1))
+    for end, gambler, size in ((found.lo, 0, 1), (found.hi, 1, -1)):
+        assert capital(d, end, -1, 1)[gambler] >= 2 / 0.05
+        assert capital(d, end + size * 1e-6, -1, 1)[gambler] < 2 / 0.05
 
 
 def test_anytime_needs_bounds():
-    with pytest.raises(ValueError, match="bounds"):
-        TESTS["anytime"].pair(Sample(SAKAI), SignificanceOptions())
+    with pytest.raises(ValueError, match="lowest"):
+        TESTS["anytime"]().apply(Sample(SAKAI), 0.05)
     wide, narrow = (outcome("anytime", SAKAI, bounds=(-b, b)) for b in (10, 1))
     assert wide.hi - wide.lo > 2 * (narrow.hi - narrow.lo)
 
@@ -533,7 +505,8 @@ def test_the_interval_goes_with_p(name, differences):
         found = outcome(name, differences, alpha=alpha)
         if found.reason:
             assert found.reason in (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
-            assert (found.lo, found.hi) == (None, None)
+            if found.reason != NO_DIFFERENCE:
+                assert (found.lo, found.hi) == (None, None)
             assert (found.p is not None) == (found.reason == UNBOUNDED)
             if found.p is not None and name == "randomisation":
                 assert found.p > alpha
@@ -625,8 +598,10 @@ def test_words(name, case):
         return
     if word == ZERO_VARIANCE and name == "randomisation":
         assert found.p == 2 / 8
+    elif word == ZERO_VARIANCE and name == "auto":  # within twice the value
+        assert found.p == pytest.approx(2 * (2 / 3) ** 3)
     else:
-        assert found == SignificanceResult(reason=word)
+        assert (found.p, found.reason) == (None, word)
 
 
 @pytest.mark.parametrize("name", CLUSTERED)
@@ -671,7 +646,7 @@ def test_compare_says_what_the_test_does(name):
         room = stats.t.ppf(0.8, 29) * Sample(b - a).error
         assert row["detectable"] == pytest.approx((row["hi"] - row["lo"]) / 2 + room)
     else:
-        assert row["detectable"] == pytest.approx(Sample(b - a).detectable(0.05))
+        assert row["detectable"] == pytest.approx(detectable_difference(Sample(b - a), 0.05))
 
 
 @pytest.mark.parametrize("name", TESTS)

@@ -9,8 +9,8 @@ import functools
 import numpy as np
 import pytest
 
-from rankql.decisions.sample import Sample
-from rankql.decisions.significance import TESTS
+from rankql.stats.sample import Sample
+from rankql.stats.tests import TESTS
 from support.simulation import (
     ALPHA,
     CLUSTER_COUNTS,

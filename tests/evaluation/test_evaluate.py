@@ -25,13 +25,13 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation import overlap
-from rankql.evaluation.intervals import interval_within_range
 from rankql.evaluation.overlap import item_overlap
 from rankql.evaluation.values import Request, read_result
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import CHOICES, PROFILES, choose
 from rankql.sources import fetching, private
+from rankql.stats.means import logistic_interval
 from support import metric_engines, other_tools
 
 METRICS = ["nDCG@10", "AP", "RR", "P@5", "R@10", "ERR(max_rel=3)@10", "RBP(p=0.8)"]
@@ -1449,11 +1449,13 @@ def test_coverage_of_intervals():
     values = rng.beta(0.3, 6, (2000, 20))
     means, widths = values.mean(1), t.ppf(0.975, 19) * values.std(1, ddof=1) / 20**0.5
 
-    def coverage(logistic):
-        ends = [interval_within_range(*x, 0, 1, logistic) for x in zip(means, widths, strict=True)]
+    def coverage(ends):
         return np.mean([low <= 0.3 / 6.3 <= high for low, high in ends])
 
-    assert coverage(True) > 0.91 > 0.9 > coverage(False)
+    logistic = [logistic_interval(*x, 0, 1) for x in zip(means, widths, strict=True)]
+    assert (
+        coverage(logistic) > 0.91 > 0.9 > coverage(zip(means - widths, means + widths, strict=True))
+    )
 
 
 def test_bounds_of_one_query_have_no_interval():

@@ -13,15 +13,16 @@ import functools
 import itertools
 import math
 import os
-from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
-from rankql.decisions import anytime, pairwise_tests
 from rankql.decisions.gate_tests import Margin, judge_samples
-from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
-from rankql.decisions.significance import TESTS, adjust_p_values, explain_untestable
+from rankql.stats import anytime
+from rankql.stats.corrections import adjust_p_values
+from rankql.stats.sample import Sample
+from rankql.stats.tests import TESTS, TestResult
 
 ALPHA = 0.05
 # Fewer give wider tolerances, and take less time.
@@ -62,32 +63,20 @@ SMALL = (15, 20)
 
 def tried(name, sample, seed, alpha=ALPHA):
     """What a test says; without a difference to test, nothing."""
-    if explain_untestable(name, sample):
-        return SignificanceResult(p=1.0)
-    setting = SignificanceOptions(alpha, RESAMPLES, seed, (-1.0, 1.0))
-    return TESTS[name].pair(sample, setting)
-
-
-@contextmanager
-def exact(most):
-    """As many signs at most have all their patterns counted."""
-    usual, pairwise_tests.EXACT = pairwise_tests.EXACT, most
-    try:
-        yield
-    finally:
-        pairwise_tests.EXACT = usual
+    test = TESTS[name](RESAMPLES, seed, EXACT)
+    result = test.apply(replace(sample, lowest=-1.0, highest=1.0), alpha)
+    return TestResult(p=1.0) if result.p is None else result
 
 
 def single(name, n, repeats=REPEATS):
     """The share of rejections without a difference, and of intervals that hold the true one."""
     rng = np.random.default_rng([n, 1])
     rejected = held = 0
-    with exact(EXACT):
-        for seed in range(repeats):
-            a, b = ndcg(rng, n).T
-            rejected += tried(name, Sample(b - a), seed).p <= ALPHA
-            found = tried(name, Sample(improved(rng, b) - a), seed)
-            held += found.lo is None or found.lo <= improvement() <= found.hi
+    for seed in range(repeats):
+        a, b = ndcg(rng, n).T
+        rejected += tried(name, Sample(b - a), seed).p <= ALPHA
+        found = tried(name, Sample(improved(rng, b) - a), seed)
+        held += found.lo is None or found.lo <= improvement() <= found.hi
     return rejected / repeats, held / repeats
 
 
@@ -95,8 +84,7 @@ def small(name, shape, n, repeats=REPEATS):
     """The share of rejections of few queries whose true mean difference is 0."""
     rng = np.random.default_rng([n, 6])
     samples = (Sample(SHAPES[shape](rng, n)) for _ in range(repeats))
-    with exact(EXACT):
-        return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
+    return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
 
 
 def family(repeats=REPEATS, n=43, systems=4, metrics=2):
@@ -162,11 +150,10 @@ def unequal(name, sizes, clusters, shape="normal", together=0.5, repeats=REPEATS
     rng = np.random.default_rng([clusters, 7])
     codes = np.repeat(np.arange(clusters), CLUSTER_SIZES[sizes](clusters))
     held = 0
-    with exact(EXACT):
-        for seed in range(repeats):
-            shared, own = (SHAPES[shape](rng, n) for n in (clusters, len(codes)))
-            d = math.sqrt(together) * shared[codes] + math.sqrt(1 - together) * own
-            held += tried(name, Sample(d, codes), seed).p > ALPHA
+    for seed in range(repeats):
+        shared, own = (SHAPES[shape](rng, n) for n in (clusters, len(codes)))
+        d = math.sqrt(together) * shared[codes] + math.sqrt(1 - together) * own
+        held += tried(name, Sample(d, codes), seed).p > ALPHA
     return held / repeats
 
 
@@ -241,7 +228,7 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
     """
     rng = np.random.default_rng([n, 5])
     counts = dict.fromkeys(("passed", "inconclusive", "failed", "t", "constant"), 0)
-    margin, setting = Margin(LIMIT), SignificanceOptions(ALPHA)
+    margin, student = Margin(LIMIT), TESTS["t"]()
     for _ in range(repeats):
         codes = None
         losses = LOSSES[shape](rng, n) - mean_loss(shape) + true
@@ -251,7 +238,7 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
         sample = Sample(losses, codes)
         counts["constant"] += sample.constant
         counts[judge_samples([sample], margin, ALPHA)[0].decision] += 1
-        counts["t"] += sample.constant or TESTS["t"].pair(sample, setting).hi <= LIMIT
+        counts["t"] += sample.constant or student.apply(sample, ALPHA).hi <= LIMIT
     return {name: count / repeats for name, count in counts.items()}
 
 
@@ -313,7 +300,7 @@ def weighted(weights, shape, n, repeats=REPEATS, clusters=None):
             codes = rng.permutation(np.arange(n) % clusters)
             values = (values - true + (draw(rng, clusters) - true)[codes]) / math.sqrt(2) + true
         sample = Sample(values - true, codes, w)
-        held += sample.constant or TESTS["t"].pair(sample, SignificanceOptions(ALPHA)).p > ALPHA
+        held += sample.constant or TESTS["t"]().apply(sample, ALPHA).p > ALPHA
         held -= sample.constant and abs(sample.mean) > 1e-9
         effective += w.sum() ** 2 / (w**2).sum()
     return held / repeats, effective / repeats
@@ -322,9 +309,8 @@ def weighted(weights, shape, n, repeats=REPEATS, clusters=None):
 def weighted_level(name, weights, n, repeats=REPEATS):
     """How often a test with weights rejects without a difference."""
     rng = np.random.default_rng([n, 10])
-    with exact(EXACT):
-        samples = (Sample(noise(rng, n), None, WEIGHTS[weights](rng, n)) for _ in range(repeats))
-        return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
+    samples = (Sample(noise(rng, n), None, WEIGHTS[weights](rng, n)) for _ in range(repeats))
+    return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
 
 
 # A stratified sample: the queries of each stratum, and the mean value of its queries.
@@ -341,7 +327,7 @@ def stratified(each, repeats=REPEATS):
     for _ in range(repeats):
         values = np.concatenate([rng.choice(x, each, replace=False) for x in population]) - true
         for i, w in enumerate((weights, None)):
-            p = TESTS["t"].pair(Sample(values, None, w), SignificanceOptions(ALPHA)).p
+            p = TESTS["t"]().apply(Sample(values, None, w), ALPHA).p
             held[i] += p > ALPHA
     return tuple((held / repeats).tolist())
 

@@ -1,4 +1,4 @@
-"""The significance test that stays valid if you look repeatedly: a confidence sequence."""
+"""Inference that stays valid if you look repeatedly: a confidence sequence by betting."""
 
 from __future__ import annotations
 
@@ -6,34 +6,44 @@ import math
 
 import numpy as np
 
-from rankql.decisions.sample import Array, Sample, SignificanceOptions, SignificanceResult
+from rankql.stats.means import Interval
+from rankql.stats.sample import Array, Sample
 
 # The bets, as shares of the largest bet that cannot lose everything. A factor of sqrt(2) between
 # them costs at most 9% of the best bet's growth. The smallest one suits 10^7 queries.
 _BETS = 0.95 * 2.0 ** (-np.arange(24) / 2)
-# More differences than this are rounded to this number of steps of their range, without bias.
+# More values than this are rounded to this number of steps of their range, without bias.
 _STEPS = 4096
 
 
-def anytime(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
-    """A confidence sequence by betting (Waudby-Smith and Ramdas 2024): valid at every look.
+def betting_p(sample: Sample) -> float:
+    """The p-value of a mean of 0, valid at every look, for values with a known range."""
+    above, below = _gamblers(sample)
+    return min(1.0, 2 * min(_ruin(0.0, *above), _ruin(0.0, *below)))
 
-    For each mean m, a gambler bets a fixed share of the capital on every difference x being above
-    m. If m is the true mean, the capital, averaged over the shares in `_BETS`, exceeds 1 / alpha at
-    any time with a probability of at most alpha (Ville's inequality). This needs no normality and
-    no minimum n. Another gambler bets on below. Because the shares are fixed, the order in which
-    the queries arrived does not matter.
+
+def betting_interval(sample: Sample, alpha: float) -> Interval:
+    """The interval of the mean that holds at all looks together.
+
+    For each mean m, a gambler bets a fixed share of the capital on every value x being above m. If
+    m is the true mean, the capital, averaged over the shares in `_BETS`, exceeds 1 / alpha at any
+    time with a probability of at most alpha (Ville's inequality). This needs no normality and no
+    minimum n. Another gambler bets on below. Because the shares are fixed, the order in which the
+    values arrived does not matter.
     """
-    if options.bounds is None:
-        raise ValueError("anytime needs SignificanceOptions(bounds=...)")
-    low, high = options.bounds
-    points, weights = _round_to_steps(np.sort(sample.differences), low, high)
-    above = (points - low, weights, low)
-    below = (np.flip(high - points).copy(), np.flip(weights).copy(), -high)
-    p = min(1.0, 2 * min(_ruin(0.0, *above), _ruin(0.0, *below)))
-    lo = _lower_end(*above, sample.mean, options.alpha / 2)
-    hi = -_lower_end(*below, -sample.mean, options.alpha / 2)
-    return SignificanceResult(p, float(lo), float(hi))
+    above, below = _gamblers(sample)
+    lo = _lower_end(*above, sample.mean, alpha / 2)
+    return Interval(float(lo), -float(_lower_end(*below, -sample.mean, alpha / 2)))
+
+
+def _gamblers(sample: Sample) -> tuple[tuple[Array, Array, float], tuple[Array, Array, float]]:
+    """What those who bet on above and below see: heights above an end, their weights, the end."""
+    low, high = sample.lowest, sample.highest
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError("A confidence sequence needs a sample with lowest and highest")
+    points, weights = _round_to_steps(np.sort(sample.values), low, high)
+    return (points - low, weights, low), (np.flip(high - points).copy(),
+                                          np.flip(weights).copy(), -high)  # fmt: skip
 
 
 def _round_to_steps(values: Array, low: float, high: float) -> tuple[Array, Array]:

@@ -1,80 +1,46 @@
-"""The input and output of a significance test: a sample of differences, options, a result."""
+"""Values of queries, with their clusters and weights, and what follows from them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from rankql.decisions.alignment import ROUNDING
+from rankql.stats.means import ROUNDING, Moments, adjusted_skewness
 
 Array: TypeAlias = NDArray[np.float64]
-
-# Reasons for no p-value, or no interval.
-NO_DIFFERENCE = "no difference"
-ZERO_VARIANCE = "zero variance"
-NOT_TESTABLE = "not testable"
-DOMINATED = "one query has almost all the weight"
-UNBOUNDED = "too few queries for an interval"
 
 # The share of all weights that all queries but one must have for a test.
 LEAST_OTHERS = 1e-9
 
-# The statistical power of detectable differences, margins and numbers of queries.
-POWER = 0.8
-
-
-@dataclass(frozen=True)
-class SignificanceOptions:
-    """How to test: the level of the test and interval, resampling, and the range of differences."""
-
-    alpha: float = 0.05
-    resamples: int = 9_999
-    seed: int = 7
-    # The smallest and largest possible difference, for `anytime`.
-    bounds: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class SignificanceResult:
-    """A p-value (with its Monte Carlo error if resampled) and an interval, or why not."""
-
-    p: float | None = None
-    lo: float | None = None
-    hi: float | None = None
-    reason: str = ""
-    p_error: float | None = None
-
-    @classmethod
-    def of(cls, p: float, lo: float, hi: float, resamples: int | None = None) -> SignificanceResult:
-        """A result without an interval if a bound is infinite."""
-        bounded = math.isfinite(lo) and math.isfinite(hi)
-        error = None if resamples is None else math.sqrt(p * (1 - p) / (resamples + 1))
-        if not bounded:
-            return cls(float(p), reason=UNBOUNDED, p_error=error)
-        return cls(float(p), lo, hi, p_error=error)
-
 
 @dataclass(frozen=True)
 class Sample:
-    """The differences of two systems by query, with the clusters and weights of the queries.
+    """A value per query, such as the difference of two systems.
 
-    Weights are above 0. A cluster counts as the sum of its weights, like that many queries.
+    Queries may have clusters, numbered from 0, and weights above 0. A cluster counts as the sum of
+    its weights, like that many queries. All values lie between `lowest` and `highest`.
     """
 
-    differences: Array
+    values: Array
     clusters: NDArray[np.intp] | None = None
     weights: Array | None = None
+    lowest: float = -math.inf
+    highest: float = math.inf
+
+    def minus(self, value: float) -> Sample:
+        """The sample with this number subtracted from all values."""
+        lowest, highest = self.lowest - value, self.highest - value
+        return replace(self, values=self.values - value, lowest=lowest, highest=highest)
 
     @cached_property
     def sums(self) -> Array:
-        """The sum of the differences of each cluster. Without clusters, each query is one."""
-        return self._by_cluster(self.differences * self._weights)
+        """The sum of the values of each cluster. Without clusters, each query is one."""
+        return self._by_cluster(self.values * self._weights)
 
     @cached_property
     def sizes(self) -> Array:
@@ -85,7 +51,7 @@ class Sample:
     def _weights(self) -> Array:
         """The weights, divided by their mean."""
         if self.weights is None or not len(self.weights):
-            return np.ones(len(self.differences))
+            return np.ones(len(self.values))
         normalised: Array = self.weights / self.weights.mean()
         return normalised
 
@@ -101,8 +67,8 @@ class Sample:
 
     @cached_property
     def mean(self) -> float:
-        """The mean difference, over queries."""
-        return float(np.average(self.differences, weights=self.weights))
+        """The mean over queries."""
+        return float(np.average(self.values, weights=self.weights))
 
     @cached_property
     def residuals(self) -> Array:
@@ -147,34 +113,56 @@ class Sample:
         return float(np.clip(self.odds.sum() ** 2 / product, 1, self.units - 1))
 
     @cached_property
+    def skewness(self) -> float:
+        """The skewness of the sums of clusters, inflated for small samples."""
+        spread = float(np.square(self.residuals).mean())
+        if spread <= self.rounding**2:
+            return 0.0
+        return adjusted_skewness(float((self.residuals**3).mean() / spread**1.5), self.units)
+
+    @property
+    def slope(self) -> float:
+        """The skewness of the mean."""
+        return self.skewness / math.sqrt(self.units)
+
+    @cached_property
     def rounding(self) -> float:
-        """The rounding error of a difference."""
-        return float(ROUNDING * max(1.0, np.abs(self.differences).max(initial=0)))
+        """The rounding error of a value."""
+        return float(ROUNDING * max(1.0, np.abs(self.values).max(initial=0)))
 
     @cached_property
     def constant(self) -> bool:
-        """Whether all differences are the same."""
+        """Whether all values are the same."""
         return bool(np.abs(self.residuals / self.sizes).max() <= self.rounding)
 
     @property
+    def is_zero(self) -> bool:
+        """Whether all values are 0."""
+        return bool(np.abs(self.values).max(initial=0) <= self.rounding)
+
+    @property
     def effect(self) -> float | None:
-        """Cohen's d_z: the mean difference over the standard deviation of the differences."""
-        if len(self.differences) < 2 or np.ptp(self.differences) <= self.rounding:
+        """Cohen's d_z: the mean over the standard deviation of the values."""
+        if len(self.values) < 2 or np.ptp(self.values) <= self.rounding:
             return None
         weights = self._weights
-        squares = (weights * np.square(self.differences - self.mean)).sum()
+        squares = (weights * np.square(self.values - self.mean)).sum()
         return self.mean / math.sqrt(squares / (weights.sum() - np.square(weights).mean()))
-
-    def detectable(self, alpha: float) -> float | None:
-        """About the difference that a t test at this level detects with a power of 80%."""
-        if self.units < 2 or self.constant or self.is_dominated:
-            return None
-        quantiles = special.stdtrit(self.freedom, [1 - alpha / 2, POWER]).sum()
-        return float(quantiles * self.error)
 
     @property
     def signs(self) -> tuple[int, int, int]:
-        """The number of positive, zero and negative differences."""
-        up = int((self.differences > self.rounding).sum())
-        down = int((self.differences < -self.rounding).sum())
-        return up, len(self.differences) - up - down, down
+        """The number of positive, zero and negative values."""
+        up = int((self.values > self.rounding).sum())
+        down = int((self.values < -self.rounding).sum())
+        return up, len(self.values) - up - down, down
+
+    @property
+    def moments(self) -> Moments:
+        """What the interval of the mean needs."""
+        least, most = float(self.values.min()), float(self.values.max())
+        if self.constant:
+            least = most = self.mean
+        return Moments(
+            self.units, self.mean, 0.0 if self.constant else self.error, self.freedom,
+            self.skewness, least, most, self.lowest, self.highest,
+        )  # fmt: skip

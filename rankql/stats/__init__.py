@@ -1,0 +1,11 @@
+"""Statistics: samples in, intervals and p-values out. Arrays and numbers, no tables and no words.
+
+- `means`: Student's t and the interval of a mean, from its moments, without numpy and scipy.
+- `sample`: values with their clusters and weights, and what follows from them.
+- `tests` (with `anytime`): the significance tests, one class each, in one table.
+- `corrections`, `family`: several tests at once, each with an interval at its own level.
+- `power`: the differences and numbers of queries that a test can detect.
+
+It imports only errors. evaluation, diagnostics, decisions and `rankql.testing` import it. All but
+`means` needs scipy, so import it inside functions.
+"""

@@ -1,0 +1,272 @@
+"""Significance tests of a mean difference, one class each.
+
+The interval of a test at level alpha contains every shift that it does not reject, so it excludes
+0 exactly if p is at most alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from rankql.stats.anytime import betting_interval, betting_p
+from rankql.stats.means import (
+    ROUNDING,
+    Interval,
+    constant_interval,
+    skewed_quantiles,
+    unskewed_quantile,
+)
+from rankql.stats.power import POWER, detectable_difference
+from rankql.stats.sample import Array, Sample
+
+# Why there is no p-value, or no interval.
+NO_DIFFERENCE = "no difference"
+ZERO_VARIANCE = "zero variance"
+NOT_TESTABLE = "not testable"
+DOMINATED = "one query has almost all the weight"
+UNBOUNDED = "too few queries for an interval"
+
+# Standard errors of fewer clusters are too small: tests/run_simulation.py measures it.
+CLUSTERS = 10
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """A p-value (with its Monte Carlo error if resampled) and an interval, or why not.
+
+    In a family: p adjusted for all tests, and the level of its own test and interval.
+    """
+
+    __test__: ClassVar[bool] = False  # not a test of pytest
+
+    p: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    reason: str = ""
+    p_error: float | None = None
+    p_adjusted: float | None = None
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A test of the hypothesis that the mean of a sample is 0."""
+
+    resamples: int = 9_999
+    seed: int = 7
+    # All patterns of so many signs are counted (2^20). For more signs, patterns are sampled.
+    exact: int = 20
+
+    label: ClassVar[str]
+    # Does it support weights and clusters of queries? Does it work if all values are the same?
+    weights: ClassVar[bool] = True
+    constant: ClassVar[bool] = False
+    # Does it need the range of the values? Does it count patterns of signs, or sample them?
+    needs_range: ClassVar[bool] = False
+    resampled: ClassVar[bool] = False
+
+    def explain_untestable(self, sample: Sample) -> str:
+        """The reason why it cannot be applied, or ''."""
+        if sample.units < count_required_units(sample.clusters is not None):
+            return NOT_TESTABLE
+        if sample.is_dominated:
+            return DOMINATED
+        if sample.is_zero:
+            return NO_DIFFERENCE
+        return ZERO_VARIANCE if sample.constant and not self.constant else ""
+
+    def apply(self, sample: Sample, alpha: float) -> TestResult:
+        """p, and the interval at this level, cut at the range of the values."""
+        if reason := self.explain_untestable(sample):
+            return TestResult(reason=reason)
+        p, ends, error = self.test(sample, alpha)
+        if not (math.isfinite(ends.lo) and math.isfinite(ends.hi)):
+            return TestResult(p, reason=UNBOUNDED, p_error=error)
+        return TestResult(p, *ends.within(sample.lowest, sample.highest), p_error=error)
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+        """p, the interval at this level, and the Monte Carlo error of p."""
+        raise NotImplementedError
+
+    def detectable(self, sample: Sample, alpha: float) -> float | None:
+        """About the difference that would be detected with 80% power; None if none would be."""
+        return detectable_difference(sample, alpha)
+
+
+class Student(PairedTest):
+    """Student's paired t test: mean / (s / sqrt(n)) with n - 1 degrees of freedom.
+
+    With clusters or weights, the standard error and degrees of freedom are those of `Sample`.
+    """
+
+    label = "paired t test"
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+        """p and the interval of Student's t distribution."""
+        mean, error = sample.mean, sample.error
+        p = 2 * special.stdtr(sample.freedom, -abs(mean / error))
+        width = float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * error
+        return float(p), Interval(mean - width, mean + width), None
+
+
+class Randomisation(PairedTest):
+    """Fisher's randomisation test: how often random signs give a mean as large (Smucker 2007).
+
+    Under a shift d, the sum B of the signed differences becomes B - d C, where C is the sum of the
+    signs. |B - d C| >= |A - d N|, the observed one, holds between two shifts in closed form.
+    """
+
+    label = "randomisation test"
+    constant = True
+    resampled = True
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+        """The share of patterns with a mean as large, and the shifts that are not rejected."""
+        columns = np.stack([sample.sums, sample.sizes])
+        exact = sample.units <= self.exact
+        if exact:
+            signed, count = sum_all_signs(columns)
+        else:
+            signed, count = sum_random_signs(columns, self.resamples, self.seed)
+        total, size = sample.sums.sum(), sample.sizes.sum()
+        dust = ROUNDING * max(size, np.abs(sample.sums).sum())
+
+        def root(difference: Array, among: Array) -> Array:
+            return np.where(np.abs(difference) <= dust, 0.0, difference) / among
+
+        # All signs the same: holds at every shift.
+        mixed = np.abs(count) < size - sample.sizes.min() / 2
+        shift_minus = root(total - signed[mixed], size - count[mixed])
+        shift_plus = root(total + signed[mixed], size + count[mixed])
+        free = np.full(len(signed) - len(shift_minus), np.inf)
+        low = np.concatenate([-free, np.minimum(shift_minus, shift_plus)])
+        high = np.concatenate([free, np.maximum(shift_minus, shift_plus)])
+        extra = 0 if exact else 1  # count the observed pattern too
+        patterns = len(signed) + extra
+        p = float((extra + np.count_nonzero((low <= 0) & (high >= 0))) / patterns)
+        error = None if exact else math.sqrt(p * (1 - p) / patterns)
+        # The lowest shift at which more than alpha of the patterns hold.
+        first = math.floor(alpha * patterns - extra + 1e-9)
+        if first < 0:
+            return p, Interval(-math.inf, math.inf), error
+        lo, hi = np.partition(low, first)[first], -np.partition(-high, first)[first]
+        return p, Interval(float(lo), float(hi)), error
+
+    def detectable(self, sample: Sample, alpha: float) -> float | None:
+        """None if no pattern of signs is as unlikely as the level."""
+        possible = 2.0 ** (1 - sample.units) <= alpha
+        return detectable_difference(sample, alpha) if possible else None
+
+
+class Anytime(PairedTest):
+    """A confidence sequence by betting (Waudby-Smith and Ramdas 2024): valid at every look."""
+
+    label = "anytime-valid confidence sequence"
+    weights = False
+    constant = True
+    needs_range = True
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+        """The smallest level, and the interval, of the confidence sequence."""
+        return betting_p(sample), betting_interval(sample, alpha), None
+
+    def detectable(self, sample: Sample, alpha: float) -> float | None:
+        """Half the interval, plus room for an estimate below the true difference."""
+        if detectable_difference(sample, alpha) is None:
+            return None
+        lo, hi = betting_interval(sample, alpha)
+        return float((hi - lo) / 2 + special.stdtrit(sample.freedom, POWER) * sample.error)
+
+
+class SkewedStudent(PairedTest):
+    """Student's t, widened for skewed differences: p is the level at which its interval ends at 0.
+
+    Equal differences have an interval if their range is known: see `constant_interval`.
+    """
+
+    label = "paired t test, widened for skewness"
+    constant = True
+
+    def explain_untestable(self, sample: Sample) -> str:
+        """Equal values without a known range have no interval."""
+        reason = super().explain_untestable(sample)
+        bounded = math.isfinite(sample.lowest) and math.isfinite(sample.highest)
+        return ZERO_VARIANCE if not reason and sample.constant and not bounded else reason
+
+    def apply(self, sample: Sample, alpha: float) -> TestResult:
+        """An interval even if all values are 0."""
+        result = super().apply(sample, alpha)
+        if result.reason != NO_DIFFERENCE:
+            return result
+        ends = constant_interval(0.0, sample.units, sample.lowest, sample.highest, 1 - alpha)
+        return result if ends is None else replace(result, lo=ends.lo, hi=ends.hi)
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+        """p and the interval of the skewed t statistic."""
+        mean = sample.mean
+        if sample.constant:
+            lowest, highest = sample.lowest, sample.highest
+            ends = constant_interval(mean, sample.units, lowest, highest, 1 - alpha)
+            end = lowest if mean > 0 else highest
+            p = min(1.0, 2 * (end / (end - mean)) ** sample.units)
+            return p, ends or Interval(-math.inf, math.inf), None
+        quantile = unskewed_quantile(mean / sample.error, sample.slope)
+        p = min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))
+        width = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
+        below, above = skewed_quantiles(width, sample.slope)
+        return p, Interval(mean - below * sample.error, mean + above * sample.error), None
+
+
+TESTS: dict[str, type[PairedTest]] = {
+    "auto": SkewedStudent,
+    "t": Student,
+    "randomisation": Randomisation,
+    "anytime": Anytime,
+}
+
+
+def count_required_units(clusters: bool) -> int:
+    """The number of queries or clusters that a test needs."""
+    return CLUSTERS if clusters else 2
+
+
+# The number of values in memory while resampling.
+BATCH = 2**21
+
+
+def sum_all_signs(columns: Array) -> Array:
+    """The sums of each row under every pattern of signs."""
+    sums = np.zeros((len(columns), 1))
+    for column in columns.T[:, :, None]:
+        sums = np.concatenate([sums + column, sums - column], axis=1)
+    return sums
+
+
+# The signs for the eight bits of a byte.
+_SIGNS = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+
+
+def sum_random_signs(columns: Array, resamples: int, seed: int) -> Array:
+    """The sums of each row under random patterns of signs.
+
+    Eight units at a time: a random byte picks one of their 256 signed sums.
+    """
+    rng = np.random.default_rng(seed)
+    height = len(columns)
+    padded = np.pad(columns, ((0, 0), (0, -columns.shape[1] % 8))).reshape(height, -1, 8)
+    sums = np.zeros((height, resamples))
+    picked = np.empty(resamples)
+    step = max(1, BATCH // max(resamples, 256))
+    for start in range(0, padded.shape[1], step):
+        tables = padded[:, start : start + step] @ _SIGNS.T
+        bits = rng.integers(0, 256, (tables.shape[1], resamples), dtype=np.uint8)
+        for i, byte in enumerate(bits):
+            for j in range(height):
+                np.take(tables[j, i], byte, out=picked, mode="clip")
+                sums[j] += picked
+    return sums
