@@ -1,9 +1,9 @@
-"""Is it better, may it ship, does it pay? compare, gate and associate, with their statistics.
+"""Is it better, may it ship, does it pay? compare, gate and associate.
 
 - `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
 - `gate`: gate_limits (margin) > gate_tests > gate_rows > verdict.
 - `associate`: key_join > correlations > association.
-- Tests: sample > pairwise_tests and anytime > significance.
 
-It imports engines, evaluation and the packages below. output, cli and `rankql.testing` import it.
+Their statistics are in `stats`. It imports engines, evaluation and the packages below. output, cli
+and `rankql.testing` import it.
 """

@@ -6,7 +6,7 @@ the sources, the rankings of `ctes` and `metric_columns`, with `packed` and `pac
 grades that are few whole numbers, and `catalogue` for metrics of all rankings together.
 `validation` and `overlap` check the data. `result` holds the values and its `meta`, a
 `means_result` what is displayed of them. `summary` averages them, in partitions from their
-`moments`; `intervals` adds confidence intervals, `result_checks` refuses values and weights,
+`moments`, with the intervals of `stats`; `result_checks` refuses values and weights,
 `combining` joins results. `values` reads tables of values per query; `conversion` is `convert`. It
 imports sources and what is below; is imported by engines, diagnostics, decisions, output and cli.
 `plot` loads output when it is called, like the other `plot` and `save` methods: the only imports

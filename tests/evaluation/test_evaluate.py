@@ -1453,9 +1453,8 @@ def test_coverage_of_intervals():
         return np.mean([low <= 0.3 / 6.3 <= high for low, high in ends])
 
     logistic = [logistic_interval(*x, 0, 1) for x in zip(means, widths, strict=True)]
-    assert (
-        coverage(logistic) > 0.91 > 0.9 > coverage(zip(means - widths, means + widths, strict=True))
-    )
+    student = zip(means - widths, means + widths, strict=True)
+    assert coverage(logistic) > 0.91 > 0.9 > coverage(student)
 
 
 def test_bounds_of_one_query_have_no_interval():

@@ -98,7 +98,7 @@ def test_macro_by_group():
 )
 def test_macro_refuses(columns, message):
     frame = pl.DataFrame({"value": [1.0, 2.0], "weight": [1, 1]} | columns)
-    with pytest.raises(rankql.RankqlError, match="test='anytime' does not support weight"):
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
         frame.select(rankql.weighted_mean())
 
 
@@ -390,7 +390,7 @@ def replace(column, values):
     ],
 )
 def test_bad_weights(about, message):
-    with pytest.raises(rankql.RankqlError, match="test='anytime' does not support weight"):
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
 
 
