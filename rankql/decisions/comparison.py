@@ -190,8 +190,8 @@ class Comparison(EvaluatedTable):
     ) -> alt.TopLevelMixin:
         """An altair chart: differences, means, ranks, intervals, slices or cutoffs.
 
-        By default it shows all metrics, and for differences and slices all pairs. Pass `metric`, or
-        `a` and `b`, to choose.
+        "precision-recall" draws `IPrec` by recall. By default a chart shows all metrics, and for
+        differences and slices all pairs. Pass `metric`, or `a` and `b`, to choose.
         """
         return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
 

@@ -160,6 +160,34 @@ def ap(
 
 
 @metric(in_order=True)
+def interpolated_precision(
+    rel: Rel = "rel", pos: Column = "pos", recall: float | None = None, threshold: float = 1
+) -> pl.Expr:
+    """Interpolated precision: the highest precision at any position with at least this recall.
+
+    0 if the recall is not reached. Without `recall`, the mean over the recalls 0, 0.1, ..., 1. NULL
+    if R = 0. recall * R is rounded up, but a fraction below 0.1 down. Manning, Raghavan & Schütze
+    2008, as in trec_eval 9.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, 4]})
+    >>> df.select(interpolated_precision("rel", "pos", recall=0.5)).item()
+    0.75
+    """
+    r = ranking(rel, pos)
+    message = "ties 'expected' is not available for interpolated_precision. Use 'item'"
+    require(r.score is None, message)
+    hits, relevant = r.hits(threshold), r.relevant(threshold)
+    nth = r.above(hits) + 1
+    precision = pl.when(hits == 1).then(nth / r.pos)
+    recalls = [i / 10 for i in range(11)] if recall is None else [recall]
+    highest = [
+        pl.when(nth >= (x * relevant + 0.9).floor()).then(precision).max().fill_null(0)
+        for x in recalls
+    ]
+    return pl.when(relevant > 0).then(pl.sum_horizontal(highest) / len(recalls))
+
+
+@metric(in_order=True)
 def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Binary preference: how few judged non-relevant items are above the relevant ones.
 
@@ -309,6 +337,7 @@ list_f1_at = list_form(f1_at, ideal=True)
 list_hit_at = list_form(hit_at, ideal=True)
 list_r_precision = list_form(r_precision, ideal=True)
 list_ap = list_form(ap, ideal=True)
+list_interpolated_precision = list_form(interpolated_precision, ideal=True)
 list_bpref = list_form(bpref, ideal=True)
 list_judged_at = list_form(judged_at)
 
@@ -318,5 +347,6 @@ f1_at_by_score = score_form(f1_at)
 hit_at_by_score = score_form(hit_at)
 r_precision_by_score = score_form(r_precision)
 ap_by_score = score_form(ap)
+interpolated_precision_by_score = score_form(interpolated_precision)
 bpref_by_score = score_form(bpref)
 judged_at_by_score = score_form(judged_at)

@@ -17,6 +17,7 @@ from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
     draw_means,
+    draw_precision_recall,
     draw_ranks,
 )
 from rankql.output.specs import Spec, join_panels
@@ -49,8 +50,14 @@ def render_svg(result: TableResult) -> str:
     return svg
 
 
+PRECISION_RECALL = "precision-recall"
+KINDS = ("differences", "means", "ranks", "intervals", "slices", "cutoffs", PRECISION_RECALL)
+
+
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
-    """Draw the means, a panel for each metric."""
+    """Draw the means, a panel for each metric, or as "precision-recall" by recall."""
+    if metric == PRECISION_RECALL:
+        return _join(draw_precision_recall(evaluation))
     return _join([draw_means(evaluation, name) for name in _select_metrics(evaluation, metric)])
 
 
@@ -58,7 +65,9 @@ def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> Spec:
     """Draw a comparison, a panel for each metric and, where it shows one pair, each pair."""
-    _require_kind(kind, ("differences", "means", "ranks", "intervals", "slices", "cutoffs"))
+    _require_kind(kind, KINDS)
+    if kind == PRECISION_RECALL:
+        return plot_means(comparison, kind)
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
         ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.decisions.comparison import CUTOFFS, compare_at_cutoffs
+from rankql.errors import RankqlError
 from rankql.output import panels
 from rankql.output.chart_selection import (
     SLICES,
@@ -20,7 +21,8 @@ from rankql.output.chart_selection import (
 )
 from rankql.output.specs import Spec, calculate, make_layer, nominal, quantitative
 from rankql.output.style import GREY, HEIGHT, PALETTE
-from rankql.registry.parse import parse
+from rankql.registry.parameters import RECALL
+from rankql.registry.parse import is_metric, parse
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -96,17 +98,50 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
     ]
     title = f"{metric.rpartition('@')[0] or metric}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
+    x = quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False})
+    return _draw_lines(comparison, frame, x, title, {"zero": False}, words)
+
+
+def draw_precision_recall(evaluation: Evaluation) -> list[Spec]:
+    """Draw the means of interpolated precision by recall, a panel for each threshold."""
+    curves: dict[str, dict[str, float]] = {}
+    for name in filter(is_metric, result_of(evaluation).metrics):
+        (metric,) = parse(name)
+        options = {**metric.options}
+        recall = options.pop(RECALL.name, None)
+        if recall is not None:
+            curves.setdefault(replace(metric, options=options).name, {})[name] = float(recall)
+    if not any(len(recalls) > 1 for recalls in curves.values()):
+        raise RankqlError(
+            "A precision-recall chart needs several recalls. Evaluate the metric "
+            "'IPrec@0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1'"
+        )
+    panels_ = []
+    x = quantitative("recall", title="recall", scale={"domain": [0, 1]}, axis={"format": ".1f"})
+    summary = summary_by_system(evaluation).filter(pl.col("slice") == "all").drop_nulls("mean")
+    for title, recalls in curves.items():
+        recall = pl.col("metric").replace_strict(recalls, default=None, return_dtype=pl.Float64)
+        frame = summary.select("system", recall.alias("recall"), "mean", "lo", "hi", "queries")
+        frame = frame.drop_nulls("recall").sort("recall", maintain_order=True)
+        panels_.append(_draw_lines(evaluation, frame, x, title, {"domain": [0, 1]}, []))
+    return panels_
+
+
+def _draw_lines(
+    evaluation: Evaluation, frame: pl.DataFrame, x: Spec, title: str, scale: Spec, words: list[str]
+) -> Spec:
+    """Draw a line of means with its band for each system."""
     base = {
-        "x": quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False}),
-        "color": panels.colour_by_system(comparison, legend=True),
+        "x": x,
+        "color": panels.colour_by_system(evaluation, legend=True),
         "detail": nominal("system"),
     }
-    y = quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis())
-    has_bands = len(comparison.systems) <= len(PALETTE) and not frame["lo"].null_count()
+    y = quantitative("mean", title=title, scale=scale, axis=panels.grid_axis())
+    few = len(list_chart_systems(evaluation)) <= len(PALETTE)
     band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
     points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
     layers = [
-        *([make_layer("area", band, opacity=0.12)] if has_bands else []),
+        *([make_layer("area", band, opacity=0.12)] if few and not frame["lo"].null_count() else []),
         make_layer("line", {**base, "y": y}, strokeWidth=2),
         make_layer("point", points, filled=True, size=45, opacity=1),
     ]

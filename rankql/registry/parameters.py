@@ -19,6 +19,13 @@ K = Parameter(
 THRESHOLD = Parameter(
     "threshold", 1, "the lowest grade that counts as relevant", convention="threshold"
 )
+RECALL = Parameter(
+    "recall",
+    None,
+    "the recall from which precision counts; by default the mean over 0, 0.1, ..., 1",
+    lowest=0,
+    highest=1,
+)
 DISCOUNTS = Parameter(
     "discounts", None, "a divisor for each position", kind="list", convention="discounts"
 )

@@ -12,7 +12,7 @@ from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_clos
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
 from rankql.registry.argument_checks import as_number
 from rankql.registry.metric_record import MetricRecord, Parameter
-from rankql.registry.parameters import GAIN
+from rankql.registry.parameters import GAIN, RECALL
 from rankql.registry.requested_metric import Metric
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
@@ -155,7 +155,7 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         record = _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
-        if k is not None and match["k"] is not None:
+        if match["k"] is not None and (k is not None or RECALL.name in options):
             raise RankqlError(f"{text!r}: the cutoff is given twice")
         if match["k"] is None:
             yield _metric(text, record, options, k)
@@ -236,7 +236,7 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
 def _trec_metric(text: str) -> Metric | None:
     """The metric that trec_eval calls so, as trec_eval defines it, whatever the conventions."""
     names = _names_elsewhere("trec_eval")
-    match = re.fullmatch(r"([a-z_]+)(\d+)?", text.lower())
+    match = re.fullmatch(r"(\w*?)((?<=_)\d[\d.]*)?", text.lower())
     if not match or match[1] not in names or (match[2] is not None) != match[1].endswith("_"):
         return None
     record, options = names[match[1]]
@@ -259,7 +259,9 @@ def _set_metric(text: str) -> Metric | None:
 
 def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff: object) -> Metric:
     k = None
-    if cutoff is not None:
+    if cutoff is not None and RECALL.name in record.options:
+        options = {**options, RECALL.name: _parse_number(str(cutoff))}
+    elif cutoff is not None:
         digits = str(cutoff).strip()
         if not record.has_cutoff:
             raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")

@@ -15,6 +15,7 @@ from rankql.registry.parameters import (
     NEGATIVE,
     PRECISION_DENOMINATOR,
     QUERY,
+    RECALL,
     SCALE,
     STOP,
     THRESHOLD,
@@ -176,6 +177,14 @@ RELEVANCE = (
             "gain 1 if relevant, weight 1 / the number of relevant items",
             cut="relevant",
         ),
+    ),
+    _of_relevant(
+        function="interpolated_precision",
+        name="IPrec",
+        trec_eval={"iprec_at_recall_": {}, "11pt_avg": {}},
+        parameters=(RECALL, THRESHOLD),
+        source="Manning, Raghavan & Schütze 2008, as in trec_eval 9",
+        no_expected_ties={},
     ),
     _of_relevant(
         function="bpref",

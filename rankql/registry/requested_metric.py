@@ -29,8 +29,10 @@ class Metric:
         options = ", ".join(
             f"{'rel' if name == 'threshold' else name}={_as_text(value)}"
             for name, value in self.options.items()
+            if name != "recall"
         )
-        cutoff = "" if self.k is None else f"@{self.k}"
+        k = self.options.get("recall", self.k)
+        cutoff = "" if k is None else f"@{k}"
         return self.record.name + (f"({options})" if options else "") + cutoff
 
     @property

@@ -9,6 +9,7 @@ Bridges that hold throughout:
 """
 
 import random
+import re
 import warnings
 from itertools import product
 
@@ -109,12 +110,17 @@ TREC_EVAL = {
     "recip_rank": ("rr", {}),
     "Rprec": ("r_precision", {}),
     "bpref": ("bpref", {}),
+    "11pt_avg": ("interpolated_precision", {}),
+    **{
+        f"iprec_at_recall_{x / 10:.2f}": ("interpolated_precision", {"recall": x / 10})
+        for x in (0, 1, 3, 7, 10)
+    },
 }
 
 
 def trec_eval(data, measure, level=1):
     evaluator = pytrec_eval.RelevanceEvaluator(
-        data.judgments, {measure.rstrip("0123456789").rstrip("_")}, relevance_level=level
+        data.judgments, {re.sub(r"_[\d.]+$", "", measure)}, relevance_level=level
     )
     found = evaluator.evaluate(data.run)
     return [found[q][measure] for q in data.queries]

@@ -162,6 +162,25 @@ def test_cutoffs_are_lines_by_k():
     assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
 
 
+def test_precision_by_recall_has_a_line_for_each_system():
+    runs = {"old": run({"a": 1}), "new": run({"a": 3})}
+    two = [QRELS, pl.DataFrame({"query": ["a"], "item": ["other 4"], "rel": [1]})]
+    qrels = pl.concat(two).filter(query="a")
+    result = rankql.evaluate(runs, qrels, ["IPrec@0,0.5,1", "RR"])
+    (panel,) = panels(result.plot("precision-recall"))
+    means = [(row["system"], row["recall"], row["mean"]) for row in rows(panel)]
+    # Hits at 1 and 4, and at 3 and 4.
+    assert sorted(means) == [
+        ("new", 0, 0.5), ("new", 0.5, 0.5), ("new", 1, 0.5),
+        ("old", 0, 1), ("old", 0.5, 1), ("old", 1, 0.5),
+    ]  # fmt: skip
+    assert fields(panel)["line", "x"] == "recall" and fields(panel)["line", "y"] == "mean"
+    both = panels(compare(["IPrec@0,1", "IPrec(rel=2)@0,1"]).plot("precision-recall"))
+    assert [len(rows(panel)) for panel in both] == [4, 0]
+    with pytest.raises(rankql.RankqlError, match="several recalls"):
+        compare("IPrec@0").plot("precision-recall")
+
+
 def test_swaps_are_those_of_limits_for_one_metric():
     runs, metrics = {"old": run(OLD), "new": run(NEW)}, ["RR", "P@2"]
     found = rankql.limits(runs, QRELS, metrics).sensitivity

@@ -8,7 +8,7 @@ check it.
 
 from collections import Counter
 from itertools import combinations, groupby, permutations, product
-from math import fsum, log, log2, sqrt
+from math import floor, fsum, log, log2, sqrt
 
 
 def shown(rows, k=None):
@@ -119,6 +119,18 @@ def ap(rows, k=None, threshold=1, denominator="min"):
     }[denominator]
     precisions = [sum(1 for other in found if other <= pos) / pos for pos in found]
     return 0.0 if of == 0 else fsum(precisions) / of
+
+
+def interpolated_precision(rows, recall=None, threshold=1):
+    total = relevant(rows, threshold)
+    if total == 0:
+        return None
+    found = hits(rows, None, threshold)
+    precisions = [i / pos for i, pos in enumerate(found, 1)]
+    levels = [i / 10 for i in range(11)] if recall is None else [recall]
+    return fsum(
+        max(precisions[max(floor(x * total + 0.9), 1) - 1 :], default=0) for x in levels
+    ) / len(levels)
 
 
 def bpref(rows, threshold=1):

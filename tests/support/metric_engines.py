@@ -28,7 +28,7 @@ import polars as pl
 import rankql
 from rankql.errors import database_message
 from rankql.macros import read_sql
-from rankql.registry.all_metrics import EVALUATED
+from rankql.registry.all_metrics import EVALUATED, FUNCTIONS
 from support import signatures
 
 # SQL type -> polars type
@@ -178,7 +178,8 @@ def no_translation(metric, options, group):
 
 def no_expectation(metric, options):
     """Why ties='expected' is refused, or None."""
-    if metric == "err" or options.get("denominator") == "found":
+    refused = FUNCTIONS[metric].no_expected_ties
+    if refused is not None and refused.items() <= options.items():
         return "ties='expected' is refused"
     if metric.startswith("kendall") and options.get("k") is not None:
         return "ties='expected' with k is refused for pairs"

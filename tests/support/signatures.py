@@ -14,6 +14,7 @@ f1_at(rel, pos, k=None, threshold=1, denominator='k')
 hit_at(rel, pos, k=None, threshold=1)
 r_precision(rel, pos, threshold=1)
 ap(rel, pos, k=None, threshold=1, denominator='min')
+interpolated_precision(rel, pos, recall=None, threshold=1)
 bpref(rel, pos, threshold=1)
 judged_at(rel, pos, k=None)
 micro_precision_at(rel, pos, k=None, threshold=1, query=None, denominator='k')
@@ -142,6 +143,7 @@ TAKES_IDEAL = [
     "hit_at",
     "r_precision",
     "ap",
+    "interpolated_precision",
     "bpref",
     "rr",
     "arhr",
@@ -155,6 +157,7 @@ NULL_WITHOUT_RELEVANT = [
     "hit_at",
     "r_precision",
     "ap",
+    "interpolated_precision",
     "rr",
     "arhr",
     "err",

@@ -88,6 +88,7 @@ WEIGHTS = st.sampled_from([0.25, 0.8, 1, 1.5, 2, 3])
 CHOICES = {
     "k": st.sampled_from([None, 1, 2, 3, 4, 5, 7, 10, 100]),
     "threshold": st.sampled_from([1, 2, 0.5, 0, -1, 1.75]),
+    "recall": st.none() | st.sampled_from([0, 0.1, 0.3, 0.5, 0.75, 1]),
     "discounts": st.none() | st.lists(WEIGHTS, min_size=DEEPEST, max_size=DEEPEST),
     "base": st.sampled_from([2, 10, 1.5, 2.718281828459045]),
     "ideal": st.sampled_from(["judged", "retrieved"]),
