@@ -4,6 +4,7 @@
     python tests/run_simulation.py --gate
     python tests/run_simulation.py --weights
     python tests/run_simulation.py --monitor
+    python tests/run_simulation.py --judges
 
 prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
 """
@@ -395,12 +396,18 @@ def main():
     parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
     parser.add_argument("--monitor", action="store_true", help="only those of monitor")
     parser.add_argument("--weights", action="store_true", help="only the tables of weights")
+    parser.add_argument("--judges", action="store_true", help="only the table of judges")
     arguments = parser.parse_args()
     repeats = arguments.repeats
     if arguments.monitor:
         from support.monitor_simulation import monitor_table
 
         monitor_table(repeats)
+        return
+    if arguments.judges:
+        from support.judge_simulation import judge_table
+
+        judge_table(repeats)
         return
     if arguments.weights:
         weight_tables(repeats)

@@ -1,0 +1,120 @@
+"""Corrected means in the long run: queries of dl19, labelled by simulated judges.
+
+`python tests/run_simulation.py --judges` prints the table of the documentation, in two minutes.
+"""
+
+import functools
+import math
+
+import numpy as np
+import polars as pl
+from scipy import special
+
+from rankql.stats.prediction_powered import correct_mean
+from support.paths import DL19
+
+RUN = "D_BERT_KD_TASB"
+# How often each judge labelled every query.
+TIMES = 60
+SIZES = (20, 50, 200)
+# The judge labelled so many times as many queries as people.
+RATIO = 10
+# The labels of a judge, from those of people, grades 0 to 3.
+LABELS = {
+    "unbiased": lambda rng, rel: np.clip(rel + slips(rng, rel), 0, 3),
+    "biased by grade": lambda rng, rel: rel + (rng.random(rel.shape) < LENIENCE[rel]),
+    "useless": lambda rng, rel: rng.integers(0, 4, rel.shape),
+    "adversarial": lambda rng, rel: np.clip(3 - rel + slips(rng, rel), 0, 3),
+}
+LENIENCE = np.array([0.45, 0.6, 0.5, 0.0])
+# Judges without labels: the values of other queries, and values with a correlation of 0.7.
+JUDGES = (*LABELS, "unrelated", "correlation 0.7")
+
+
+def slips(rng, rel):
+    """One grade up or down, each for a fifth of the labels."""
+    draw = rng.random(rel.shape)
+    return (draw < 0.2).astype(int) - (draw > 0.8)
+
+
+def rankings():
+    """Of each query, the grades of its judged items, and the places of the top 10 among them."""
+
+    def read(file, *names):
+        kinds = [pl.Int64 if name in ("rel", "pos") else pl.String for name in names]
+        kinds = {f"column_{i}": kind for i, kind in enumerate(kinds, 1)}
+        return pl.read_csv(
+            DL19 / file, separator=" ", has_header=False, new_columns=names, schema_overrides=kinds
+        )
+
+    judged = read("dl19.qrels", "query", "_", "item", "rel")
+    run = read(f"{RUN}.run", "query", "_", "item", "pos", "score", "tag")
+    top = run.sort("query", "pos").group_by("query", maintain_order=True).head(10)
+    for (query,), rows in judged.group_by("query", maintain_order=True):
+        place = {item: i for i, item in enumerate(rows["item"])}
+        items = top.filter(pl.col("query") == query)["item"]
+        yield rows["rel"].to_numpy(), np.array([place.get(item, -1) for item in items])
+
+
+def ndcg(labels, places):
+    """nDCG@10 under each row of labels."""
+    discounts = 1 / np.log2(np.arange(2, 12))
+    gains = np.where(places >= 0, labels[:, places], 0)
+    ideal = -np.sort(-labels, axis=1)[:, :10]
+    return gains @ discounts[: len(places)] / np.maximum(ideal @ discounts, 1e-9)
+
+
+@functools.cache
+def values(judge=None):
+    """nDCG@10 of each query under labels of people (one column), or of a judge."""
+    rng = np.random.default_rng(5)
+    if judge is None:
+        return np.stack([ndcg(rel[None], places) for rel, places in rankings()])
+    return np.stack(
+        [ndcg(LABELS[judge](rng, np.tile(rel, (TIMES, 1))), places) for rel, places in rankings()]
+    )
+
+
+def draw(judge, rng, size):
+    """The values of `size` queries under labels of people and of the judge."""
+    people = values()[:, 0]
+    queries = rng.integers(0, len(people), size)
+    y = people[queries]
+    if judge == "unrelated":
+        return y, rng.permutation(y)
+    if judge == "correlation 0.7":
+        return y, y + rng.normal(0, people.std() * math.sqrt(1 / 0.49 - 1), size)
+    return y, values(judge)[queries, rng.integers(0, TIMES, size)]
+
+
+def corrected(judge, n, repeats):
+    """How often intervals of 95% hold the true mean, and how wide they are.
+
+    Those of human labels, corrected ones, and the judge's own; then the mean width of the corrected
+    ones over that of human labels, and the mean of what they are worth in human queries.
+    """
+    rng = np.random.default_rng([n, 11])
+    truth = values().mean()
+    held, widths, worth = np.zeros(3), np.zeros(2), 0.0
+    for _ in range(repeats):
+        y, f = draw(judge, rng, RATIO * n)
+        found = correct_mean(y[:n], f[:n], f[n:])
+        human = found.human_error * special.stdtrit(n - 1, 0.975)
+        own = f.std(ddof=1) / math.sqrt(len(f)) * 1.96
+        ends = (human, found.width(0.05), own)
+        means = (y[:n].mean(), found.mean, f.mean())
+        held += np.abs(np.array(means) - truth) <= ends
+        widths += ends[:2]
+        worth += found.worth(0.05)
+    return *(held / repeats).tolist(), float(widths[1] / widths[0]), worth / repeats
+
+
+def judge_table(repeats):
+    """The table of the page on judges."""
+    print("| judge | human queries | human alone | corrected | judge alone | width | worth |")
+    print("|---|---|---|---|---|---|---|")
+    for judge in JUDGES:
+        for n in SIZES:
+            human, held, own, width, worth = corrected(judge, n, repeats)
+            shares = " | ".join(f"{100 * x:.1f}%" for x in (human, held, own))
+            print(f"| {judge} | {n} of {RATIO * n:,} | {shares} | {width:.3f} | {worth:.0f} |")
