@@ -74,6 +74,7 @@ def evaluate(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     weight: str | None = None,
+    judge: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
@@ -120,6 +121,10 @@ def evaluate(
     revenue, or 1 / the probability that it was sampled. Means and intervals then respect it.
     `output` writes the values per query to a Parquet file.
 
+    `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
+    for a random sample of at least 10 queries. Means are then those of human labels, corrected by
+    the judge: unbiased whatever the judge does, with a narrower interval if it is good.
+
     `conventions` is a profile: 'rankql', 'trec_eval' (version 9, as in pytrec_eval),
     'trec_eval_10', 'sklearn', 'ranx', 'recbole', 'spark', 'mlflow', 'opensearch' or
     'elasticsearch'. Each further option changes one of its conventions, such as ties='expected';
@@ -150,7 +155,16 @@ def evaluate(
         profile=conventions,
         options=options,
     )
-    return evaluate_in_duckdb(arguments)
+    result = evaluate_in_duckdb(arguments)
+    if judge is None:
+        return result
+    if output is not None:
+        raise RankqlError("output= does not support judge=. Leave out one of them")
+    try:
+        judged = evaluate_in_duckdb(replace(arguments, qrels=judge))
+    except RankqlError as error:
+        raise RankqlError(f"judge: {error}") from error
+    return correct_result(result, judged)
 
 
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:

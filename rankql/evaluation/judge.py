@@ -1,0 +1,235 @@
+"""Means under human labels of some queries, corrected by a judge that labelled all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+from scipy import special
+
+from rankql.errors import RankqlError
+from rankql.evaluation.intervals import interval_within_range
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import slice_queries
+from rankql.macros import INTERNAL_PREFIX, MISSING
+from rankql.registry.conventions import UNDEFINED_VALUES
+from rankql.registry.parse import averages_squares, value_range
+from rankql.stats.prediction_powered import Array, CorrectedMean, correct_mean
+from rankql.text import format_queries, is_or_are, join_words
+
+# Fewer human queries have no reliable interval, whatever the judge.
+LEAST_QUERIES = 10
+# In the queries with human labels, so many pairs of query and item must have both labels.
+LEAST_SHARED = 0.95
+# Human queries that differ so from the others, under the judge's labels, are not a random sample.
+UNLIKELY = 0.001
+# The value under human labels, of a metric whose own column is the value under the judge's.
+HUMAN = f"{INTERNAL_PREFIX}human_"
+# Is the query labelled by people?
+LABELLED = f"{INTERNAL_PREFIX}labelled"
+
+
+@dataclass(eq=False, repr=False)
+class CorrectedResult(Result):
+    """Values per query under human labels, and their means, corrected by the judge's labels.
+
+    `summary` has further columns: the number of `judged` queries, `lambda` (from 0 to 1, how much
+    the judge counts), and `worth`, the number of human queries that would give the same interval
+    without the judge. `judge` has the values under the judge's labels.
+    """
+
+    judge: Result | None = None
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """The corrected means by system and slice, with their intervals."""
+        if self._summary is None:
+            self._summary = _correct_summary(self, super().summary)
+        return self._summary
+
+    def save_values(self, path: Any) -> NoReturn:
+        """Refuse: a file of values per query has no place for the judge's."""
+        raise RankqlError("Values per query cannot be saved with judge=. Use save for the means")
+
+
+def correct_result(human: Result, judge: Result) -> CorrectedResult:
+    """The result under human labels with means that are corrected by the judge."""
+    _refuse_metrics(human)
+    fields = {name: value for name, value in vars(human).items() if name != "_summary"}
+    result = CorrectedResult(**fields, judge=judge)
+    paired = pair_values(result)
+    result.notes = [*_check_pools(human, judge), *human.notes, *_check_queries(result, paired)]
+    return result
+
+
+def pair_values(result: CorrectedResult) -> pl.DataFrame:
+    """The judged queries with the values of both; NULL is undefined or without human labels."""
+    assert result.judge
+    human, judge, metrics = result.frame(), result.judge.frame(), result.metrics
+    key, other = result.meta.query, result.judge.meta.query
+    if other != key:
+        judge = judge.rename({other: key})
+    if judge.schema[key] != human.schema[key]:
+        human, judge = (x.with_columns(pl.col(key).cast(pl.String)) for x in (human, judge))
+    values = {name: _value(name, result.conventions) for name in metrics}
+    labelled = human.select(
+        *result.keys,
+        pl.lit(True).alias(LABELLED),
+        *(value.alias(HUMAN + name) for name, value in values.items()),
+    )
+    if lacking := labelled.join(judge, on=key, how="anti").height:
+        example = labelled.join(judge, on=key, how="anti")[key].min()
+        raise RankqlError(
+            f"judge: {lacking:,} of {format_queries(labelled[key].n_unique())} with human labels "
+            f"{is_or_are(lacking)} not labelled by the judge, such as {example!r}. The judge must "
+            "label all queries"
+        )
+    columns = [*result.keys, *result.meta.by]
+    return judge.select(*columns, *values.values()).join(
+        labelled, on=result.keys, how="left", maintain_order="left"
+    )
+
+
+def _value(name: str, conventions: Mapping[str, Any]) -> pl.Expr:
+    """The value of a query that counts in a mean; NULL if the query is left out."""
+    value = pl.col(name)
+    if conventions["undefined"] in UNDEFINED_VALUES:
+        value = value.fill_null(UNDEFINED_VALUES[conventions["undefined"]])
+    if conventions["missing"] == "skip":
+        value = pl.when(~pl.col(MISSING)).then(value)
+    return value.alias(name)
+
+
+def correct_columns(
+    human: pl.Series, judge: pl.Series, labelled: pl.Series, weights: pl.Series | None = None
+) -> CorrectedMean | None:
+    """The corrected mean of a column; None for too few human values."""
+    y, f = (x.cast(pl.Float64).fill_null(math.nan).to_numpy() for x in (human, judge))
+    known = labelled.fill_null(False).to_numpy()
+    pair = None
+    if weights is not None:
+        w = weights.cast(pl.Float64).to_numpy()
+        y, f, known, w = (x[w > 0] for x in (y, f, known, w))
+        pair = w[known], w[~known]
+    y, own, other = y[known], f[known], f[~known]
+    if np.count_nonzero(~np.isnan(y)) < LEAST_QUERIES or not len(other):
+        return None
+    return correct_mean(y, own, other, pair)
+
+
+def _correct_summary(result: CorrectedResult, summary: pl.DataFrame) -> pl.DataFrame:
+    """The summary with corrected means and intervals."""
+    paired, weight, rows = pair_values(result), result.meta.weight, []
+    queries = paired.select(result.meta.query, *result.meta.by).unique(result.meta.query)
+    slices = slice_queries(queries, result.meta.groupings)
+    for row in summary.iter_rows(named=True):
+        part = paired.filter(pl.col(result.meta.query).is_in(slices[row["slice"]].implode()))
+        if result.meta.system:
+            part = part.filter(pl.col("system") == row["system"])
+        name, judged = row["metric"], {"judged": part.height, "lambda": None, "worth": None}
+        columns = (part[HUMAN + name], part[name], part[LABELLED])
+        found = correct_columns(*columns, part[weight] if weight else None)
+        if found is None:
+            rows.append({**row, **judged, "mean": None, "lo": None, "hi": None})
+            continue
+        worth = found.worth(1 - result.confidence)
+        row |= {**judged, "mean": found.mean, "lambda": found.lam, "worth": worth}
+        if found.lam and result.interval is not None:
+            row["lo"], row["hi"] = _interval(result, name, found, part)
+        rows.append(row)
+    place = summary.columns.index("queries") + 1
+    names = [*summary.columns[:place], "judged", "lambda", "worth", *summary.columns[place:]]
+    added = {"judged": pl.Int64, "lambda": pl.Float64, "worth": pl.Int64}
+    return pl.DataFrame(rows, schema={n: summary.schema.get(n) or added[n] for n in names})
+
+
+def _interval(
+    result: Result, name: str, found: CorrectedMean, values: pl.DataFrame
+) -> tuple[float, float]:
+    """The interval of a corrected mean, in the range of the metric if all values are."""
+    lowest, highest = value_range(name)
+    both = pl.concat([values[name], values[HUMAN + name]]).drop_nulls()
+    if lowest is not None and both.min() < lowest - 1e-9:
+        lowest = None
+    if highest is not None and both.max() > highest + 1e-9:
+        highest = None
+    width = found.width(1 - result.confidence)
+    return interval_within_range(found.mean, width, lowest, highest, result.interval != "t")
+
+
+def _refuse_metrics(result: Result) -> None:
+    """Refuse metrics whose mean is not that of values per query."""
+    names = [*result.overall_metrics, *filter(averages_squares, result.metrics)]
+    if result.conventions["unjudged"] == "bounds":
+        raise RankqlError("judge= does not support unjudged='bounds'. Leave out one of them")
+    if names:
+        raise RankqlError(
+            f"judge= needs metrics whose mean is that of values per query, not {join_words(names)}"
+        )
+
+
+def _check_pools(human: Result, judge: Result) -> list[str]:
+    """Refuse a judge that labelled other items than people; note a few."""
+    assert human.steps and judge.steps
+    ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
+    of_human, of_judge = (x.steps.run("qrels", ids) for x in (human, judge) if x.steps)
+    of_judge = of_judge.join(of_human, on="query", how="semi")
+    shared = of_judge.join(of_human, on=["query", "item"], how="semi").height
+    total = of_human.height + of_judge.height - shared
+    if shared < LEAST_SHARED * total:
+        raise RankqlError(
+            f"judge: in the queries with human labels, only {shared:,} of {total:,} pairs of query "
+            "and item have both labels. Let the judge label the items that people labelled"
+        )
+    if shared == total:
+        return []
+    return [
+        f"In the queries with human labels, {total - shared:,} of {total:,} pairs of query and "
+        "item have a label of only one of people and judge"
+    ]
+
+
+def _check_queries(result: CorrectedResult, paired: pl.DataFrame) -> Iterator[str]:
+    """Refuse too few human queries; note a sample that is not random, and what the judge adds."""
+    key, labelled = result.meta.query, paired.filter(LABELLED)
+    n, total = labelled[key].n_unique(), paired[key].n_unique()
+    if n < LEAST_QUERIES:
+        raise RankqlError(
+            f"judge= needs human labels of at least {LEAST_QUERIES} queries, not {n}"
+        )
+    if n == total:
+        raise RankqlError(
+            "judge: all queries with labels of the judge have human labels too, so there is "
+            "nothing to correct. Leave out judge=, or call judges to compare the labels"
+        )
+    yield (
+        f"Means are those of human labels of {n:,} queries, corrected by the judge's labels of "
+        f"{format_queries(total)}. They hold if the human queries are a random sample of them"
+    )
+    for name in result.metrics:
+        for _, rows in paired.group_by("system" if result.meta.system else pl.lit(0)):
+            known = rows[LABELLED].fill_null(False)
+            with_human, without = (rows.filter(x)[name].drop_nulls() for x in (known, ~known))
+            p = _welch(with_human.to_numpy(), without.to_numpy())
+            if p < UNLIKELY:
+                yield (
+                    f"{name}: the human queries are not a random sample: under the judge's "
+                    f"labels their mean is {with_human.mean():.3g}, that of the others "
+                    f"{without.mean():.3g} (p < {UNLIKELY}). The corrected mean may be biased"
+                )
+                break
+
+
+def _welch(a: Array, b: Array) -> float:
+    """The p-value of Welch's t test; 1 if it is not defined."""
+    if min(len(a), len(b)) < 2:
+        return 1.0
+    parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
+    if not sum(parts):
+        return 1.0
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
+    return float(2 * special.stdtr(freedom, -abs(a.mean() - b.mean()) / math.sqrt(sum(parts))))
