@@ -5,6 +5,7 @@ from .decisions.association import Association, AssociationTable
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
+from .decisions.judges import JudgeReport, judges
 from .decisions.verdict import Verdict
 from .diagnostics.check import check
 from .diagnostics.correlate import correlate
@@ -158,6 +159,7 @@ __all__ = [
     "Explanation",
     "Finding",
     "Funnel",
+    "JudgeReport",
     "Limits",
     "Monitoring",
     "RankqlError",
@@ -228,6 +230,7 @@ __all__ = [
     "jaccard_diversity",
     "judged_at",
     "judged_at_by_score",
+    "judges",
     "kendall_tau_b",
     "kendall_tau_b_by_score",
     "kendall_tau_distance",

@@ -61,36 +61,32 @@ def correct_result(human: Result, judge: Result) -> CorrectedResult:
     _refuse_metrics(human)
     fields = {name: value for name, value in vars(human).items() if name != "_summary"}
     result = CorrectedResult(**fields, judge=judge)
-    paired = pair_values(result)
-    result.notes = [*_check_pools(human, judge), *human.notes, *_check_queries(result, paired)]
+    paired = pair_values(human, judge)
+    kept = [note for note in human.notes if " not judged and left out" not in note]
+    result.notes = [*_check_queries(result, paired), *_check_pools(human, judge), *kept]
     return result
 
 
-def pair_values(result: CorrectedResult) -> pl.DataFrame:
-    """The judged queries with the values of both; NULL is undefined or without human labels."""
-    assert result.judge
-    human, judge, metrics = result.frame(), result.judge.frame(), result.metrics
-    key, other = result.meta.query, result.judge.meta.query
-    if other != key:
-        judge = judge.rename({other: key})
-    if judge.schema[key] != human.schema[key]:
-        human, judge = (x.with_columns(pl.col(key).cast(pl.String)) for x in (human, judge))
-    values = {name: _value(name, result.conventions) for name in metrics}
-    labelled = human.select(
-        *result.keys,
+def pair_values(human: Result, judge: Result) -> pl.DataFrame:
+    """The queries of the judge with the values under both labels, NULL if undefined.
+
+    The columns of human values start with `HUMAN`. They are NULL for queries without human labels,
+    where `LABELLED` is not true.
+    """
+    frames = [human.frame(), judge.frame()]
+    key, other = human.meta.query, judge.meta.query
+    frames[1] = frames[1].rename({other: key} if other != key else {})
+    if frames[0].schema[key] != frames[1].schema[key]:
+        frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
+    values = {name: _value(name, human.conventions) for name in human.metrics}
+    labelled = frames[0].select(
+        *human.keys,
         pl.lit(True).alias(LABELLED),
         *(value.alias(HUMAN + name) for name, value in values.items()),
     )
-    if lacking := labelled.join(judge, on=key, how="anti").height:
-        example = labelled.join(judge, on=key, how="anti")[key].min()
-        raise RankqlError(
-            f"judge: {lacking:,} of {format_queries(labelled[key].n_unique())} with human labels "
-            f"{is_or_are(lacking)} not labelled by the judge, such as {example!r}. The judge must "
-            "label all queries"
-        )
-    columns = [*result.keys, *result.meta.by]
-    return judge.select(*columns, *values.values()).join(
-        labelled, on=result.keys, how="left", maintain_order="left"
+    columns = [*human.keys, *human.meta.by, *values.values()]
+    return (
+        frames[1].select(columns).join(labelled, on=human.keys, how="left", maintain_order="left")
     )
 
 
@@ -123,7 +119,8 @@ def correct_columns(
 
 def _correct_summary(result: CorrectedResult, summary: pl.DataFrame) -> pl.DataFrame:
     """The summary with corrected means and intervals."""
-    paired, weight, rows = pair_values(result), result.meta.weight, []
+    assert result.judge
+    paired, weight, rows = pair_values(result, result.judge), result.meta.weight, []
     queries = paired.select(result.meta.query, *result.meta.by).unique(result.meta.query)
     slices = slice_queries(queries, result.meta.groupings)
     for row in summary.iter_rows(named=True):
@@ -152,7 +149,7 @@ def _interval(
 ) -> tuple[float, float]:
     """The interval of a corrected mean, in the range of the metric if all values are."""
     lowest, highest = value_range(name)
-    both = pl.concat([values[name], values[HUMAN + name]]).drop_nulls()
+    both = pl.concat([values[name], values[HUMAN + name]]).drop_nulls().to_numpy()
     if lowest is not None and both.min() < lowest - 1e-9:
         lowest = None
     if highest is not None and both.max() > highest + 1e-9:
@@ -195,12 +192,16 @@ def _check_pools(human: Result, judge: Result) -> list[str]:
 
 def _check_queries(result: CorrectedResult, paired: pl.DataFrame) -> Iterator[str]:
     """Refuse too few human queries; note a sample that is not random, and what the judge adds."""
-    key, labelled = result.meta.query, paired.filter(LABELLED)
-    n, total = labelled[key].n_unique(), paired[key].n_unique()
-    if n < LEAST_QUERIES:
+    key = result.meta.query
+    n, total = paired.filter(LABELLED)[key].n_unique(), paired[key].n_unique()
+    queries = result.frame()[key].unique()
+    if lacking := len(queries) - n:
         raise RankqlError(
-            f"judge= needs human labels of at least {LEAST_QUERIES} queries, not {n}"
+            f"judge: {lacking:,} of {format_queries(len(queries))} with human labels "
+            f"{is_or_are(lacking)} not labelled by the judge. It must label all queries"
         )
+    if n < LEAST_QUERIES:
+        raise RankqlError(f"judge= needs human labels of at least {LEAST_QUERIES} queries, not {n}")
     if n == total:
         raise RankqlError(
             "judge: all queries with labels of the judge have human labels too, so there is "
@@ -210,12 +211,19 @@ def _check_queries(result: CorrectedResult, paired: pl.DataFrame) -> Iterator[st
         f"Means are those of human labels of {n:,} queries, corrected by the judge's labels of "
         f"{format_queries(total)}. They hold if the human queries are a random sample of them"
     )
+    small = result.summary.filter(pl.col("mean").is_null() & (pl.col("queries") > 0))
+    for part in small["slice"].unique(maintain_order=True):
+        yield (
+            f"{part}: fewer than {LEAST_QUERIES} queries have a value under human labels, too few "
+            "for a corrected mean"
+        )
     for name in result.metrics:
         for _, rows in paired.group_by("system" if result.meta.system else pl.lit(0)):
             known = rows[LABELLED].fill_null(False)
-            with_human, without = (rows.filter(x)[name].drop_nulls() for x in (known, ~known))
-            p = _welch(with_human.to_numpy(), without.to_numpy())
-            if p < UNLIKELY:
+            with_human, without = (
+                rows.filter(x)[name].drop_nulls().to_numpy() for x in (known, ~known)
+            )
+            if _welch(with_human, without) < UNLIKELY:
                 yield (
                     f"{name}: the human queries are not a random sample: under the judge's "
                     f"labels their mean is {with_human.mean():.3g}, that of the others "

@@ -105,7 +105,7 @@ def _mean(
     values: Array, weights: Array, codes: Codes, size: int, large_sample: bool
 ) -> tuple[float, Array, Array]:
     """The mean, what each unit adds to its error, and the weights of the units that it has."""
-    sizes = np.bincount(codes, weights, size)
+    sizes: Array = np.bincount(codes, weights, size).astype(float)
     total = sizes.sum()
     mean = float(values @ weights / total)
     sums = np.bincount(codes, weights * (values - mean), size)

@@ -1,0 +1,386 @@
+"""How far to trust labels by language models: their agreement with human labels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+
+from rankql import text
+from rankql.decisions.compare import compare
+from rankql.errors import RankqlError, require_package
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.intervals import interval_within_range, t_quantile
+from rankql.evaluation.judge import HUMAN, LABELLED, pair_values
+from rankql.evaluation.result import Result
+from rankql.registry.argument_checks import require_probability
+from rankql.results import TableResult, drop_idle_columns
+from rankql.sources.dicts import is_several_runs
+from rankql.sources.grades import assume_grades
+from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data, Table, assign_roles
+from rankql.stats.agreement import jackknife
+from rankql.writing import remember_inputs
+
+# Tables of counts with more grades are too sparse, and too large.
+MOST_GRADES = 50
+# The measures of agreement in the table; those of single grades are in `grades` and `confusion`.
+MEASURES = {
+    "exact_agreement": (0.0, 1.0),
+    "cohen_kappa": (-1.0, 1.0),
+    "weighted_kappa": (-1.0, 1.0),
+    "krippendorff_alpha": (-1.0, 1.0),
+    "false_positives": (0.0, 1.0),
+    "false_negatives": (0.0, 1.0),
+    "mean_difference": (None, None),
+}
+# Intervals of fewer queries are rough.
+FEW_QUERIES = 10
+_NUMBERS = dict.fromkeys(("human", "llm", "bias", "lo", "hi"), pl.Float64)
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "systems": {
+        **dict.fromkeys(("judge", "metric", "system"), pl.String), **_NUMBERS, "queries": pl.Int64
+    },
+    "orders": {
+        "judge": pl.String, "metric": pl.String, "systems": pl.Int64, "queries": pl.Int64,
+        **dict.fromkeys(("bias", "lo", "hi", "tau_b"), pl.Float64),
+        "swapped": pl.Int64, "best": pl.String, "best_stays": pl.Boolean,
+    },
+}  # fmt: skip
+
+
+@dataclass(repr=False, eq=False)
+class JudgeReport(TableResult):
+    """The result of `judges`.
+
+    `table` has one row per judge and measure, with its confidence interval: exact agreement,
+    Cohen's kappa, kappa with quadratic weights, Krippendorff's alpha (ordinal), false positives
+    (the share of items irrelevant to people that the judge calls relevant), false negatives, and
+    the mean difference judge - human. `grades` has the share of each grade under both, and
+    `confusion` how often the judge gave each grade to items of a human grade. With runs, `systems`
+    has the mean of every system under both labels and their difference (`bias`), and `orders` how
+    far both order the systems alike.
+    """
+
+    table: pl.DataFrame
+    grades: pl.DataFrame
+    confusion: pl.DataFrame
+    systems: pl.DataFrame
+    orders: pl.DataFrame
+    threshold: float
+    confidence: float
+    notes: list[str] = field(default_factory=list)
+    sql: str = ""
+
+    @property
+    def sentences(self) -> list[str]:
+        """The findings in words."""
+        judges = self.table["judge"].unique(maintain_order=True)
+        return [line for judge in judges for line in self._describe(judge)]
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The measures of one judge with intervals, of several side by side; then the orders."""
+        table = self.table
+        if self.table["judge"].n_unique() > 1:
+            table = table.pivot("judge", index="measure", values="value")
+        return [drop_idle_columns(frame) for frame in (table, self.orders) if frame.height]
+
+    def _details(self) -> dict[str, Any]:
+        frames = ("grades", "confusion", "systems", "orders")
+        values = {name: getattr(self, name).to_dicts() for name in frames}
+        return {**values, "threshold": self.threshold, "confidence": self.confidence}
+
+    def _describe(self, judge: str) -> Iterator[str]:
+        """The findings about one judge."""
+        rows = self.table.filter(judge=judge)
+        values = {row["measure"]: row for row in rows.iter_rows(named=True)}
+        exact, kappa, weighted, alpha, positive, negative = (
+            _estimate(values[name]) for name in [*MEASURES][:-1]
+        )
+        pairs, queries = values["exact_agreement"]["pairs"], values["exact_agreement"]["queries"]
+        level = text.format_percent(self.confidence)
+        yield (
+            f"{judge} and people give the same grade to {exact} of {pairs:,} items in "
+            f"{text.format_queries(queries)} ({level} CI). Beyond chance: Cohen's kappa {kappa}, "
+            f"with quadratic weights {weighted}, Krippendorff's alpha {alpha}"
+        )
+        relevant = self.grades.filter(pl.col("judge") == judge, pl.col("grade") >= self.threshold)
+        human, own = relevant["human"].sum(), relevant["llm"].sum()
+        yield (
+            f"{judge} calls {own:.0%} of the items relevant, people {human:.0%}: it calls "
+            f"{positive} of the irrelevant items relevant, and misses {negative} of the relevant "
+            f"ones. Its grades are {_shift(values['mean_difference'], 'value')} on average"
+        )
+        for row in self.orders.filter(judge=judge).iter_rows(named=True):
+            yield _describe_order(row)
+
+
+def _estimate(row: Mapping[str, Any]) -> str:
+    """A value with its interval; a share in percent."""
+    value, *ends = bounds = row["value"], row["lo"], row["hi"]
+    if MEASURES[row["measure"]][0] != 0 or value is None:
+        return text.format_interval(bounds)
+    return f"{value:.0%}" + ("" if None in ends else " ({:.0%} to {:.0%})".format(*ends))
+
+
+def _shift(row: Mapping[str, Any], name: str) -> str:
+    """A difference in words, with its interval: 0.10 (0.05 to 0.15) lower."""
+    value, lo, hi = row[name], row["lo"], row["hi"]
+    if value is None or value >= 0:
+        return f"{text.format_interval((value, lo, hi))} higher"
+    ends = (None, None) if lo is None else (-hi, -lo)
+    return f"{text.format_interval((-value, *ends))} lower"
+
+
+def _describe_order(row: Mapping[str, Any]) -> str:
+    """What changes for the systems if the judge replaces people."""
+    judge, metric, systems = row["judge"], row["metric"], row["systems"]
+    line = f"{metric}: means under {judge}'s labels are {_shift(row, 'bias')} on average"
+    if systems < 2:
+        return line
+    tau = "undefined" if row["tau_b"] is None else f"{row['tau_b']:.2f}"
+    swapped = text.format_count(systems * (systems - 1) // 2, "pair")
+    line += f". {row['swapped']:,} of {swapped} of systems swap their order (tau-b {tau})"
+    stays = "stays" if row["best_stays"] else "does not stay"
+    return line + f". The best system under human labels, {row['best']}, {stays} among the best"
+
+
+@remember_inputs
+def judges(
+    llm: Data | Mapping[str, Data],
+    human: Data,
+    runs: Data | Mapping[str, Data] | None = None,
+    metrics: str | Sequence[str] = ("nDCG@10",),
+    *,
+    threshold: float = 1,
+    confidence: float = 0.95,
+    query: str | None = None,
+    item: str | None = None,
+    rel: str | None = None,
+    con: duckdb.DuckDBPyConnection | None = None,
+    **options: Any,
+) -> JudgeReport:
+    """Compare labels by language models with human labels of the same items.
+
+    `llm` is a table of labels (query, item and grade), or a dict of name: table for several judges.
+    `human` has labels for some of the same items. Only items that both labelled count. An item is
+    relevant from the grade `threshold`. Intervals leave out one query at a time (jackknife), as
+    items of a query are not independent.
+
+    With `runs`, as in `compare`, every metric is evaluated under both labels on the same queries:
+    how much the judge changes the means, and whether it orders the systems alike. Further options,
+    such as conventions, are those of `evaluate`. Labels can agree badly and still order systems
+    well, and the other way round.
+
+    >>> human = pl.DataFrame({"query": [1, 1, 2, 2], "item": [*"abab"], "rel": [0, 1, 1, 2]})
+    >>> llm = human.with_columns(rel=pl.Series([0, 1, 1, 1]))
+    >>> judges(llm, human).table.select("measure", "value").rows()[:2]
+    [('exact_agreement', 0.75), ('cohen_kappa', 0.5555555555555556)]
+    """
+    require_package("scipy", "stats", "judges")
+    require_probability("confidence", confidence)
+    if not isinstance(threshold, int | float) or not math.isfinite(threshold):
+        raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
+    tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
+    notes: list[str] = []
+    queries, columns = {}, {"query": query, "item": item, "rel": rel}
+    frames: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("table", "grades", "confusion", "systems", "orders")
+    }
+    with open_session(con, human, *tables.values()) as session:
+        people = read_labels(session, human, "human", columns)
+        for name, data in tables.items():
+            labels = read_labels(session, data, f"judge {name!r}", columns)
+            sql = labels_sql(people, labels)
+            counts = fetch_frame(session, sql, checked=True)
+            notes += _check(counts, name, labels.label)
+            both = counts.drop_nulls()
+            queries[name] = both["query"].n_unique()
+            for frame, rows in _measure(both, threshold, confidence).items():
+                frames[frame] += [{"judge": name, **row} for row in rows]
+    if (least := min(queries.values())) < FEW_QUERIES:
+        notes.append(
+            f"Intervals of {text.format_queries(least)} are rough. Label at least {FEW_QUERIES}"
+        )
+    keywords = {"query": query, "item": item, "rel": rel, "con": con, **options}
+    if threshold != 1:
+        keywords["threshold"] = threshold
+    for name, data in tables.items() if runs is not None else ():
+        of_human, of_judge = (
+            evaluate(runs, labels, metrics, interval=None, **keywords) for labels in (human, data)
+        )
+        for frame, rows in _compare_systems(of_human, of_judge, confidence).items():
+            frames[frame] += [{"judge": name, **row} for row in rows]
+    return JudgeReport(
+        **{
+            name: pl.DataFrame(rows, schema=SCHEMAS.get(name), infer_schema_length=None)
+            for name, rows in frames.items()
+        },
+        threshold=threshold,
+        confidence=confidence,
+        notes=notes,
+        sql=sql,
+    )
+
+
+def read_labels(
+    session: Session, data: Data, label: str, columns: Mapping[str, str | None]
+) -> Table:
+    """A table of labels, with its columns recognised or named."""
+    table = session.table(data, label)
+    table, names = assume_grades(session, table, dict(columns))
+    return assign_roles(table, names, ("query", "item", "rel"))
+
+
+def labels_sql(human: Table, llm: Table) -> str:
+    """Counts of items by query and both grades; NULL if one has no label. Ids are text."""
+
+    def labels(table: Table, name: str) -> str:
+        keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
+        return (
+            f"{name} AS (\n"
+            f"    SELECT query, item, any_value(rel) AS {name}, count(*) AS {name}_rows\n"
+            f"    FROM (SELECT {keys}, {table.read('rel')} AS rel FROM {table.sql})\n"
+            "    WHERE rel IS NOT NULL GROUP BY query, item\n)"
+        )
+
+    return (
+        f"WITH {labels(human, 'human')}, {labels(llm, 'llm')}\n"
+        "SELECT query, human, llm, count(*) AS n, max(human_rows) AS human_rows,\n"
+        "    max(llm_rows) AS llm_rows, min(item) AS item\n"
+        "FROM human FULL JOIN llm USING (query, item)\n"
+        "GROUP BY query, human, llm ORDER BY query, human, llm"
+    )
+
+
+def _check(counts: pl.DataFrame, name: str, label: str) -> Iterator[str]:
+    """Refuse repeated labels and labels of nothing in common; note those of one only."""
+    for side, table in (("human", "human"), ("llm", label)):
+        for row in counts.filter(pl.col(f"{side}_rows") > 1).head(1).iter_rows(named=True):
+            raise RankqlError(
+                f"{table} has several labels for an item of query {row['query']!r}. Keep one, or "
+                "combine them with consensus"
+            )
+    both = counts.drop_nulls()["n"].sum()
+    only = {side: counts.filter(pl.col(side).is_null())["n"].sum() for side in ("llm", "human")}
+    if not both:
+        raise RankqlError(
+            f"{label} and human have no item in common: such as "
+            f"{counts.drop_nulls('human')['query', 'item'].row(0) if only['llm'] else None} and "
+            f"{counts.drop_nulls('llm')['query', 'item'].row(0) if only['human'] else None}. "
+            "Write the ids alike"
+        )
+    grades = pl.concat([counts["human"], counts["llm"]]).drop_nulls().n_unique()
+    if grades > MOST_GRADES:
+        raise RankqlError(
+            f"{label}: {grades} different grades. Round them to at most {MOST_GRADES}"
+        )
+    if only["llm"]:
+        yield f"{only['llm']:,} items with human labels have none of {name} and are left out"
+
+
+def _measure(
+    counts: pl.DataFrame, threshold: float, confidence: float
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the table, of the grades and of the confusion."""
+    grades = np.unique(np.concatenate([counts["human"], counts["llm"]]))
+    places = [np.searchsorted(grades, counts[side].to_numpy()) for side in ("human", "llm")]
+    queries = counts["query"].rank("dense").to_numpy().astype(int) - 1
+    cells = np.zeros((queries.max() + 1, len(grades), len(grades)))
+    np.add.at(cells, (queries, *places), counts["n"].to_numpy())
+    measured = jackknife(cells, grades, threshold)
+    quantile = t_quantile((1 + confidence) / 2, max(len(cells) - 1, 1))
+
+    def estimate(name: str, ends: tuple[float | None, float | None]) -> tuple[float | None, ...]:
+        value, error = measured[name]
+        if math.isnan(value):
+            return None, None, None
+        if not error > 0:  # unknown, or all queries agree
+            return value, None, None
+        shares = ends[0] == 0
+        return value, *interval_within_range(value, quantile * error, *ends, shares)
+
+    n = {"pairs": int(counts["n"].sum()), "queries": len(cells)}
+    names = ("value", "lo", "hi")
+    table = [
+        {"measure": name, **dict(zip(names, estimate(name, ends), strict=True)), **n}
+        for name, ends in MEASURES.items()
+    ]
+    shares, confusion, total = [], [], cells.sum(axis=0)
+    for i, grade in enumerate(grades):
+        both = (*estimate(f"human {grade:g}", (0, 1)), *estimate(f"llm {grade:g}", (0, 1)))
+        columns = ("human", "human_lo", "human_hi", "llm", "llm_lo", "llm_hi")
+        shares.append({"grade": grade, **dict(zip(columns, both, strict=True))})
+        for j, other in enumerate(grades):
+            share = dict(
+                zip(("share", "lo", "hi"), estimate(f"{grade:g} as {other:g}", (0, 1)), strict=True)
+            )
+            confusion.append({"human": grade, "llm": other, "pairs": int(total[i, j]), **share})
+    return {"table": table, "grades": shares, "confusion": confusion}
+
+
+def _compare_systems(
+    human: Result, judge: Result, confidence: float
+) -> dict[str, list[dict[str, Any]]]:
+    """The means of all systems under both labels, and their orders, by metric."""
+    paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
+    if not human.meta.system:
+        paired = paired.with_columns(system=pl.lit("run"))
+    ids = paired[key].implode()
+    same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(ids)
+    judge = replace(judge, values=judge.frame().filter(same), _summary=None)
+    systems: list[dict[str, Any]] = []
+    orders: list[dict[str, Any]] = []
+    for metric in (name for name in human.metrics if name not in human.overall_metrics):
+        values = paired.select("system", key, human=HUMAN + metric, llm=metric)
+        values = values.drop_nulls(["human", "llm"]).with_columns(
+            bias=pl.col("llm") - pl.col("human")
+        )
+        means = values.group_by("system", maintain_order=True).agg(
+            pl.col("human", "llm").mean(), pl.col("bias"), queries=pl.len()
+        )
+        systems += [
+            {"metric": metric, **row, **_paired(pl.Series(row["bias"]), confidence)}
+            for row in means.iter_rows(named=True)
+        ]
+        overall = values.group_by(key).agg(pl.col("bias").mean()).sort(key)["bias"]
+        order = {"metric": metric, "systems": means.height, "queries": len(overall)}
+        order |= _paired(overall, confidence)
+        if means.height > 1:
+            order |= _compare_orders(means, -1 if human.lower_is_better(metric) else 1)
+            board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
+            best = board.filter(pl.col("slice") == "all", system=order["best"])["maybe_best"]
+            order["best_stays"] = bool(best[0]) if len(best) else None
+        orders.append(order)
+    return {"systems": systems, "orders": orders}
+
+
+def _paired(bias: pl.Series, confidence: float) -> dict[str, float | None]:
+    """The mean of paired differences with its t interval."""
+    values = bias.to_numpy()
+    if len(values) < 2:
+        return {"bias": float(values[0]) if len(values) else None, "lo": None, "hi": None}
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+    if not error:
+        return {"bias": mean, "lo": None, "hi": None}
+    width = t_quantile((1 + confidence) / 2, len(values) - 1) * error
+    return {"bias": mean, "lo": mean - width, "hi": mean + width}
+
+
+def _compare_orders(means: pl.DataFrame, sign: int) -> dict[str, Any]:
+    """How far both labels order the systems alike; sign -1 if lower is better."""
+    from scipy.stats import kendalltau
+
+    ranked = means.with_columns(pl.col("human", "llm").round(12) * sign)
+    tau = float(kendalltau(ranked["human"], ranked["llm"]).statistic)
+    pairs = itertools.combinations(ranked.select("human", "llm").rows(), 2)
+    swapped = sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs)
+    best = ranked.sort("human", descending=True, maintain_order=True)["system"][0]
+    return {"tau_b": None if math.isnan(tau) else tau, "swapped": swapped, "best": best}

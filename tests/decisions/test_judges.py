@@ -1,0 +1,179 @@
+"""Labels by language models beside human ones: agreement, and what changes for the systems."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql import RankqlError, judges
+from support.paths import ROOT
+
+LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
+# Kappa and alpha as published (Rahmani and others 2025, table 3).
+PUBLISHED = {
+    "willia-umbrela1": (0.2863, 0.4918),
+    "h2oloo-fewself": (0.2774, 0.4958),
+    "Olz-gpt4o": (0.2625, 0.5020),
+    "RMITIR-GPT4o": (0.2388, 0.4108),
+    "NISTRetrieval-instruct0": (0.1877, 0.3819),
+    "TREMA-4prompts": (0.1829, 0.2888),
+    "prophet-setting2": (0.1757, 0.3144),
+    "TREMA-nuggets": (0.0604, 0.1691),
+}
+
+
+def simulated(queries=30, items=12, seed=3):
+    """Human labels, those of a judge with errors, and three runs, the last the best."""
+    rng = np.random.default_rng(seed)
+    human = pl.DataFrame(
+        {
+            "query": np.repeat([f"q{i:02}" for i in range(queries)], items),
+            "item": [f"d{i}" for i in range(items)] * queries,
+            "rel": rng.choice(4, queries * items, p=[0.5, 0.2, 0.2, 0.1]),
+        }
+    )
+    slips = pl.Series(rng.choice([-1, 0, 0, 1], human.height))
+    llm = human.with_columns(rel=(pl.col("rel") + slips).clip(0, 3))
+    noise = {name: pl.Series(rng.normal(0, s, human.height)) for name, s in (("a", 3), ("b", 1))}
+    noise["c"] = noise["b"] / 3
+    runs = {
+        name: human.select("query", "item", score=pl.col("rel") + values)
+        for name, values in noise.items()
+    }
+    return human, llm, runs
+
+
+@pytest.mark.skipif(not LLMJUDGE.exists(), reason="llmjudge is not here")
+def test_published_agreement():
+    files = {name: LLMJUDGE / f"{name}.qrels" for name in PUBLISHED}
+    table = judges(files, LLMJUDGE / "human.qrels").table
+    assert table["pairs"].unique().to_list() == [4423]
+    for name, expected in PUBLISHED.items():
+        rows = dict(table.filter(judge=name).select("measure", "value").rows())
+        found = rows["cohen_kappa"], rows["krippendorff_alpha"]
+        assert tuple(round(x, 4) for x in found) == expected
+
+
+def test_measures_are_those_of_the_sql():
+    human, llm, _ = simulated()
+    table = dict(judges(llm, human).table.select("measure", "value").rows())
+    both = pl.concat(
+        [human.with_columns(annotator=pl.lit("a")), llm.with_columns(annotator=pl.lit("b"))]
+    )
+    both = both.select(unit=pl.concat_str("query", "item"), annotator="annotator", label="rel")
+    for measure, expected in {
+        "cohen_kappa": rankql.cohen_kappa(both)["cohen_kappa"][0],
+        "weighted_kappa": rankql.cohen_kappa(both, "quadratic")["cohen_kappa"][0],
+        "krippendorff_alpha": rankql.krippendorff_alpha(both)["krippendorff_alpha"][0],
+        "exact_agreement": (human["rel"] == llm["rel"]).mean(),
+        "mean_difference": (llm["rel"] - human["rel"]).mean(),
+        "false_positives": llm.filter(human["rel"] < 1)["rel"].ge(1).mean(),
+        "false_negatives": llm.filter(human["rel"] >= 1)["rel"].lt(1).mean(),
+    }.items():
+        assert table[measure] == pytest.approx(expected, abs=1e-12), measure
+
+
+def test_intervals_leave_out_one_query_at_a_time():
+    human, llm, _ = simulated(12)
+    found = judges(llm, human).table.filter(measure="cohen_kappa").row(0, named=True)
+    left_out = [
+        judges(llm, human.filter(pl.col("query") != query)).table.filter(measure="cohen_kappa")
+        for query in human["query"].unique()
+    ]
+    values = np.array([frame["value"][0] for frame in left_out])
+    error = np.sqrt(11 / 12 * np.square(values - values.mean()).sum())
+    assert found["hi"] - found["lo"] == pytest.approx(2 * 2.200985 * error, rel=1e-6)
+
+
+def test_grades_and_confusion():
+    human, llm, _ = simulated()
+    report = judges(llm, human, threshold=2)
+    for side, frame in (("human", human), ("llm", llm)):
+        counts = frame["rel"].value_counts(normalize=True).sort("rel")
+        assert report.grades[side].to_list() == pytest.approx(counts["proportion"].to_list())
+    pairs = human.with_columns(llm=llm["rel"]).group_by("rel", "llm").len()
+    found = report.confusion.filter(pl.col("pairs") > 0).select("human", "llm", "pairs")
+    assert_frame_equal(
+        found.sort("human", "llm").cast(pl.Int64),
+        pairs.rename({"rel": "human", "len": "pairs"}).sort("human", "llm").cast(pl.Int64),
+    )
+    rows = report.confusion.group_by("human").agg(pl.col("share").sum())
+    assert rows["share"].to_list() == pytest.approx([1] * 4)
+
+
+def test_systems_under_both_labels():
+    """On the queries of both; the bias is that of paired values."""
+    human, llm, runs = simulated()
+    human = human.filter(pl.col("query") < "q20")
+    report = judges(llm, human, runs, ["nDCG@5", "P@3"])
+    both = llm.filter(pl.col("query") < "q20")
+    for metric in ("nDCG@5", "P@3"):
+        values = [rankql.evaluate(runs, labels, metric) for labels in (human, both)]
+        rows = report.systems.filter(metric=metric).sort("system")
+        for column, result in zip(("human", "llm"), values, strict=True):
+            assert rows[column].to_list() == pytest.approx(result.summary["mean"].to_list())
+        assert (rows["llm"] - rows["human"]).to_list() == pytest.approx(rows["bias"].to_list())
+    order = report.orders.filter(metric="nDCG@5").row(0, named=True)
+    assert (order["best"], order["tau_b"], order["swapped"], order["best_stays"]) == (
+        "c",
+        1,
+        0,
+        True,
+    )
+
+
+def test_an_adversarial_judge_turns_the_order_around():
+    human, _, runs = simulated()
+    report = judges(human.with_columns(rel=3 - pl.col("rel")), human, runs)
+    order = report.orders.row(0, named=True)
+    assert (order["tau_b"], order["swapped"], order["best_stays"]) == (-1, 3, False)
+    assert dict(report.table.select("measure", "value").rows())["weighted_kappa"] < 0
+    assert "does not stay" in report.sentences[-1]
+
+
+def test_the_result_keeps_the_contract(tmp_path):
+    human, llm, runs = simulated()
+    report = judges({"good": llm, "perfect": human}, human, runs)
+    assert report.table["judge"].unique(maintain_order=True).to_list() == ["good", "perfect"]
+    assert "krippendorff_alpha" in repr(report)
+    assert len(report.sentences) == 6
+    for suffix in ("json", "md", "html", "tex", "csv", "parquet"):
+        report.save(tmp_path / f"report.{suffix}")
+    saved = json.loads((tmp_path / "report.json").read_text())
+    assert {"table", "grades", "confusion", "systems", "orders", "threshold"} <= {*saved}
+    # Where all queries agree, there is no interval.
+    perfect = report.table.filter(judge="perfect", measure="exact_agreement").row(0, named=True)
+    assert (perfect["value"], perfect["lo"]) == (1, None)
+
+
+def test_labels_of_one_only_are_left_out_and_counted():
+    human, llm, _ = simulated(9)
+    report = judges(llm.head(60), human)
+    assert report.table["pairs"][0] == 60
+    assert any("48 items" in note for note in report.notes)
+    assert any("rough" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda llm: pl.concat([llm, llm.head(1)]), "several labels"),
+        (lambda llm: llm.with_columns(item="x" + pl.col("item")), "in common"),
+        (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), "different grades"),
+        (lambda llm: llm.drop("item"), "No item column in judge 'llm'"),
+    ],
+)
+def test_refusals(change, word):
+    human, llm, _ = simulated()
+    with pytest.raises(RankqlError, match=word):
+        judges(change(llm), human)
+
+
+@pytest.mark.parametrize("option", [{"threshold": float("nan")}, {"confidence": 1.5}])
+def test_options_out_of_range(option):
+    human, llm, _ = simulated(3)
+    with pytest.raises(RankqlError, match=next(iter(option))):
+        judges(llm, human, **option)
