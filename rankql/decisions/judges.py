@@ -31,7 +31,7 @@ from rankql.writing import remember_inputs
 
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
-# The measures of agreement in the table; those of single grades are in `grades` and `confusion`.
+# The measures of agreement, and their ranges.
 MEASURES = {
     "exact_agreement": (0.0, 1.0),
     "cohen_kappa": (-1.0, 1.0),
@@ -60,16 +60,16 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 class JudgeReport(TableResult):
     """The result of `judges`.
 
-    `table` has one row per judge and measure, with its confidence interval: exact agreement,
-    Cohen's kappa, kappa with quadratic weights, Krippendorff's alpha (ordinal), false positives
-    (the share of items irrelevant to people that the judge calls relevant), false negatives, and
-    the mean difference judge - human. `grades` has the share of each grade under both, and
-    `confusion` how often the judge gave each grade to items of a human grade. With runs, `systems`
-    has the mean of every system under both labels and their difference (`bias`), and `orders` how
-    far both order the systems alike.
+    `table` has one row per judge: exact agreement, Cohen's kappa, kappa with quadratic weights,
+    Krippendorff's alpha (ordinal), false positives (the share of the items irrelevant to people
+    that the judge calls relevant), false negatives, and the mean difference judge - human.
+    `summary` has one row per judge and measure, with its confidence interval. `grades` has the
+    share of each grade under both, and `confusion` how often the judge gave each grade to items of
+    a human grade. With runs, `systems` has the mean of every system under both labels and their
+    difference (`bias`), and `orders` how far both order the systems alike.
     """
 
-    table: pl.DataFrame
+    measures: pl.DataFrame
     grades: pl.DataFrame
     confusion: pl.DataFrame
     systems: pl.DataFrame
@@ -80,26 +80,34 @@ class JudgeReport(TableResult):
     sql: str = ""
 
     @property
+    def summary(self) -> pl.DataFrame:
+        """One row per judge and measure, with its confidence interval."""
+        return self.measures
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per judge."""
+        keys = ["judge", "pairs", "queries"]
+        return self.measures.pivot("measure", index=keys, values="value")
+
+    @property
     def sentences(self) -> list[str]:
         """The findings in words."""
-        judges = self.table["judge"].unique(maintain_order=True)
+        judges = self.measures["judge"].unique(maintain_order=True)
         return [line for judge in judges for line in self._describe(judge)]
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The measures of one judge with intervals, of several side by side; then the orders."""
-        table = self.table
-        if self.table["judge"].n_unique() > 1:
-            table = table.pivot("judge", index="measure", values="value")
-        return [drop_idle_columns(frame) for frame in (table, self.orders) if frame.height]
+        """The table, and how far both labels order the systems alike."""
+        return [drop_idle_columns(frame) for frame in (self.table, self.orders) if frame.height]
 
     def _details(self) -> dict[str, Any]:
-        frames = ("grades", "confusion", "systems", "orders")
+        frames = ("summary", "grades", "confusion", "systems", "orders")
         values = {name: getattr(self, name).to_dicts() for name in frames}
         return {**values, "threshold": self.threshold, "confidence": self.confidence}
 
     def _describe(self, judge: str) -> Iterator[str]:
         """The findings about one judge."""
-        rows = self.table.filter(judge=judge)
+        rows = self.measures.filter(judge=judge)
         values = {row["measure"]: row for row in rows.iter_rows(named=True)}
         exact, kappa, weighted, alpha, positive, negative = (
             _estimate(values[name]) for name in [*MEASURES][:-1]
@@ -181,7 +189,7 @@ def judges(
 
     >>> human = pl.DataFrame({"query": [1, 1, 2, 2], "item": [*"abab"], "rel": [0, 1, 1, 2]})
     >>> llm = human.with_columns(rel=pl.Series([0, 1, 1, 1]))
-    >>> judges(llm, human).table.select("measure", "value").rows()[:2]
+    >>> judges(llm, human).summary.select("measure", "value").rows()[:2]
     [('exact_agreement', 0.75), ('cohen_kappa', 0.5555555555555556)]
     """
     require_package("scipy", "stats", "judges")
@@ -192,7 +200,7 @@ def judges(
     notes: list[str] = []
     queries, columns = {}, {"query": query, "item": item, "rel": rel}
     frames: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("table", "grades", "confusion", "systems", "orders")
+        name: [] for name in ("measures", "grades", "confusion", "systems", "orders")
     }
     with open_session(con, human, *tables.values()) as session:
         people = read_labels(session, human, "human", columns)
@@ -289,7 +297,7 @@ def _check(counts: pl.DataFrame, name: str, label: str) -> Iterator[str]:
 def _measure(
     counts: pl.DataFrame, threshold: float, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the table, of the grades and of the confusion."""
+    """The rows of the measures, of the grades and of the confusion."""
     grades = np.unique(np.concatenate([counts["human"], counts["llm"]]))
     places = [np.searchsorted(grades, counts[side].to_numpy()) for side in ("human", "llm")]
     queries = counts["query"].rank("dense").to_numpy().astype(int) - 1
@@ -309,7 +317,7 @@ def _measure(
 
     n = {"pairs": int(counts["n"].sum()), "queries": len(cells)}
     names = ("value", "lo", "hi")
-    table = [
+    measures = [
         {"measure": name, **dict(zip(names, estimate(name, ends), strict=True)), **n}
         for name, ends in MEASURES.items()
     ]
@@ -323,7 +331,7 @@ def _measure(
                 zip(("share", "lo", "hi"), estimate(f"{grade:g} as {other:g}", (0, 1)), strict=True)
             )
             confusion.append({"human": grade, "llm": other, "pairs": int(total[i, j]), **share})
-    return {"table": table, "grades": shares, "confusion": confusion}
+    return {"measures": measures, "grades": shares, "confusion": confusion}
 
 
 def _compare_systems(

@@ -36,6 +36,7 @@ QRELS = OLD.select("query", "item", rel=pl.col("item").is_in(["i0", "i1"]).cast(
 PARTS = QRELS.select("query").unique(maintain_order=True).with_columns(
     part=pl.when(pl.int_range(pl.len()) < 12).then(pl.lit(EVIL)).otherwise(pl.lit("b"))
 )  # fmt: skip
+JUDGED = QRELS.with_columns(rel=pl.col("item").is_in(["i0", "i2"]).cast(pl.Int64))
 RUNS = {"old": OLD, EVIL: NEW}
 COUNTS = PARTS.select("query", **{EVIL: 1000.5 * (pl.int_range(pl.len()) * 7 % 24)})
 LAUNCHES = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1], "online": [2, 1, -1, 1, 2, -1]})
@@ -56,6 +57,10 @@ def associate_runs():
 INSTANCES = {
     "Result": lambda: rankql.evaluate(RUNS, QRELS, ["nDCG@3", "AP"], attributes=PARTS, by="part"),
     "Result of one system": lambda: rankql.evaluate(OLD, QRELS, "AP"),
+    "CorrectedResult": lambda: rankql.evaluate(
+        RUNS, QRELS.head(15 * ITEMS), ["nDCG@3", "AP"], judge=JUDGED
+    ),
+    "JudgeReport": lambda: rankql.judges({EVIL: JUDGED, "b": JUDGED}, QRELS, RUNS),
     "Comparison": lambda: rankql.compare(RUNS, qrels=QRELS, metrics=["nDCG@3", "AP"]),
     "WideTable": lambda: make("Comparison").wide(),
     "Comparison of one system": lambda: rankql.compare({EVIL: OLD}, qrels=QRELS, metrics="AP"),
@@ -81,7 +86,7 @@ INSTANCES = {
 OF_RUNS = [
     name
     for name in INSTANCES
-    if not name.startswith(("Report", "Association", "Monitoring", "Wide"))
+    if not name.startswith(("Report", "Association", "Monitoring", "Wide", "Judge"))
 ]
 
 

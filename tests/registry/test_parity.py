@@ -27,6 +27,7 @@ OTHERS = {
     "Funnel",
     "Limits",
     "RankqlError",
+    "CorrectedResult",
     "JudgeReport",
     "Report",
     "Result",
