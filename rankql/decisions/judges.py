@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
-import numpy as np
 import polars as pl
 
 from rankql import text
@@ -17,7 +16,6 @@ from rankql.decisions.compare import compare
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.intervals import interval_within_range, t_quantile
-from rankql.evaluation.judge import HUMAN, LABELLED, pair_values
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability
 from rankql.results import TableResult, drop_idle_columns
@@ -26,7 +24,6 @@ from rankql.sources.grades import assume_grades
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, assign_roles
-from rankql.stats.agreement import jackknife
 from rankql.writing import remember_inputs
 
 # Tables of counts with more grades are too sparse, and too large.
@@ -298,13 +295,12 @@ def _measure(
     counts: pl.DataFrame, threshold: float, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of the measures, of the grades and of the confusion."""
-    grades = np.unique(np.concatenate([counts["human"], counts["llm"]]))
-    places = [np.searchsorted(grades, counts[side].to_numpy()) for side in ("human", "llm")]
-    queries = counts["query"].rank("dense").to_numpy().astype(int) - 1
-    cells = np.zeros((queries.max() + 1, len(grades), len(grades)))
-    np.add.at(cells, (queries, *places), counts["n"].to_numpy())
-    measured = jackknife(cells, grades, threshold)
-    quantile = t_quantile((1 + confidence) / 2, max(len(cells) - 1, 1))
+    from rankql.stats.agreement import Agreement
+
+    columns = ("query", "human", "llm", "n")
+    agreement = Agreement.of(*(counts[name].to_numpy() for name in columns))
+    measured, queries = agreement.measure(threshold), len(agreement.cells)
+    quantile = t_quantile((1 + confidence) / 2, max(queries - 1, 1))
 
     def estimate(name: str, ends: tuple[float | None, float | None]) -> tuple[float | None, ...]:
         value, error = measured[name]
@@ -315,18 +311,18 @@ def _measure(
         shares = ends[0] == 0
         return value, *interval_within_range(value, quantile * error, *ends, shares)
 
-    n = {"pairs": int(counts["n"].sum()), "queries": len(cells)}
+    n = {"pairs": int(counts["n"].sum()), "queries": queries}
     names = ("value", "lo", "hi")
     measures = [
         {"measure": name, **dict(zip(names, estimate(name, ends), strict=True)), **n}
         for name, ends in MEASURES.items()
     ]
-    shares, confusion, total = [], [], cells.sum(axis=0)
-    for i, grade in enumerate(grades):
+    shares, confusion, total = [], [], agreement.cells.sum(axis=0)
+    for i, grade in enumerate(agreement.grades):
         both = (*estimate(f"human {grade:g}", (0, 1)), *estimate(f"llm {grade:g}", (0, 1)))
         columns = ("human", "human_lo", "human_hi", "llm", "llm_lo", "llm_hi")
         shares.append({"grade": grade, **dict(zip(columns, both, strict=True))})
-        for j, other in enumerate(grades):
+        for j, other in enumerate(agreement.grades):
             share = dict(
                 zip(("share", "lo", "hi"), estimate(f"{grade:g} as {other:g}", (0, 1)), strict=True)
             )
@@ -338,6 +334,8 @@ def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The means of all systems under both labels, and their orders, by metric."""
+    from rankql.evaluation.judge import HUMAN, LABELLED, pair_values  # which needs scipy
+
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
     if not human.meta.system:
         paired = paired.with_columns(system=pl.lit("run"))

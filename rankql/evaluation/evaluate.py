@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, database_message
+from rankql.errors import RankqlError, database_message, require_package
 from rankql.evaluation.arguments import (
     DEFAULT_METRICS,
     EvaluateArguments,
@@ -160,10 +160,13 @@ def evaluate(
         return result
     if output is not None:
         raise RankqlError("output= does not support judge=. Leave out one of them")
+    require_package("scipy", "stats", "judge=")
     try:
         judged = evaluate_in_duckdb(replace(arguments, qrels=judge))
     except RankqlError as error:
         raise RankqlError(f"judge: {error}") from error
+    from rankql.evaluation.judge import correct_result
+
     return correct_result(result, judged)
 
 

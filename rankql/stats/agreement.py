@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -11,21 +11,37 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 
 
-def jackknife(cells: Array, grades: Array, threshold: float) -> dict[str, tuple[float, float]]:
-    """Every measure of `measure_agreement` with its standard error, NaN if undefined.
+@dataclass(frozen=True)
+class Agreement:
+    """Counts of items by query and the grades of two annotators."""
 
-    `cells[q, i, j]` is the number of items of query q with grade i of one annotator and grade j of
-    the other. The error is that of leaving out one query at a time.
-    """
-    total = cells.sum(axis=0)
-    values = measure_agreement(total[None], grades, threshold)
-    left_out = measure_agreement(total - cells, grades, threshold)
-    n, result = len(cells), {}
-    for name, value in values.items():
-        squares = np.square(left_out[name] - left_out[name].mean()).sum()
-        error = math.sqrt((n - 1) / n * squares) if n > 1 else math.nan
-        result[name] = float(value[0]), error
-    return result
+    # cells[q, i, j]: the items of query q with grade i of the first, grade j of the second.
+    cells: Array
+    grades: Array
+
+    @classmethod
+    def of(cls, queries: Array, first: Array, second: Array, counts: Array) -> Agreement:
+        """From rows of a query, two grades and the number of such items."""
+        grades = np.unique(np.concatenate([first, second]))
+        codes = np.unique(queries, return_inverse=True)[1]
+        cells = np.zeros((codes.max() + 1, len(grades), len(grades)))
+        places = (np.searchsorted(grades, first), np.searchsorted(grades, second))
+        np.add.at(cells, (codes, *places), counts)
+        return cls(cells, grades)
+
+    def measure(self, threshold: float) -> dict[str, tuple[float, float]]:
+        """Every measure of `measure_agreement` with its standard error, NaN if undefined.
+
+        The error is the jackknife's, which leaves out one query at a time.
+        """
+        total, n = self.cells.sum(axis=0), len(self.cells)
+        values = measure_agreement(total[None], self.grades, threshold)
+        left_out = measure_agreement(total - self.cells, self.grades, threshold)
+        result = {}
+        for name, value in values.items():
+            squares = np.square(left_out[name] - left_out[name].mean()).sum()
+            result[name] = float(value[0]), float(np.sqrt((n - 1) / n * squares))
+        return result
 
 
 def measure_agreement(cells: Array, grades: Array, threshold: float) -> dict[str, Array]:
