@@ -1,4 +1,4 @@
-"""Simulate the data of the examples: a shop, a video feed, a search, an A/B test, a large log.
+"""Simulate the data of the examples: a shop, a video feed, searches, an A/B test, a large log.
 
 The same seed gives the same data.
 
@@ -218,6 +218,39 @@ def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
 SORTED = {"A": 0.4, "B": 0.65, "C": 0.4}  # how well each arm sorts the items
 
 
+def judged(folder: Path | str, queries: int = 600, labelled: int = 60, seed: int = 5) -> Path:
+    """Simulate two rankers, labels by a language model, and labels by people for a few queries.
+
+    old.parquet, new.parquet: 20 items per query with a score. llm.parquet: the model's grades of
+    all of them, from 0 to 3. human.parquet: people's grades for a random sample of queries.
+    truth.parquet: people's grades of all of them, which nobody has in practice.
+
+    The model often gives a grade too many, and more often to fluent items, which the new ranker
+    prefers too.
+    """
+    rng, rows = random.Random(seed), []
+    for query in range(queries):
+        skill = rng.uniform(0.2, 1.5)
+        for item in range(20):
+            rel = rng.choices(range(4), (10, 5, 3, 2))[0]
+            fluent = rng.random() < 0.4
+            kind = rng.random() < (0.45 if fluent else 0.15)
+            old = skill * rel + rng.gauss(0, 1)
+            new = old + 0.15 * rel + 0.9 * fluent + rng.gauss(0, 0.5)
+            rows.append((f"q{query:03}", f"d{item:02}", rel, min(3, rel + kind), old, new))
+    folder, kept = Path(folder), ("query", "item")
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pl.DataFrame(rows, (*kept, "truth", "llm", "old", "new"), orient="row")
+    sample = rng.sample(sorted(set(table["query"])), labelled)
+    for name in ("truth", "llm"):
+        table.select(*kept, rel=name).write_parquet(folder / f"{name}.parquet")
+    human = table.filter(pl.col("query").is_in(sample)).select(*kept, rel="truth")
+    human.write_parquet(folder / "human.parquet")
+    for name in ("old", "new"):
+        table.select(*kept, score=name).write_parquet(folder / f"{name}.parquet")
+    return folder
+
+
 def ab_test(folder: Path | str, arms: str = "AB", users: int = 12_000, seed: int = 21) -> Path:
     """Simulate an A/B test of rankers: A is the old one, B sorts better, and C equals A.
 
@@ -323,6 +356,7 @@ if __name__ == "__main__":
     shop(target / "shop")
     videos(target / "feed")
     search(target / "search")
+    judged(target / "judged")
     ab_test(target / "ab-test")
     days(target / "days")
     print(f"Wrote simulated data to {target}/")

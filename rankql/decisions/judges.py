@@ -320,8 +320,8 @@ def _measure(
     shares, confusion, total = [], [], agreement.cells.sum(axis=0)
     for i, grade in enumerate(agreement.grades):
         both = (*estimate(f"human {grade:g}", (0, 1)), *estimate(f"llm {grade:g}", (0, 1)))
-        columns = ("human", "human_lo", "human_hi", "llm", "llm_lo", "llm_hi")
-        shares.append({"grade": grade, **dict(zip(columns, both, strict=True))})
+        ends = ("human", "human_lo", "human_hi", "llm", "llm_lo", "llm_hi")
+        shares.append({"grade": grade, **dict(zip(ends, both, strict=True))})
         for j, other in enumerate(agreement.grades):
             share = dict(
                 zip(("share", "lo", "hi"), estimate(f"{grade:g} as {other:g}", (0, 1)), strict=True)
