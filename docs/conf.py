@@ -62,6 +62,7 @@ KEYWORDS = {
     "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
     "gate": ["ci", "regression test", "pull request"],
     "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
+    "judges": ["llm as a judge", "llm labels", "kappa", "prediction-powered", "calibration"],
     "monitor": ["monitoring", "alerts", "drift", "metric dropped", "stale judgments", "cusum"],
     "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],

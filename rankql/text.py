@@ -166,9 +166,9 @@ def join_words(words: Sequence[str]) -> str:
 
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
-    "agree", "count", "disagree", "items", "launches", "losses", "missing", "n", "n_a", "n_b",
-    "queries", "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed",
-    "unjudged", "unmoved", "wins",
+    "agree", "count", "disagree", "items", "judged", "launches", "losses", "missing", "n", "n_a",
+    "n_b", "pairs", "queries", "queries_needed", "rows", "ties", "times", "undefined", "units",
+    "units_needed", "unjudged", "unmoved", "wins", "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "p_error", "pearson_p", "spearman_p"}
 _GRADES = {"rel", "gain", "ideal_rel"}

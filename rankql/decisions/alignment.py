@@ -13,9 +13,8 @@ from rankql.errors import RankqlError
 from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import attribute_column
+from rankql.evaluation.summary import attribute_column, compared_value
 from rankql.macros import INTERNAL_PREFIX, MISSING
-from rankql.registry.conventions import UNDEFINED_VALUES
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -113,16 +112,6 @@ def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> No
                 f"{system!r} has no query in common with the other systems: it has "
                 f"{queries[key].min()!r}, they have {others[key].min()!r}. Write query ids alike"
             )
-
-
-def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
-    """The value of a query that is compared; NULL if the query is left out."""
-    value = pl.col(name)
-    if rules["undefined"] in UNDEFINED_VALUES:
-        value = value.fill_null(UNDEFINED_VALUES[rules["undefined"]])
-    if rules["missing"] == "skip":
-        value = pl.when(~pl.col(MISSING)).then(value)
-    return value.alias(name)
 
 
 def describe_missing_rule(

@@ -12,7 +12,6 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import compared_value
 from rankql.decisions.association import Association, AssociationTable
 from rankql.decisions.key_join import KeyJoin, match_keys, read_number
 from rankql.errors import RankqlError, require_package
@@ -20,6 +19,7 @@ from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.combining import open_result, read_metadata
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
+from rankql.evaluation.summary import compared_value
 from rankql.evaluation.values import is_number_column, resolve_directions
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.conventions import Conventions

@@ -15,7 +15,6 @@ from rankql import text
 from rankql.decisions.compare import compare
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.intervals import interval_within_range, t_quantile
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability
 from rankql.results import TableResult, drop_idle_columns
@@ -24,6 +23,7 @@ from rankql.sources.grades import assume_grades
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, assign_roles
+from rankql.stats.means import Interval, logistic_interval, t_quantile
 from rankql.writing import remember_inputs
 
 # Tables of counts with more grades are too sparse, and too large.
@@ -36,7 +36,7 @@ MEASURES = {
     "krippendorff_alpha": (-1.0, 1.0),
     "false_positives": (0.0, 1.0),
     "false_negatives": (0.0, 1.0),
-    "mean_difference": (None, None),
+    "mean_difference": (-math.inf, math.inf),
 }
 # Intervals of fewer queries are rough.
 FEW_QUERIES = 10
@@ -302,14 +302,16 @@ def _measure(
     measured, queries = agreement.measure(threshold), len(agreement.cells)
     quantile = t_quantile((1 + confidence) / 2, max(queries - 1, 1))
 
-    def estimate(name: str, ends: tuple[float | None, float | None]) -> tuple[float | None, ...]:
+    def estimate(name: str, ends: tuple[float, float]) -> tuple[float | None, ...]:
         value, error = measured[name]
         if math.isnan(value):
             return None, None, None
         if not error > 0:  # unknown, or all queries agree
             return value, None, None
-        shares = ends[0] == 0
-        return value, *interval_within_range(value, quantile * error, *ends, shares)
+        width = quantile * error
+        if ends[0] == 0:
+            return value, *logistic_interval(value, width, 0, 1)
+        return value, *Interval(value - width, value + width).within(*ends)
 
     n = {"pairs": int(counts["n"].sum()), "queries": queries}
     names = ("value", "lo", "hi")

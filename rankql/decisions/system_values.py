@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from rankql import text
 from rankql.decisions.alignment import (
-    compared_value,
     describe_missing_rule,
     query_differences,
 )
 from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import slice_queries
+from rankql.evaluation.summary import compared_value, slice_queries
 from rankql.macros import MISSING
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range

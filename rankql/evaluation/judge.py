@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -12,13 +12,13 @@ import polars as pl
 from scipy import special
 
 from rankql.errors import RankqlError
-from rankql.evaluation.intervals import interval_within_range
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import slice_queries
-from rankql.macros import INTERNAL_PREFIX, MISSING
-from rankql.registry.conventions import UNDEFINED_VALUES
+from rankql.evaluation.summary import compared_value, slice_queries
+from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.parse import averages_squares, value_range
-from rankql.stats.prediction_powered import Array, CorrectedMean, correct_mean
+from rankql.stats.means import Interval, logistic_interval
+from rankql.stats.prediction_powered import CorrectedMean, correct_mean
+from rankql.stats.sample import Array
 from rankql.text import format_queries, is_or_are, join_words
 
 # Fewer human queries have no reliable interval, whatever the judge.
@@ -78,7 +78,7 @@ def pair_values(human: Result, judge: Result) -> pl.DataFrame:
     frames[1] = frames[1].rename({other: key} if other != key else {})
     if frames[0].schema[key] != frames[1].schema[key]:
         frames = [frame.with_columns(pl.col(key).cast(pl.String)) for frame in frames]
-    values = {name: _value(name, human.conventions) for name in human.metrics}
+    values = {name: compared_value(name, human.conventions) for name in human.metrics}
     labelled = frames[0].select(
         *human.keys,
         pl.lit(True).alias(LABELLED),
@@ -88,16 +88,6 @@ def pair_values(human: Result, judge: Result) -> pl.DataFrame:
     return (
         frames[1].select(columns).join(labelled, on=human.keys, how="left", maintain_order="left")
     )
-
-
-def _value(name: str, conventions: Mapping[str, Any]) -> pl.Expr:
-    """The value of a query that counts in a mean; NULL if the query is left out."""
-    value = pl.col(name)
-    if conventions["undefined"] in UNDEFINED_VALUES:
-        value = value.fill_null(UNDEFINED_VALUES[conventions["undefined"]])
-    if conventions["missing"] == "skip":
-        value = pl.when(~pl.col(MISSING)).then(value)
-    return value.alias(name)
 
 
 def correct_columns(
@@ -150,12 +140,12 @@ def _interval(
     """The interval of a corrected mean, in the range of the metric if all values are."""
     lowest, highest = value_range(name)
     both = pl.concat([values[name], values[HUMAN + name]]).drop_nulls().to_numpy()
-    if lowest is not None and both.min() < lowest - 1e-9:
-        lowest = None
-    if highest is not None and both.max() > highest + 1e-9:
-        highest = None
+    low = -math.inf if lowest is None or both.min() < lowest - 1e-9 else lowest
+    high = math.inf if highest is None or both.max() > highest + 1e-9 else highest
     width = found.width(1 - result.confidence)
-    return interval_within_range(found.mean, width, lowest, highest, result.interval != "t")
+    if result.interval != "t" and math.isfinite(high - low):
+        return logistic_interval(found.mean, width, low, high)
+    return Interval(found.mean - width, found.mean + width).within(low, high)
 
 
 def _refuse_metrics(result: Result) -> None:

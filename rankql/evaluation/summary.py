@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -287,6 +288,16 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
             )
             queries_of |= dict(zip(slices["slice"], slices["queries"], strict=True))
     return queries_of
+
+
+def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
+    """The value of a query that is compared; NULL if the query is left out."""
+    value = pl.col(name)
+    if rules["undefined"] in UNDEFINED_VALUES:
+        value = value.fill_null(UNDEFINED_VALUES[rules["undefined"]])
+    if rules["missing"] == "skip":
+        value = pl.when(~pl.col(MISSING)).then(value)
+    return value.alias(name)
 
 
 def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-Array: TypeAlias = NDArray[np.float64]
+from rankql.stats.sample import Array, Sample
+
 Codes: TypeAlias = NDArray[np.intp]
 
 
@@ -90,7 +91,7 @@ def correct_mean(
     if lam is None:
         lam = float(np.clip(a @ b / squares, 0, 1)) if squares > 0 else 0.0
     variance = float(np.square(a - lam * shift).sum())
-    freedom = human_freedom = math.inf if large_sample else degrees_of_freedom(sizes)
+    freedom = human_freedom = math.inf if large_sample else Sample(sizes, None, sizes).freedom
     if estimated and lam > 0 and not large_sample:
         variance *= (units - 1) / (units - 2)
         variance += (mean_u - mean_f) ** 2 * variance / ((units - 1) * squares)
@@ -113,17 +114,3 @@ def _mean(
         return mean, sums / total, sizes[sizes > 0]
     units = np.count_nonzero(sizes)
     return mean, sums / (total - sizes) * math.sqrt((units - 1) / units), sizes[sizes > 0]
-
-
-def degrees_of_freedom(sizes: Array) -> float:
-    """Degrees of freedom of units: n - 1; of unequal size, Satterthwaite's.
-
-    2 E(V)^2 / Var(V) of the squared jackknife error V, for independent normal sums with a variance
-    in proportion to their size (Bell and McCaffrey 2002), without the matrix of all pairs.
-    """
-    if np.ptp(sizes) == 0:
-        return len(sizes) - 1.0
-    odds = sizes / (sizes.sum() - sizes)
-    squares = np.square(odds)
-    product = squares.sum() + squares.sum() ** 2 - np.square(squares).sum()
-    return float(np.clip(odds.sum() ** 2 / product, 1, len(sizes) - 1))
