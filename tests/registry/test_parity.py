@@ -32,6 +32,7 @@ OTHERS = {
     "Report",
     "Result",
     "Verdict",
+    "WideTable",
     "associate",
     "check",
     "combine",
