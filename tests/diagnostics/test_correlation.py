@@ -130,13 +130,13 @@ def test_rbo_bounds_are_reached(bound):
 
 
 @pytest.mark.parametrize("metric", ["tau_ap", "rbo"])
-def test_long_lists(metric):
+def test_lists_of_10_000_items(metric):
     """10,000 items: the definition on every engine."""
     random.seed(1)
     group = rows(range(10_000), sorted(range(100, 10_100), key=lambda i: i + 900 * random.random()))
     options = {"p": 0.999} if metric == "rbo" else {}
-    found = [values(metric, [group], options, name)[0] for name in ("sql", "polars")]
-    assert found[0] == pytest.approx(found[1], abs=1e-12)
+    result = [values(metric, [group], options, name)[0] for name in ("sql", "polars")]
+    assert result[0] == pytest.approx(result[1], abs=1e-12)
     short = [(a, b) for a, b in group if a and b and a <= 500 and b <= 500]
     expected = getattr(definitions, metric)(group, k=500, **options)
     assert short
@@ -168,7 +168,7 @@ def test_lists_and_options_are_refused(group, options, message):
             assert complaint.startswith(message), (metric, name)
 
 
-def test_a_tie_beyond_k_is_none_of_ours():
+def test_a_tie_beyond_k_is_ignored():
     group = [(1, 2), (2, 1), (5, 5), (6, 5)]
     for name in ("sql", "polars"):
         assert values("tau_ap", [group], {"k": 2}, name) == [-1.0]
@@ -192,8 +192,8 @@ def lists(seed, queries=6, most=9):
 
 
 def frame(run, place="pos"):
-    found = [(q, d, i) for q, items in run.items() for i, d in enumerate(items, 1)]
-    table = pl.DataFrame(found, schema=["query", "item", "pos"], orient="row").sample(
+    result = [(q, d, i) for q, items in run.items() for i, d in enumerate(items, 1)]
+    table = pl.DataFrame(result, schema=["query", "item", "pos"], orient="row").sample(
         fraction=1, shuffle=True, seed=1
     )
     if place == "score":
@@ -203,32 +203,32 @@ def frame(run, place="pos"):
 
 def by_hand(first, second, k=None):
     """The values per query, straight from the definitions."""
-    found = {}
+    result = {}
     for query in sorted(first.keys() & second.keys()):
         group = rows(second[query][:k], first[query][:k])  # the second is the reference
         both = [row for row in group if None not in row]
         tau = kendalltau(*zip(*both, strict=True)).statistic if len(both) > 1 else None
         pairs = itertools.combinations(both, 2)
-        found[query] = [
+        result[query] = [
             definitions.rbo(group, p=0.9),
             tau,
             definitions.tau_ap(group),
             float(sum((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)),
         ]
-    return found
+    return result
 
 
 def assert_values(result, expected, near=1e-12):
     assert [row[0] for row in result.per_query.rows()] == list(expected)
-    for query, *found in result.per_query.rows():
-        for value, wanted in zip(found, expected[query], strict=True):
+    for query, *results in result.per_query.rows():
+        for value, wanted in zip(results, expected[query], strict=True):
             assert value == (None if wanted is None else pytest.approx(wanted, abs=near)), query
 
 
 @pytest.mark.parametrize(
     ("places", "k"), cycled([*itertools.product(["pos", "score"], repeat=2)], [None, 1, 4]), ids=str
 )
-def test_correlate(places, k):
+def test_correlate_equals_the_definitions(places, k):
     """By position or by score, cut or whole: the definitions on the lists."""
     for seed in range(5):
         run, other = lists(seed)
@@ -236,19 +236,19 @@ def test_correlate(places, k):
         assert_values(correlate(*tables, k=k), by_hand(run, other, k))
 
 
-def test_cutoffs_of_the_metrics():
+def test_each_metric_has_its_cutoff():
     run, other = lists(3)
     names = ["RBO(p=0.9)@3", "TauB@4", "TauAP", "TauDistance@3"]
     result = correlate(frame(run), frame(other), names, k=5)
     assert result.metrics == ["RBO(p=0.9)@3", "TauB@4", "TauAP@5", "TauDistance@3"]
     for i, k in enumerate([3, 4, 5, 3]):
         alone = by_hand(run, other, k)
-        found = result.per_query[result.metrics[i]].to_list()
-        wanted = [values[i] for values in alone.values()]
-        assert found == [None if v is None else pytest.approx(v, abs=1e-12) for v in wanted]
+        results = result.per_query[result.metrics[i]].to_list()
+        expected = [values[i] for values in alone.values()]
+        assert results == [None if v is None else pytest.approx(v, abs=1e-12) for v in expected]
 
 
-def test_ties_of_scores():
+def test_tied_scores_are_ordered_as_in_evaluate():
     """Of equal scores the higher item stands first, as in evaluate."""
     run = pl.DataFrame({"query": 1, "item": ["9", "10", "a"], "score": [1.0, 1.0, 2.0]})
     order = pl.DataFrame({"query": 1, "item": ["a", "9", "10"], "pos": [1, 2, 3]})
@@ -279,7 +279,7 @@ def test_the_same_run_twice():
     assert correlate(run, run).notes == []
 
 
-def test_notes():
+def test_notes_count_queries_and_items_on_one_side():
     run = pl.DataFrame({"query": [1, 1, 2], "item": ["a", "b", "a"], "pos": [1, 2, 1]})
     other = pl.DataFrame({"query": [1, 1, 3], "item": ["b", "c", "a"], "pos": [1, 2, 1]})
     result = correlate(run, other)
@@ -326,13 +326,13 @@ def test_the_query_runs_alone():
     result = correlate("a", "b", con=con)
     rankql.register(con)
     in_both = pl.all_horizontal(pl.col("__rankql_in_run", "__rankql_in_reference") > 0)
-    found = con.sql(result.sql).pl().filter(in_both)
-    assert_frame_equal(found.select(result.per_query.columns), result.per_query)
+    results = con.sql(result.sql).pl().filter(in_both)
+    assert_frame_equal(results.select(result.per_query.columns), result.per_query)
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("nulls", ["nulls_first", "nulls_last"])
-def test_settings(order, nulls):
+def test_settings_change_nothing(order, nulls):
     run, other = lists(6)
     con = duckdb.connect()
     con.execute(f"SET default_order = '{order}'; SET default_null_order = '{nulls}'")
@@ -370,12 +370,12 @@ def test_correlate_refuses(changes, options, message):
 def test_every_name_is_free(name):
     run = pl.DataFrame({"q": ["a", "a"], "item": ["x", "y"], "rank": [1, 2]})
     attributes = pl.DataFrame({"q": ["a"], name: ["b"]})
-    found = correlate(run, run, "TauB", by=name, attributes=attributes, query="q", pos="rank")
-    assert found.summary["slice"].to_list() == ["all", f"{name}=b"]
+    result = correlate(run, run, "TauB", by=name, attributes=attributes, query="q", pos="rank")
+    assert result.summary["slice"].to_list() == ["all", f"{name}=b"]
     assert correlate(run.rename({"q": name}), run, query=(name, "q"), pos="rank")["TauB"] == 1
 
 
-def test_the_same_to_the_last_bit():
+def test_threads_and_order_of_rows_change_no_bit():
     """Means and intervals hang on no thread, nor on the order of the rows."""
     draw = random.Random(7)
     frames = [
@@ -392,11 +392,11 @@ def test_the_same_to_the_last_bit():
     first = correlate(*frames, con=con)
     for seed in range(8):
         one, other = (frame.sample(fraction=1, shuffle=True, seed=seed) for frame in frames)
-        found = correlate(one, other, con=con)
-        assert_frame_equal(found.summary, first.summary, check_exact=True)
+        result = correlate(one, other, con=con)
+        assert_frame_equal(result.summary, first.summary, check_exact=True)
 
 
-def test_columns_by_name():
+def test_columns_are_given_by_name():
     run = RUN.rename({"query": "q", "pos": "place"})
     other = RUN.rename({"query": "topic", "pos": "nth"})
     result = correlate(run, other, query=["q", "topic"], pos=["place", "nth"])
@@ -434,11 +434,11 @@ def test_command(tmp_path):
 
 
 def trec(name):
-    found = {}
+    result = {}
     for line in (DL19 / f"{name}.run").read_text().splitlines():
         query, _, item, _, score, _ = line.split()
-        found.setdefault(query, []).append((float(score), item.encode(), item))
-    return {q: [item for *_, item in sorted(items, reverse=True)] for q, items in found.items()}
+        result.setdefault(query, []).append((float(score), item.encode(), item))
+    return {q: [item for *_, item in sorted(items, reverse=True)] for q, items in result.items()}
 
 
 @pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")

@@ -57,26 +57,26 @@ BY_HALVES = {"discounts": [1, 2, 4, 8, 16]}
 
 def test_ndcg_by_hand():
     """Discounts 1, 2, 4: DCG = 1/2 + 2/4 = 1, IDCG = 3 + 2/2 + 1/4 = 17/4."""
-    found = explain(RUN, QRELS, "q", "nDCG@3", **BY_HALVES)
-    assert near(found.value, Fraction(4, 17)) and near(found.ideal, 1)
-    rows = found.positions.select("pos", "item", "rel", "gain", "discount", "ideal_pos").rows()
+    result = explain(RUN, QRELS, "q", "nDCG@3", **BY_HALVES)
+    assert near(result.value, Fraction(4, 17)) and near(result.ideal, 1)
+    rows = result.positions.select("pos", "item", "rel", "gain", "discount", "ideal_pos").rows()
     assert rows == [
         (1, "x", None, 0, 1, None),
         (2, "e", 1, 1, 2, 3),
         (3, "d", 2, 2, 4, 2),
         (None, "c", 3, 3, None, 1),
     ]
-    beside = found.positions.select("ideal_item", "ideal_rel").rows()
+    beside = result.positions.select("ideal_item", "ideal_rel").rows()
     assert beside == [("c", 3), ("d", 2), ("e", 1), (None, None)]
     # e stands too high by (1/2 - 1/4) of 17/4: others pay for it.
     losses = {"x": 0, "e": Fraction(-1, 17), "d": Fraction(2, 17), "c": Fraction(12, 17)}
-    assert by_item(found, "loss").keys() == losses.keys()
-    assert all(near(loss, losses[item]) for item, loss in by_item(found, "loss").items())
+    assert by_item(result, "loss").keys() == losses.keys()
+    assert all(near(loss, losses[item]) for item, loss in by_item(result, "loss").items())
     contributions = {"x": 0, "e": Fraction(2, 17), "d": Fraction(2, 17), "c": 0}
-    for item, contribution in by_item(found, "contribution").items():
+    for item, contribution in by_item(result, "contribution").items():
         assert near(contribution, contributions[item])
     ideals = [Fraction(12, 17), Fraction(4, 17), Fraction(1, 17)]
-    for got, want in zip(found.positions["ideal_contribution"], ideals, strict=False):
+    for got, want in zip(result.positions["ideal_contribution"], ideals, strict=False):
         assert near(got, want)
 
 
@@ -109,25 +109,25 @@ def test_ndcg_by_hand():
         ("ERR", "11/64", "1385/1536", {"e": "-91/1536", "d": "-11/128", "c": "7/8"}),
     ],
 )  # fmt: skip
-def test_by_hand(metric, value, ideal, losses):
-    found = explain(RUN, QRELS, "q", metric)
-    assert near(found.value, Fraction(value)) and near(found.ideal, Fraction(ideal))
-    got = by_item(found, "loss")
+def test_losses_by_hand(metric, value, ideal, losses):
+    result = explain(RUN, QRELS, "q", metric)
+    assert near(result.value, Fraction(value)) and near(result.ideal, Fraction(ideal))
+    got = by_item(result, "loss")
     for item, loss in losses.items():
         assert near(got[item], Fraction(loss)), item
     assert all(loss == 0 for item, loss in got.items() if item not in losses)
 
 
 def test_dcg_of_another_base():
-    found = explain(RUN, QRELS, "q", "DCG(base=4)@3")
-    assert near(found.value, 2 * (1 / log2(3) + 2 / log2(4)))
-    assert near(found.ideal, 2 * (3 + 2 / log2(3) + 1 / 2))
+    result = explain(RUN, QRELS, "q", "DCG(base=4)@3")
+    assert near(result.value, 2 * (1 / log2(3) + 2 / log2(4)))
+    assert near(result.ideal, 2 * (3 + 2 / log2(3) + 1 / 2))
 
 
 def test_nobody_is_blamed_for_a_swap_of_equals():
     run, qrels = ranking("abcdef"), judgments({"a": 1, "c": 2, "d": 2, "e": 1, "f": 1, "u": 1})
-    found = explain(run, qrels, "q", "nDCG@3")
-    assert by_item(found, "ideal_pos") == {"c": 1, "d": 2, "a": 3, "b": None}
+    result = explain(run, qrels, "q", "nDCG@3")
+    assert by_item(result, "ideal_pos") == {"c": 1, "d": 2, "a": 3, "b": None}
     # The same rows in another order, and names that sort the other way.
     names = dict(zip("abcdefu", "utsrqpa", strict=True))
     turned = explain(
@@ -136,7 +136,7 @@ def test_nobody_is_blamed_for_a_swap_of_equals():
         "q",
         "nDCG@3",
     )
-    assert turned.positions["loss"].to_list() == found.positions["loss"].to_list()
+    assert turned.positions["loss"].to_list() == result.positions["loss"].to_list()
     # Two equals at the first two positions, of which the second is the better one.
     swapped = explain(ranking("ab"), judgments({"a": 1, "b": 1}), "q", "nDCG", discounts=[2, 1])
     assert by_item(swapped, "loss") == {"a": 0, "b": 0}
@@ -145,21 +145,21 @@ def test_nobody_is_blamed_for_a_swap_of_equals():
 
 def test_not_retrieved_equals_are_ordered_by_item():
     run, qrels = matched_elsewhere(ranking("x"), judgments({"a": 1, "é": 1, "b": 1}))
-    found = explain(run, qrels, "q", "nDCG@2")
-    assert by_item(found, "ideal_pos") == {"x": None, "é": 1, "b": 2}
+    result = explain(run, qrels, "q", "nDCG@2")
+    assert by_item(result, "ideal_pos") == {"x": None, "é": 1, "b": 2}
 
 
 def test_beyond_the_cutoff():
     """An item that belongs in the ideal top is shown where it stands, one that does not is not."""
-    found = explain(ranking("abcd"), judgments({"c": 1, "d": 1, "b": 0, "z": 0}), "q", "nDCG@1")
-    rows = found.positions.select("pos", "item", "contribution", "loss").rows()
+    result = explain(ranking("abcd"), judgments({"c": 1, "d": 1, "b": 0, "z": 0}), "q", "nDCG@1")
+    rows = result.positions.select("pos", "item", "contribution", "loss").rows()
     assert rows == [(1, "a", 0, 0), (3, "c", 0, 1)]
 
 
 def test_the_ideal_is_longer_than_the_run():
     run, qrels = matched_elsewhere(ranking("a"), judgments({"b": 2, "c": 1}))
-    found = explain(run, qrels, "q", "nDCG@10")
-    assert found.positions.select("pos", "item", "ideal_item").rows() == [
+    result = explain(run, qrels, "q", "nDCG@10")
+    assert result.positions.select("pos", "item", "ideal_item").rows() == [
         (1, "a", "b"), (2, None, "c"), (None, "b", None), (None, "c", None),
     ]  # fmt: skip
 
@@ -167,11 +167,11 @@ def test_the_ideal_is_longer_than_the_run():
 @pytest.mark.parametrize("metric", ["P", "P(denominator=retrieved)@9", "AP(denominator=k)"])
 def test_the_ideal_has_room_for_what_was_shown(metric):
     """Two were shown, three are relevant: the ideal shows two of these."""
-    found = explain(ranking("xa"), judgments({"a": 1, "b": 1, "c": 1}), "q", metric)
-    assert near(found.ideal, 1) and by_item(found, "ideal_pos") == {"x": None, "a": 1, "c": 2}
+    result = explain(ranking("xa"), judgments({"a": 1, "b": 1, "c": 1}), "q", metric)
+    assert near(result.ideal, 1) and by_item(result, "ideal_pos") == {"x": None, "a": 1, "c": 2}
 
 
-def test_what_does_harm_costs():
+def test_negative_grades_cost():
     qrels = judgments({"a": -1, "b": 2})
     assert by_item(explain(ranking("ab"), qrels, "q", "nDCG"), "loss")["a"] == 0
     kept = explain(ranking("ab"), qrels, "q", "nDCG", negative="keep")
@@ -254,19 +254,19 @@ def evaluated(*args, **options):
     return dict(result.per_query.select("query", result.metrics[0]).rows()), result
 
 
-def check_one(found):
+def check_one(result):
     """The contributions and losses of a query add up."""
-    rows = found.positions
-    if found.value is None:
-        assert found.ideal is None and all(rows[name].null_count() == len(rows) for name in WORTH)
+    rows = result.positions
+    if result.value is None:
+        assert result.ideal is None and all(rows[name].null_count() == len(rows) for name in WORTH)
         return
-    assert near(fsum(rows["contribution"].drop_nulls()), found.value)
-    assert near(fsum(rows["ideal_contribution"].drop_nulls()), found.ideal)
-    assert near(fsum(rows["loss"].drop_nulls()), found.ideal - found.value)
-    if found.metric.startswith("nDCG"):
-        assert near(found.ideal, 1)
-    elif not found.metric.startswith(("DCG", "CG", "ARHR")):
-        assert found.ideal <= 1 + NEAR
+    assert near(fsum(rows["contribution"].drop_nulls()), result.value)
+    assert near(fsum(rows["ideal_contribution"].drop_nulls()), result.ideal)
+    assert near(fsum(rows["loss"].drop_nulls()), result.ideal - result.value)
+    if result.metric.startswith("nDCG"):
+        assert near(result.ideal, 1)
+    elif not result.metric.startswith(("DCG", "CG", "ARHR")):
+        assert result.ideal <= 1 + NEAR
     for row in rows.drop_nulls("item").to_dicts():
         assert row["gain"] > 0 or row["loss"] == -row["contribution"]
         divided = row["contribution"] if row["contribution"] else 0
@@ -276,7 +276,7 @@ def check_one(found):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
-def test_against_evaluate(metric):
+def test_values_equal_evaluate_and_losses_add_up(metric):
     """Every query, and the whole run, under some of the options: all of them over the metrics."""
     step = 12 if metric.startswith("nDCG") else 20
     for seed in range(METRICS.index(metric) % step, len(OPTIONS), step):
@@ -293,14 +293,14 @@ def test_against_evaluate(metric):
         assert (whole.value is None) == (mean is None) and (mean is None or near(whole.value, mean))
         costs = {}
         for query, _, ideal, loss in whole.queries.rows():
-            found = explain(run, qrels, query, metric, **options)
-            check_one(found)
-            assert found.query == query and (found.value is None) == (values[query] is None)
+            results = explain(run, qrels, query, metric, **options)
+            check_one(results)
+            assert results.query == query and (results.value is None) == (values[query] is None)
             if values[query] is None:
                 assert ideal is None and loss is None
                 continue
-            assert near(found.value, float(values[query])) and near(found.ideal, ideal)
-            for item, cost in by_item(found, "loss").items():
+            assert near(results.value, float(values[query])) and near(results.ideal, ideal)
+            for item, cost in by_item(results, "loss").items():
                 costs.setdefault(item, []).append(cost)
         costs = {item: [cost for cost in each if abs(cost) > NEAR] for item, each in costs.items()}
         items = {item: (queries, loss) for item, queries, loss in whole.items.rows()}
@@ -339,17 +339,17 @@ def test_losses_of_ndcg_by_definition():
     """Once more in plain Python: the gain over the discount of the rank, before and after."""
     run, qrels = drawn("definition", 30)
     for query in qrels["query"].unique():
-        found = explain(run, qrels, query, "nDCG@5")
+        result = explain(run, qrels, query, "nDCG@5")
         grades = dict(qrels.filter(pl.col("query") == query).select("item", "rel").rows())
         shown = run.filter(pl.col("query") == query).rows()
         shown = [item for _, item, _ in sorted(shown, key=lambda r: (r[2], r[1].encode()))][::-1]
         good = sorted((i for i, rel in grades.items() if rel > 0), reverse=True)
         good.sort(key=lambda i: (-grades[i], shown.index(i) if i in shown else 99))
         if not good:
-            assert found.value is None
+            assert result.value is None
             continue
         ideal = fsum(grades[i] / log2(n + 2) for n, i in enumerate(good[:5]))
-        for item, loss in by_item(found, "loss").items():
+        for item, loss in by_item(result, "loss").items():
             want = grades.get(item, 0) / log2(good.index(item) + 2) if item in good[:5] else 0
             if item in shown[:5]:
                 want -= max(grades.get(item, 0), 0) / log2(shown.index(item) + 2)
@@ -411,10 +411,10 @@ def test_several_systems(as_column):
 
 def test_one_system_needs_no_name():
     run, qrels = drawn(1)
-    found = explain({"one": run}, qrels, 1, "AP")
-    assert found.system == "one"
+    result = explain({"one": run}, qrels, 1, "AP")
+    assert result.system == "one"
     alone = explain(run, qrels, 1, "AP").positions
-    assert_frame_equal(found.positions, alone, abs_tol=1e-12, rel_tol=0)
+    assert_frame_equal(result.positions, alone, abs_tol=1e-12, rel_tol=0)
     with pytest.raises(RankqlError, match="there is only one run"):
         explain(run, qrels, 1, "AP", which="one")
 
@@ -424,9 +424,9 @@ def test_a_ranked_table_with_grades():
     table = run.join(qrels, on=["query", "item"], how="left")
     values, _ = evaluated(table, None, "nDCG(ideal=retrieved)@5")
     for query, value in values.items():
-        found = explain(table, None, query, "nDCG(ideal=retrieved)@5")
-        check_one(found)
-        assert found.value == value
+        result = explain(table, None, query, "nDCG(ideal=retrieved)@5")
+        check_one(result)
+        assert result.value == value
     assert (
         dict(explain(table, of=None).queries["query", "value"].rows())
         == evaluated(table, None, "nDCG@10")[0]
@@ -439,9 +439,9 @@ def test_a_ranked_table_with_grades():
 
 def test_positions_that_are_not_dense_or_come_twice():
     run = pl.DataFrame({"query": "q", "item": list("abcd"), "pos": [2, 2, 5, 7]})
-    found = explain(run, judgments({"a": 1, "d": 1, "z": 1}), "q", "nDCG@6")
-    check_one(found)
-    assert found.positions["pos"].to_list() == [1, 2, 2, 3, 5, 7, None]
+    result = explain(run, judgments({"a": 1, "d": 1, "z": 1}), "q", "nDCG@6")
+    check_one(result)
+    assert result.positions["pos"].to_list() == [1, 2, 2, 3, 5, 7, None]
     with pytest.raises(RankqlError, match="run has duplicates: query 'q', pos 2"):
         explain(run, judgments({"a": 1, "b": 1}), "q", "nDCG@6")
 
@@ -458,13 +458,13 @@ def test_ids_of_any_type(query, dtype):
         query=pl.Series([query] * 2, dtype=dtype)
     )
     for of in (query, str(query)):
-        found = explain(run, qrels, of, "nDCG@2")
-        assert found.query == query and found.positions["item"][:2].to_list() == odd[:2]
-        check_one(found)
+        result = explain(run, qrels, of, "nDCG@2")
+        assert result.query == query and result.positions["item"][:2].to_list() == odd[:2]
+        check_one(result)
         assert_frame_equal(
-            found.positions, explain(run, qrels, of, "nDCG@2").positions, abs_tol=1e-12, rel_tol=0
+            result.positions, explain(run, qrels, of, "nDCG@2").positions, abs_tol=1e-12, rel_tol=0
         )
-        json.loads(found.to_json())
+        json.loads(result.to_json())
     for other in (18, "17.4", 17.4, "q17", "' OR 1=1 --", 2**62 + 1):
         with pytest.raises(RankqlError, match=r"Unknown query .*: qrels has no rows"):
             explain(run, qrels, other, "nDCG@2")
@@ -488,8 +488,8 @@ def test_tables_of_any_name():
         con.register("given_qrels", qrels)
         con.execute(f'CREATE OR REPLACE TABLE "{name}" AS FROM given_run')
         con.execute(f'CREATE OR REPLACE TABLE "{other}" AS FROM given_qrels')
-        found = explain(name, other, 1, "AP@3", con=con)
-        assert_frame_equal(found.positions, want, abs_tol=1e-12, rel_tol=0)
+        result = explain(name, other, 1, "AP@3", con=con)
+        assert_frame_equal(result.positions, want, abs_tol=1e-12, rel_tol=0)
         assert explain(name, other, metric="AP@3", con=con).items.height
 
 
@@ -502,11 +502,11 @@ def test_nothing_is_left_on_the_connection():
 def test_columns_named_by_keyword():
     run = ranking("ab").rename({"query": "such", "item": "that", "score": "how much"})
     qrels = judgments({"b": 1}).rename({"query": "so", "item": "this", "rel": "grade of"})
-    found = explain(
+    result = explain(
         run, qrels, "q", "RR",
         query=("such", "so"), item=("that", "this"), score="how much", rel="grade of",
     )  # fmt: skip
-    assert found.value == 0.5 and "query = such" in repr(found)
+    assert result.value == 0.5 and "query = such" in repr(result)
 
 
 @pytest.mark.parametrize(
@@ -537,7 +537,7 @@ def test_columns_named_by_keyword():
         (("q",), {"gain": {0: 0, 1: 1, 2: 3}}, "gain has no entry for grade 3"),
     ],
 )  # fmt: skip
-def test_refused(args, options, message):
+def test_options_and_queries_are_refused(args, options, message):
     run = pl.concat([RUN, ranking("a", "only run")])
     with pytest.raises(RankqlError) as caught:
         explain(run, QRELS, *args, **options)
@@ -584,12 +584,12 @@ def test_missing_and_undefined():
     assert barren.items.is_empty() and barren._repr_html_()
 
 
-def test_shown():
-    found = explain(RUN, QRELS, "q", "nDCG@3", **BY_HALVES)
-    text = repr(found)
+def test_the_printed_result():
+    result = explain(RUN, QRELS, "q", "nDCG@3", **BY_HALVES)
+    text = repr(result)
     assert "Losses add up to 0.7647 = 1 - nDCG@3 0.2353\n\nConventions: rankql" in text
     assert "query q: contribution = gain / discount / IDCG 4.25" in text
-    assert text.splitlines()[0].split() == found.positions.columns
+    assert text.splitlines()[0].split() == result.positions.columns
     assert "Losses add up to 0.2000 = ideal 0.6000 - P 0.4000" in repr(
         explain(RUN, QRELS, "q", "P")
     )
@@ -598,21 +598,21 @@ def test_shown():
         "The losses of 1 query add up to 0.7647. The mean loss is 0.7647 = 1 - nDCG@3 0.2353"
         in whole
     )
-    assert found.table is found.positions and found.to_arrow().num_rows == 4
-    assert found.to_dict()["table"] == found.positions.to_dicts()
-    assert json.loads(found.to_json())["value"] == found.value
-    assert "\n\n| pos | item | rel |" in found.to_markdown()
-    assert "rankql_explained AS MATERIALIZED" in found.sql
+    assert result.table is result.positions and result.to_arrow().num_rows == 4
+    assert result.to_dict()["table"] == result.positions.to_dicts()
+    assert json.loads(result.to_json())["value"] == result.value
+    assert "\n\n| pos | item | rel |" in result.to_markdown()
+    assert "rankql_explained AS MATERIALIZED" in result.sql
 
 
-def test_escaped():
+def test_names_are_escaped():
     evil = "<script>alert('x')</script>|*"
-    found = explain(
+    result = explain(
         ranking([evil]), judgments({evil: 1, "a\nb": 1}, evil).with_columns(query=pl.lit("q")), "q"
     )
     whole = explain(ranking([evil], evil), judgments({evil: 1, "a\nb": 1}, evil))
     named = explain({evil: ranking([evil], evil)}, judgments({evil: 1, "z": 1}, evil), evil)
-    for each in (found, whole, named):
+    for each in (result, whole, named):
         assert "<script" not in each._repr_html_() and "&lt;script" in each._repr_html_()
         assert "<script" not in each.to_markdown()
         assert "a\nb" not in repr(each)
@@ -620,6 +620,6 @@ def test_escaped():
 
 def test_a_long_ranking_shows_what_matters():
     run = ranking([f"i{n}" for n in range(500)])
-    found = explain(run, judgments({"i3": 1, "i77": 2, "i400": 0}), "q", "nDCG")
-    assert len(found.positions) == 500 and len(repr(found).splitlines()) < 15
-    assert "496 positions without gain are hidden." in repr(found)
+    result = explain(run, judgments({"i3": 1, "i77": 2, "i400": 0}), "q", "nDCG")
+    assert len(result.positions) == 500 and len(repr(result).splitlines()) < 15
+    assert "496 positions without gain are hidden." in repr(result)

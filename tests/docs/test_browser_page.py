@@ -269,11 +269,11 @@ def downloaded(page, name):
     return pl.read_csv(download.value.path(), infer_schema_length=None)
 
 
-def same(found, expected):
+def same(result, expected):
     """Are all columns of numbers equal to 1e-12?"""
-    assert len(found) == len(expected)
+    assert len(result) == len(expected)
     for name in expected.columns:
-        column = [None if value == "" else value for value in found[name].to_list()]
+        column = [None if value == "" else value for value in result[name].to_list()]
         if expected[name].dtype.is_numeric():
             values = pytest.approx(numbers(expected[name]), abs=1e-12, rel=1e-12)
             assert numbers(column) == values, name
@@ -295,8 +295,8 @@ def test_two_runs_equal_python(page, files, data):
     compared = rankql.compare(runs, qrels, NAMES_OF_METRICS, by="segment").table
     compared = compared.rename({"p_adjusted": "adjusted p", "n": "queries"})
     columns = ["slice", "metric", "difference", "lo", "hi", "p", "adjusted p", "queries"]
-    found = downloaded(page, "comparison.csv").sort(keys[1:])
-    same(found, compared.select(columns).sort(keys[1:]))
+    result = downloaded(page, "comparison.csv").sort(keys[1:])
+    same(result, compared.select(columns).sort(keys[1:]))
     assert page.events == []
 
 

@@ -51,8 +51,10 @@ def test_queries():
     compared = 0
     for name, call in names("SQL and polars"):
         table = "ranked('scored', query := 'query')"
-        found = con.sql(f"SELECT query, coalesce({call}, 0) FROM {table} GROUP BY query").fetchall()
-        assert evaluated(name) == pytest.approx(dict(found), abs=1e-12), name
+        result = con.sql(
+            f"SELECT query, coalesce({call}, 0) FROM {table} GROUP BY query"
+        ).fetchall()
+        assert evaluated(name) == pytest.approx(dict(result), abs=1e-12), name
         compared += 1
     assert compared == len(ROWS) - 2
 
@@ -61,9 +63,9 @@ def test_trec_eval():
     for name, theirs in names("trec_eval, pytrec_eval"):
         level = 2 if "rel=2" in name else 1
         evaluator = pytrec_eval.RelevanceEvaluator(QRELS, {theirs}, relevance_level=level)
-        found = {query: values[theirs] for query, values in evaluator.evaluate(RUN).items()}
+        result = {query: values[theirs] for query, values in evaluator.evaluate(RUN).items()}
         ours = evaluated(name, conventions="trec_eval")
-        assert ours == pytest.approx(found, abs=1e-12), name
+        assert ours == pytest.approx(result, abs=1e-12), name
         if level == 1:
             assert evaluated(theirs, conventions="trec_eval") == ours, theirs
 
@@ -73,8 +75,8 @@ def test_ir_measures():
     ranks = {q: {item: rank for rank, item in enumerate(order(q))} for q in RUN}
     for name, theirs in names("ir_measures"):
         measure = ir_measures.parse_measure(theirs)
-        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], QRELS, ranks)}
-        assert evaluated(name, conventions="trec_eval") == pytest.approx(found, abs=1e-12), name
+        result = {m.query_id: m.value for m in ir_measures.iter_calc([measure], QRELS, ranks)}
+        assert evaluated(name, conventions="trec_eval") == pytest.approx(result, abs=1e-12), name
 
 
 def order(query):
@@ -105,7 +107,7 @@ def test_ranx():
 @pytest.mark.ranx
 @pytest.mark.slow
 def test_blocks(tmp_path, monkeypatch):
-    """The blocks that test_docs.py leaves out, with those before them."""
+    """The blocks that test_blocks.py leaves out, with those before them."""
     monkeypatch.chdir(tmp_path)
     every = PAGE.replace("```py\n", "```python\n")
     assert every != PAGE
@@ -115,5 +117,5 @@ def test_blocks(tmp_path, monkeypatch):
 
 def test_numbers_are_equal():
     """What the page asks of every peer is answered with yes."""
-    asked = re.findall(r"^>>> same\(.*\n(.*)$", PAGE, re.MULTILINE)
-    assert asked == ["True"] * 5
+    answers = re.findall(r"^>>> same\(.*\n(.*)$", PAGE, re.MULTILINE)
+    assert answers == ["True"] * 5

@@ -30,7 +30,7 @@ def test_sql(folder):
     cli = components.program("duckdb")
     text = (ROOT / "examples" / "shop.sql").read_text()
     shown = run([cli, "-csv", "-bail"], folder, input=text)
-    wanted = [
+    expected = [
         "regular,8083,186,0.7386,0.7007",
         "users,ndcg\n9986,0.6913",
         "regular,0.7229",
@@ -38,7 +38,7 @@ def test_sql(folder):
         "ndcg_of_lists\n0.6786",
         'q10910,0.0,0.0769,"[0, 0, ',
     ]
-    assert [words for words in wanted if words not in shown] == []
+    assert [words for words in expected if words not in shown] == []
 
 
 # Runs a script, then says how much memory it had at most. (What getrusage says is inherited.)

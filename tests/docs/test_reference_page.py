@@ -26,8 +26,8 @@ def test_forms_are_those_of_metrics_with_an_entry():
 
 
 def test_every_command_has_its_help():
-    asked = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/reference.md"], re.MULTILINE)
-    assert sorted(asked) == sorted(main.commands)
+    commands = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/reference.md"], re.MULTILINE)
+    assert sorted(commands) == sorted(main.commands)
 
 
 # The Chinese pages, and the English ones whose blocks they have.

@@ -64,12 +64,12 @@ TEXTS = list(texts())
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_phrase_does_not_occur(phrase):
     pattern = re.compile(phrase.replace(" ", r"\s+"))
-    found = [
+    result = [
         f"{name}: ...{text[max(match.start() - 30, 0) : match.end() + 30]}..."
         for name, text in TEXTS
         for match in pattern.finditer(text)
     ]
-    assert found == [], f"write instead: {PHRASES[phrase]}"
+    assert result == [], f"write instead: {PHRASES[phrase]}"
 
 
 def test_phrases_are_found():

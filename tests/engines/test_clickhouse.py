@@ -52,7 +52,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("query", [QUERY, JOINED])
-def test_a_query(house, query):
+def test_queries_equal_duckdb(house, query):
     """Names, texts and order are DuckDB's, and what a join does not find is NULL."""
     con = metric_engines.connect()
     house.query(f"CREATE OR REPLACE TABLE shown ENGINE = Memory AS {SHOWN}")
@@ -69,7 +69,7 @@ def test_a_query(house, query):
             assert same(a, b) if isinstance(a, float) else a == b
 
 
-def test_a_file(house, tmp_path):
+def test_a_file_is_read(house, tmp_path):
     path = tmp_path / "a.parquet"
     pl.DataFrame({"rel": [0, 1, None], "pos": [1, 2, 3]}).write_parquet(path)
     query = rankql.translate(f"SELECT ndcg(rel, pos), count(rel) FROM '{path}'", "clickhouse")
@@ -112,7 +112,7 @@ def test_functions_are_called_as_in_duckdb(house):
         ("list_ap([1, 2], 1.5)", "k must be a whole number from 1"),
     ],
 )
-def test_bad_input(house, call, message):
+def test_input_is_refused_in_the_same_words(house, call, message):
     """The same message, as function and in a query."""
     source = "(SELECT arrayJoin([1, 3]) AS rel, rel AS pos)"
     house.query(f"CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT * FROM {source}")
@@ -142,7 +142,7 @@ def test_bad_input(house, call, message):
         ("micro_precision_at(rel, pos, 10)", "query must be given with k"),
     ],
 )
-def test_bad_options(house, call, message):
+def test_options_are_refused_in_the_same_words(house, call, message):
     house.query(
         "CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT arrayJoin([1, 3]) AS rel, rel AS pos"
     )

@@ -30,7 +30,7 @@ def test_matrix(place, name, family):
     assert cells.get((name, family)) == cell(equal, refused), "run python tests/generate.py cases"
 
 
-def test_the_table_is_whole():
+def test_the_table_has_every_engine_and_family():
     """Nothing but the cells that the runs look at, and what is refused as it is told here."""
     text, cells = stored()
     assert cells.keys() == {
@@ -39,7 +39,7 @@ def test_the_table_is_whole():
     assert text == written(cells)
 
 
-def test_nothing_is_refused_in_vain():
+def test_every_expected_error_belongs_to_a_case():
     """Each error that is expected is that of some case, on each engine."""
     for entry in case_matrix.REFUSED:
         for engine in map(case_matrix.ENGINES.get, entry.engines):

@@ -65,7 +65,7 @@ def test_evaluate_trec(spark):
 
 
 @pytest.mark.parametrize(
-    ("asked", "options"),
+    ("names", "options"),
     [
         (["nDCG@10", "AP", "ERR@3"], {}),
         (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
@@ -75,9 +75,9 @@ def test_evaluate_trec(spark):
         ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
     ],
 )
-def test_evaluate_a_run_and_judgments(spark, asked, options):
-    ours = rankql.evaluate(RUN, QRELS, asked, **options)
-    assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
+def test_evaluate_a_run_and_judgments(spark, names, options):
+    ours = rankql.evaluate(RUN, QRELS, names, **options)
+    assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), names, **options))
 
 
 def test_evaluate_with_weights(spark):
@@ -114,9 +114,9 @@ def test_one_large_query_in_many_small_files(spark, tmp_path):
     ]
     for i, part in enumerate([large[:9000], *small, large[9000:]]):
         part.write_parquet(tmp_path / f"{i}.parquet")
-    asked = ["nDCG@10", "AP", "R@100"]
-    ours = rankql.evaluate(f"{tmp_path}/*.parquet", metrics=asked)
-    assert_alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=asked))
+    names = ["nDCG@10", "AP", "R@100"]
+    ours = rankql.evaluate(f"{tmp_path}/*.parquet", metrics=names)
+    assert_alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=names))
 
 
 def test_ids_of_other_types(spark):
@@ -145,7 +145,7 @@ def test_ids_of_other_types(spark):
         (RUN, QRELS.with_columns(rel=pl.lit("x"))),
     ],
 )
-def test_what_cannot_be_evaluated(spark, run, qrels):
+def test_errors_are_those_of_duckdb(spark, run, qrels):
     """The errors are those of DuckDB."""
     with pytest.raises(rankql.RankqlError) as ours:
         rankql.evaluate(run, qrels, "AP")
@@ -156,10 +156,10 @@ def test_what_cannot_be_evaluated(spark, run, qrels):
 
 def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
     """All that is printed and saved is at hand. The values are evaluated by an action on them."""
-    frame, asked = spark.read.parquet(str(shop)), {"metrics": ["nDCG@10", "AP"], "by": "segment"}
-    result, again = metrics.evaluate(frame, **asked), metrics.evaluate(frame, **asked)
+    frame, options = spark.read.parquet(str(shop)), {"metrics": ["nDCG@10", "AP"], "by": "segment"}
+    result, again = metrics.evaluate(frame, **options), metrics.evaluate(frame, **options)
     assert result.summary.equals(again.summary)
-    ours = rankql.evaluate(shop, **asked)
+    ours = rankql.evaluate(shop, **options)
     with monkeypatch.context() as patch:
         for action in ("toArrow", "collect", "count", "toPandas"):
             patch.setattr(type(frame), action, lambda *_: pytest.fail("brings values"))
@@ -176,7 +176,7 @@ def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
     assert rankql.compare(written, metrics="AP").table["difference"][0] == pytest.approx(0)
 
 
-def test_what_needs_all_values(spark):
+def test_options_that_need_all_values_are_refused(spark):
     frames = (framed(spark, RUN), framed(spark, QRELS))
     gini = {"gini@10": "gini(item, catalogue := 5)"}
     for options, message in (
@@ -206,7 +206,7 @@ FROM shown GROUP BY user ORDER BY user DESC
 '''
 
 
-def test_a_query(spark):
+def test_a_query_equals_duckdb(spark):
     """The README's own query: names, texts and order are DuckDB's."""
     con = duckdb.connect()
     rankql.register(con)
@@ -256,7 +256,7 @@ def test_a_name_is_no_variable(spark):
         ("ndcg_by_score(rel, pos, pos * 0.5)", "item must be text or a whole number"),
     ],
 )
-def test_bad_input(spark, call, message):
+def test_input_is_refused(spark, call, message):
     frame = spark.createDataFrame(spark_sessions.table("ndcg", [[(1, 1), (3, 2)]]))
     with pytest.raises(Exception) as error:  # a wrong option is an error before Spark runs
         frame.groupBy("g").agg(metrics.expr(call)).collect()
@@ -298,7 +298,7 @@ GRADED = {"whole": [1, 2, 3], "halves": [0.5, 1.5, 2.0], "decimals": [0.1, 0.25]
 
 
 @pytest.mark.parametrize("kind", GRADED)
-def test_grades_that_are_named(spark, kind):
+def test_named_grades_need_no_list(spark, kind):
     """Nothing is collected, and every value is the same; NULL where it is NULL."""
     grades = GRADED[kind]
     draw = random.Random(kind)
@@ -322,14 +322,14 @@ def test_grades_that_are_named(spark, kind):
     ours = con.sql(f"SELECT {', '.join(calls)} FROM drawn GROUP BY g ORDER BY g").pl()
     theirs = by_group.agg(*(c.alias(n) for c, n in zip(columns, ours.columns[1:], strict=True)))
     assert "collect_list" not in theirs._jdf.queryExecution().toString()
-    found = pl.DataFrame(theirs.sort("g").toArrow())
-    assert_frame_equal(found, ours, abs_tol=1e-12, rel_tol=0)
+    result = pl.DataFrame(theirs.sort("g").toArrow())
+    assert_frame_equal(result, ours, abs_tol=1e-12, rel_tol=0)
     few = by_group.agg(metrics.ndcg(k=10, grades=grades[:-1]))
     with pytest.raises(Exception, match=f"rel must be one of grades=.*{grades[-1]}"):
         few.collect()
 
 
-def test_grades_that_are_of_no_use(spark):
+def test_grades_without_use_are_refused(spark):
     for column in (metrics.ap, metrics.ndcg, metrics.dcg):
         with pytest.raises(rankql.RankqlError, match="grades= needs ndcg or idcg with k"):
             column("rel", "pos", grades=[1])
@@ -338,7 +338,7 @@ def test_grades_that_are_of_no_use(spark):
             metrics.ndcg("rel", "pos", k=10, grades=grades)
 
 
-def test_arguments():
+def test_unknown_arguments_are_refused():
     with pytest.raises(AttributeError, match=r"Did you mean .ndcg"):
         metrics.ndgc  # noqa: B018
     with pytest.raises(
@@ -375,7 +375,7 @@ def test_which_metrics_beyond_accuracy_are_translated():
 
 
 @pytest.mark.parametrize("name", case_matrix.IN_SPARK)
-def test_beyond(spark, name):
+def test_metrics_beyond_accuracy_equal_duckdb(spark, name):
     """As in DuckDB, of random rows, empty columns and NULLs among them."""
     con = duckdb.connect()
     rankql.register(con)

@@ -59,13 +59,12 @@ def equal(engine, duck, query, tables):
         engine.load(name, table)
         duck.register("handed", table)
         duck.execute(f"CREATE OR REPLACE TABLE {name} AS FROM handed")
-    asked = duck.sql(query)
-    wanted = asked.fetchall()
-    found = engine.ask(translate_to_windows(query, engine.name))
+    expected = duck.sql(query).fetchall()
+    result = engine.ask(translate_to_windows(query, engine.name))
     if "ORDER BY" not in query:
-        wanted, found = (sorted(r, key=lambda row: str(row[0])) for r in (wanted, found))
-    assert len(wanted) == len(found)
-    for ours, theirs in zip(found, wanted, strict=True):
+        expected, result = (sorted(r, key=lambda row: str(row[0])) for r in (expected, result))
+    assert len(expected) == len(result)
+    for ours, theirs in zip(result, expected, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert same(one, other) if isinstance(other, float) else one == other, (ours, theirs)
 
@@ -109,7 +108,7 @@ EVERYTHING = [
 ]  # fmt: skip
 
 
-def test_all_at_once(engine, duck):
+def test_all_metrics_in_one_query(engine, duck):
     query = f"SELECT user, {', '.join(EVERYTHING)} FROM shown GROUP BY user"
     equal(engine, duck, query, {"shown": rankings(0, 180)})
 
@@ -162,11 +161,11 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_query(engine, duck, query):
+def test_queries_equal_duckdb(engine, duck, query):
     equal(engine, duck, query, {"shown": rankings(9, 30)})
 
 
-def test_long_rankings(engine, duck):
+def test_long_rankings_stay_finite(engine, duck):
     """Powers and products that no DOUBLE holds."""
     n = 3000
     table = pa.table({"u": [1] * n, "rel": [3.0] * n, "pos": list(range(1, n + 1))})
@@ -178,7 +177,7 @@ def test_long_rankings(engine, duck):
     equal(engine, duck, query, {"shown": table})
 
 
-def test_the_shop(engine):
+def test_values_are_those_of_evaluate(engine):
     """The values of evaluate."""
     log = shop(200)
     names = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5"]
@@ -194,10 +193,10 @@ def test_the_shop(engine):
     )
     engine.load("shop", table)
     query = f"SELECT query, {calls} FROM shop GROUP BY query"
-    found = {key: values for key, *values in engine.ask(translate_to_windows(query, engine.name))}
-    assert len(found) == ours.height
+    result = {key: values for key, *values in engine.ask(translate_to_windows(query, engine.name))}
+    assert len(result) == ours.height
     for key, *values in ours.select("query", *names).rows():
-        assert all(map(same, found[str(key)], values)), key
+        assert all(map(same, result[str(key)], values)), key
 
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -227,7 +226,7 @@ NAN, INFINITE = float("nan"), float("inf")
         ),
     ],
 )
-def test_bad_rows(engine, call, rel, pos, message):
+def test_rows_are_refused_by_the_engine(engine, call, rel, pos, message):
     """They are an error of the engine, with our message in it; other rows go through."""
     first = 2 if message.startswith("rel ") and pos == 1 else 1
     table = pa.table({"rel": [1.0, rel], "pos": [first, pos]})
@@ -241,9 +240,9 @@ def test_bad_rows(engine, call, rel, pos, message):
 @pytest.mark.parametrize(
     "call", ["ndcg(rel, pos)", "ap(rel, pos, 2)", "rr(rel, pos)", "err(rel, pos, max_rel := 3)"]
 )
-def test_shared_positions(engine, call):
+def test_shared_positions_are_refused(engine, call):
     """Several items at one position are an error; items with a position each are not."""
-    said = (
+    message = (
         "several items share a position: GROUP BY the query, or number positions with row_number()"
     )
     for shown, refused in (([1, 2, 1, 2], True), ([1, 2, 3, 4], False)):
@@ -252,12 +251,12 @@ def test_shared_positions(engine, call):
         if refused:
             with pytest.raises(Exception, match="several items share a position") as error:
                 engine.ask(query)
-            assert said in str(error.value)
+            assert message in str(error.value)
         else:
             assert 0 < engine.ask(query)[0][0] <= 1
 
 
-def test_text_for_a_number(engine):
+def test_text_that_is_a_number_is_one(engine):
     """The macros refuse it; in a window query text that is a number is one."""
     for rel in ("3", "x"):
         engine.load("texts", pa.table({"rel": [rel], "pos": [1]}))
@@ -286,7 +285,7 @@ def test_names(engine, duck):
 
 
 @pytest.mark.parametrize("dialect", PRINTED)
-def test_printed(dialect):
+def test_printed_dialects_equal_their_snapshots(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""
     text = translate_to_windows(LONG, dialect)
     assert text.startswith("-- not executed: ")
@@ -301,7 +300,7 @@ def test_printed(dialect):
     )
 
 
-def test_numbers(engine, duck):
+def test_means_are_doubles(engine, duck):
     """A mean is a DOUBLE."""
     table = pa.table({"g": [1, 2, 3], "f": [2.5, -2.5, 0.5], "n": [2**53 + 1, -7, 0]})
     query = "SELECT g, f, avg(n) AS a FROM t GROUP BY g, f, n ORDER BY g"

@@ -324,11 +324,11 @@ def test_personalisation_is_the_mean_over_pairs(lists):
 
 def ndeval(topics, ranking, alpha=0.5, k=20):
     """What pyndeval makes of a ranking of documents."""
-    judged = [("q", topic, doc, 1) for doc, found in topics.items() for topic in found]
+    judged = [("q", topic, doc, 1) for doc, result in topics.items() for topic in result]
     run = [("q", doc, -float(i)) for i, doc in enumerate(ranking)]
     names = [f"{name}@{k}" for name in ("alpha-nDCG", "alpha-DCG", "ERR-IA", "strec")]
-    found = pyndeval.ndeval(judged, run, measures=names, alpha=alpha)["q"]
-    return [found[name] for name in names]
+    result = pyndeval.ndeval(judged, run, measures=names, alpha=alpha)["q"]
+    return [result[name] for name in names]
 
 
 JUDGED = st.lists(st.sets(st.sampled_from("1234"), min_size=1), min_size=1, max_size=4)
@@ -463,20 +463,20 @@ def test_subtopic_metrics_prefer_the_varied_list():
         (3, None, ["car"]),
         (3, None, ["car"]),
     ]
-    found = {}
+    result = {}
     for name, rows in {"same": same_again, "varied": varied}.items():
         shown = pl.DataFrame(rows, ["rel", "pos", "subtopics"], orient="row")
         calls = ["ndcg(rel, pos, 3)", "subtopic_recall(subtopics, pos, 3)",
                  "alpha_ndcg(subtopics, pos, 3)", "err_ia(subtopics, pos, 3)"]  # fmt: skip
-        (found[name],) = over("", ", ".join(calls), shown)
+        (result[name],) = over("", ", ".join(calls), shown)
         polars = shown.select(
             rankql.ndcg("rel", "pos", 3),
             rankql.subtopic_recall("subtopics", "pos", 3),
             rankql.alpha_ndcg("subtopics", "pos", 3),
             rankql.err_ia("subtopics", "pos", 3),
         ).row(0)
-        assert all(map(metric_engines.same, found[name], polars))
-    (same_ndcg, same_served, *same_rest), (ndcg, served, *rest) = found.values()
+        assert all(map(metric_engines.same, result[name], polars))
+    (same_ndcg, same_served, *same_rest), (ndcg, served, *rest) = result.values()
     assert same_ndcg == 1.0 and 0.75 < ndcg < 0.85
     # Of users of each meaning, those who find theirs among the first three: a third, and all.
     assert math.isclose(same_served, 1 / 3) and served == 1.0
@@ -613,19 +613,19 @@ def test_catalogue_may_be_a_subquery():
     """As the issue has it: a catalogue metric in a GROUP BY; the catalogue from a subquery."""
     table = pl.DataFrame({"segment": ["x", "x", "y"], "item": ["a", "b", "a"], "pos": [1, 2, 11]})
     query = "gini(item, catalogue := (SELECT count(*) FROM range(4)))"
-    found = over("WHERE pos <= 10 GROUP BY segment", f"segment, {query}", table)
-    assert found == [("x", 0.5)]
+    result = over("WHERE pos <= 10 GROUP BY segment", f"segment, {query}", table)
+    assert result == [("x", 0.5)]
     frame = table.filter(pl.col("pos") <= 10).pipe(rankql.gini, catalogue=4, by="segment")
-    assert frame.rows() == found
+    assert frame.rows() == result
 
 
 def test_items_are_compared_byte_by_byte():
     con = metric_engines.connection(default_collation="NOCASE")
     rows = "(['a'], 'a', 1), (['A'], 'A', 2), (['b'], 'a', 3), (['a'], 'A', 4)"
-    found = con.sql(f"""
+    result = con.sql(f"""
         SELECT alpha_ndcg(topics, n), catalogue_coverage(item, 9), jaccard_diversity(topics, n, 2)
         FROM (VALUES {rows}) AS t (topics, item, n)""").fetchall()
-    assert found[0] == pytest.approx((1, 2 / 9, 1), abs=1e-12)
+    assert result[0] == pytest.approx((1, 2 / 9, 1), abs=1e-12)
 
 
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
@@ -634,13 +634,13 @@ def test_columns_with_a_collation_are_compared_byte_by_byte(collation):
     con.execute(f"CREATE OR REPLACE TEMP TABLE collated (item VARCHAR COLLATE {collation}, n INT)")
     con.execute("INSERT INTO collated VALUES ('e', 1), ('é', 2), ('E', 3), ('b', 4)")
     ids = "list(item ORDER BY n)"
-    found = con.sql(f"""
+    result = con.sql(f"""
         SELECT jaccard_diversity([item], n), alpha_dcg([item], n, 3), alpha_ndcg([item], n),
                err_ia([item], n, 1), len(team_draft({ids}, {ids}, seed := 1, prefix := true)),
                team_draft_credit([{{'item': 'e', 'team': 'A'}}], {ids}[2:])
         FROM collated""").fetchall()
     dcg = 1 + 1 / math.log2(3) + 0.5
-    assert found[0] == pytest.approx((1, dcg, 1, 1 / 8, 4, 0), abs=1e-12)
+    assert result[0] == pytest.approx((1, dcg, 1, 1 / 8, 4, 0), abs=1e-12)
 
 
 def test_entropy_is_not_below_zero():

@@ -111,8 +111,8 @@ def test_evaluate_equals_ir_measures(name):
     measures = [ir_measures.parse_measure(m) for m in (*IR_MEASURES, "AP@10")]
     values = {row["query"]: row for row in ours.to_dicts()}
     seen = set()
-    for found in ir_measures.iter_calc(measures, qrels, run):
-        name = str(found.measure)
-        assert values[found.query_id][name] == pytest.approx(found.value, abs=1e-9), name
+    for result in ir_measures.iter_calc(measures, qrels, run):
+        name = str(result.measure)
+        assert values[result.query_id][name] == pytest.approx(result.value, abs=1e-9), name
         seen.add(name)
     assert seen == {*IR_MEASURES, "AP@10"}

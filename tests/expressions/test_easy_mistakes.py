@@ -67,10 +67,10 @@ def test_an_item_that_is_null_stands_last_of_its_peers():
     frame = pl.DataFrame(rows, schema=["rel", "score", "item"], orient="row")
     con = metric_engines.connection()
     con.register("peers", frame.to_arrow())
-    for k, wanted in ((1, 2), (2, 5), (3, 5), (4, 6)):
+    for k, expected in ((1, 2), (2, 5), (3, 5), (4, 6)):
         query = f"SELECT cg_by_score(rel, score, item, {k}) FROM peers"
-        assert con.sql(query).fetchall() == [(wanted,)]
-        assert frame.select(rankql.cg_by_score("rel", "score", "item", k)).item() == wanted
+        assert con.sql(query).fetchall() == [(expected,)]
+        assert frame.select(rankql.cg_by_score("rel", "score", "item", k)).item() == expected
     query = "SELECT sum(rel) FROM ranked('peers', query := NULL) WHERE pos <= 2"
     assert con.sql(query).fetchall() == [(5,)]
     assert rankql.ranked(frame, query=None).filter(pl.col("pos") <= 2)["rel"].sum() == 5
@@ -117,14 +117,14 @@ def test_tables_of_any_name(call, columns, rows):
     """Not even of one that a variable of ours has: x.hit is then the column."""
     con = metric_engines.connection()
     group = "GROUP BY hit" if "hit" in columns else ""
-    found = {
+    result = {
         name: con.sql(
             f"SELECT {call} FROM (VALUES {rows}) AS {name} ({columns}) {group}"
         ).fetchall()
         for name in ("x", "b", "total", "part", "best", "two", "shown")
     }
-    assert found["x"][0][0] is not None
-    assert all(value == found["shown"] for value in found.values()), found
+    assert result["x"][0][0] is not None
+    assert all(value == result["shown"] for value in result.values()), result
 
 
 def test_fields_of_variables_are_read_in_brackets():
@@ -176,8 +176,8 @@ def test_literals_have_a_value_in_every_row(name):
     assert FRAME[:3].select(by_column).rows() == FRAME[:3].select(by_literal).rows()
     for engine in ("in-memory", "streaming"):
         grouped = FRAME.lazy().group_by("group", maintain_order=True)
-        found = [grouped.agg(x).collect(engine=engine).rows() for x in (by_column, by_literal)]
-        assert found[0] == found[1]
+        result = [grouped.agg(x).collect(engine=engine).rows() for x in (by_column, by_literal)]
+        assert result[0] == result[1]
 
 
 @pytest.mark.parametrize("k", [2**31, 2**32, 2**52])

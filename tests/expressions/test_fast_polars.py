@@ -100,7 +100,7 @@ ANY = st.sampled_from([None, -1.5, -1, 0, 0.25, 1, 2.5, 3, 4, 4.5, 7, 1e9])
     ids=["counted", "counted floats", "whole", "any"],
 )
 @given(data=st.data())
-def test_grades(metric, grades, dtype, data):
+def test_counted_and_other_grades_equal_the_definition(metric, grades, dtype, data):
     """Grades that are counted, those that are not, and rankings with both; NULLs; any k."""
     groups = data.draw(strategies.batches(strategies.rankings(grades)))
     assert_equal(metric, table(users(groups), dtype), data.draw(OPTIONS))
@@ -108,7 +108,7 @@ def test_grades(metric, grades, dtype, data):
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
 @pytest.mark.parametrize("share", [0, 0.001, 0.3, 1])
-def test_many_groups(metric, share):
+def test_large_data_in_any_order_equals_the_definition(metric, share):
     """Large data in any order of rows, in which a share of the grades is not counted."""
     draw = random.Random(7)
     places = [(user, place) for user in range(500) for place in range(1, 30)]
@@ -187,7 +187,7 @@ def test_no_group_is_lost():
     ids=["float", "text", "list", "struct", "null"],
 )
 @pytest.mark.parametrize("k", [None, 3])
-def test_keys(keys, k):
+def test_keys_are_whatever_polars_groups_by(keys, k):
     """Whatever polars can group by."""
     frame = pl.DataFrame({"user": keys, "rel": [0, 2, 1, 1, 3], "pos": [1, 2, 3, 4, 5]})
     want = frame.group_by("user").agg(rankql.ndcg("rel", "pos", k))["ndcg"].sort()
@@ -206,7 +206,7 @@ def test_keys_of_objects(way):
 
 @pytest.mark.parametrize("k", [1, 100, 200, 1 << 40])
 @pytest.mark.parametrize("pos", [pl.Int8, pl.UInt8, pl.Int64])
-def test_small_types(pos, k):
+def test_cutoffs_beyond_the_type_of_the_positions(pos, k):
     """A cutoff that the type of the positions does not hold; the highest position of the type."""
     rows = [(1, 1, 127), (1, 3, 2), (2, 0, 1), (2, 2, 100), (3, 1, None)]
     assert_equal(rankql.ndcg, table(rows, pl.Int8, pos), {"k": k})
@@ -234,7 +234,7 @@ def test_only_data_in_memory_is_collected(k, engine, monkeypatch):
 
 @pytest.mark.parametrize("source", [pl.DataFrame.lazy, elsewhere])
 @pytest.mark.parametrize("k", [None, 2])
-def test_wrong_positions(source, k):
+def test_wrong_positions_are_refused(source, k):
     """Two items at a position, also without gain, and positions below 1, also without grade."""
 
     def run(rows):
@@ -270,7 +270,7 @@ def sorted_(frame, **options):
 
 
 @pytest.mark.parametrize("rel", [5, 0.5, 1e300])
-def test_other_grades_fall_back(rel):
+def test_other_grades_are_sorted(rel):
     counted = [(1, 1, 1), (1, 4, 2), (2, 0, 1)]
     assert not sorted_(table(counted, pl.Float64), k=1)
     frame = table([*counted, (1, rel, None)], pl.Float64)
@@ -279,7 +279,7 @@ def test_other_grades_fall_back(rel):
 
 
 @pytest.mark.parametrize("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
-def test_large_groups(rows):
+def test_groups_beyond_a_counter_are_sorted(rows):
     """A group that a counter cannot hold falls back, one row less does not."""
     frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])
     large = rows >= (1 << gain.BITS) - 1
@@ -314,7 +314,7 @@ CONTEXTS = {
 
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_contexts(context, engine):
+def test_every_context_of_polars_gives_the_same_value(context, engine):
     """Wherever polars takes an aggregate, also where a ranking has other grades."""
     rows = [
         (user, (user * row) % 6 / (1 + user % 2), row) for user in range(9) for row in range(1, 9)
@@ -336,7 +336,7 @@ def test_contexts(context, engine):
         )
 
 
-def test_streams():
+def test_the_expression_is_streamed():
     """The streaming engine runs the expression as a stream: nothing in it sorts groups."""
     lazy = pl.LazyFrame({"user": [1, 1, 2], "rel": [1, 2, 3], "pos": [1, 2, 1]})
     query = lazy.group_by("user").agg(rankql.ndcg("rel", "pos", k=10))

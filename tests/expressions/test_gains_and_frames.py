@@ -18,18 +18,20 @@ def fetch(query, *parameters):
     return metric_engines.connection().execute(query, *parameters).fetchall()
 
 
-def test_exp2_gain():
+def test_exp2_gain_is_2_to_the_grade_minus_1():
     """2^rel - 1 for each row."""
-    wanted = [None, -0.75, -0.5, 0.0, 2**0.5 - 1, 1.0, 7.0]
+    expected = [None, -0.75, -0.5, 0.0, 2**0.5 - 1, 1.0, 7.0]
     listed = metric_engines.literal(RELS)
-    assert [row[0] for row in fetch(f"SELECT exp2_gain(unnest({listed}))")] == pytest.approx(wanted)
+    assert [row[0] for row in fetch(f"SELECT exp2_gain(unnest({listed}))")] == pytest.approx(
+        expected
+    )
     made = pl.DataFrame({"rel": RELS}, strict=False).select(rankql.exp2_gain("rel"))
-    assert made.to_series().to_list() == pytest.approx(wanted)
+    assert made.to_series().to_list() == pytest.approx(expected)
     assert made.dtypes == [pl.Float64]
     assert fetch("SELECT typeof(exp2_gain(2::TINYINT)), exp2_gain(2::TINYINT)") == [("DOUBLE", 3.0)]
 
 
-def test_discounted_gain():
+def test_discounted_gain_halves_a_promoted_item():
     """A promoted item counts half; the ideal stays, in SQL, polars and evaluate."""
     run = pl.DataFrame({"query": 1, "item": ["a", "b"], "pos": [1, 2], "factor": [0.5, None]})
     qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [2, 1]})
@@ -81,7 +83,7 @@ def positions_sql(text):
     return dict(fetch(f"SELECT item, pos FROM {text}"))
 
 
-def test_ranked_sql():
+def test_ranked_numbers_positions_in_sql():
     """pos by score descending, then by the item's text; NULL without a score; all columns stay."""
     con = metric_engines.connection()
     values = ", ".join(map(str, ROWS)).replace("None", "NULL").replace("inf", "'inf'::DOUBLE")
@@ -100,11 +102,11 @@ def test_ranked_sql():
     con.execute(
         'CREATE OR REPLACE TEMP TABLE o AS SELECT "user" q, item AS "the item", score s FROM t'
     )
-    found = fetch("SELECT * FROM ranked('o', query := 'q', item := 'the item', score := 's')")
-    assert {item: pos for _, item, _, pos in found} == WITHIN
+    result = fetch("SELECT * FROM ranked('o', query := 'q', item := 'the item', score := 's')")
+    assert {item: pos for _, item, _, pos in result} == WITHIN
 
 
-def test_ranked_polars():
+def test_ranked_numbers_positions_in_polars():
     frame = pl.DataFrame(ROWS, schema=["user", "item", "score", "more"], orient="row")
     for made in (rankql.ranked(frame), rankql.ranked(frame.lazy()).collect(engine="streaming")):
         assert made.columns == ["user", "item", "score", "more", "pos"]
@@ -130,34 +132,19 @@ def test_ranked_refuses():
         name: pl.from_arrow(con.sql(f"FROM {name}").to_arrow_table())
         for name in ("has_pos", "nan", "text")
     }
-    for name, said in {
+    for name, message in {
         "has_pos": "pos",
         "nan": "score must be a number, not nan",
         "text": "score must be a number, not text. Cast it first",
     }.items():
-        with pytest.raises(metric_engines.duckdb.Error, match=said):
+        with pytest.raises(metric_engines.duckdb.Error, match=message):
             con.execute(f"FROM ranked('{name}')").fetchall()
-        with pytest.raises(rankql.RankqlError, match=said):
+        with pytest.raises(rankql.RankqlError, match=message):
             rankql.ranked(frames[name].lazy()).collect()
     with pytest.raises(metric_engines.duckdb.Error, match="points"):
         con.execute("FROM ranked('has_pos', score := 'points')").fetchall()
     with pytest.raises(rankql.RankqlError, match="points"):
         rankql.ranked(frames["nan"], score="points")
-
-
-def test_ranked_feeds_the_metrics():
-    """ranked() and then a metric is the metric by score."""
-    group = [(3, 0.5, "a"), (0, 0.5, "b"), (2, 0.5, "c"), (1, None, "d"), (None, 0.75, "e")]
-    wanted = definitions.by_score(definitions.ndcg, group, k=3)
-    con = metric_engines.connection()
-    frame = pl.DataFrame(group, schema=["rel", "score", "item"], orient="row")
-    con.register("scored", frame.to_arrow())
-    found = con.execute("SELECT ndcg(rel, pos, 3) FROM ranked('scored', query := NULL)").fetchall()[
-        0
-    ][0]
-    assert metric_engines.same(found, wanted)
-    made = rankql.ranked(frame, query=None).select(rankql.ndcg("rel", "pos", k=3)).item()
-    assert metric_engines.same(made, wanted)
 
 
 # frames
@@ -172,22 +159,22 @@ FRAME = pl.DataFrame(
 )
 
 
-def test_pipe_defaults():
+def test_pipe_has_a_row_per_user_and_stays_lazy():
     """df.pipe(ndcg): the columns are user, rel, pos; a row per user; a lazy frame stays lazy."""
-    wanted = {
+    expected = {
         "a": definitions.ndcg([(0, 1), (1, 2)]),
         "b": definitions.ndcg([(3, 1), (0, 2), (2, 3)]),
     }
     made = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
     assert made.columns == ["user", "ndcg"]
-    assert dict(made.rows()) == pytest.approx(wanted, abs=1e-12)
+    assert dict(made.rows()) == pytest.approx(expected, abs=1e-12)
     lazy = FRAME.lazy().pipe(rankql.ndcg)
     assert isinstance(lazy, pl.LazyFrame)
     assert lazy.collect_schema() == {"user": pl.String, "ndcg": pl.Float64}
-    assert dict(lazy.collect(engine="streaming").rows()) == pytest.approx(wanted, abs=1e-12)
+    assert dict(lazy.collect(engine="streaming").rows()) == pytest.approx(expected, abs=1e-12)
 
 
-def test_pipe_columns():
+def test_pipe_takes_names_expressions_and_keys():
     """Other names, expressions, several keys, no key."""
     other = FRAME.rename({"rel": "grade", "pos": "rank", "user": "query"})
     plain = FRAME.pipe(rankql.ndcg, by=["user", "shop"], k=2).sort("user", "shop")
@@ -201,27 +188,27 @@ def test_pipe_columns():
     assert whole.columns == ["ndcg"] and whole.height == 1
 
 
-def test_pipe_missing_column():
+def test_pipe_names_a_missing_column():
     with pytest.raises(rankql.RankqlError, match="rel"):
         FRAME.drop("rel").pipe(rankql.ndcg)
     with pytest.raises(rankql.RankqlError, match="person"):
         FRAME.lazy().pipe(rankql.ndcg, by="person").collect()
 
 
-def test_prepared_parameters():
+def test_options_may_be_parameters_of_a_prepared_statement():
     """k and the options as parameters of a prepared statement."""
     query = (
         "SELECT ndcg(rel, pos, $k, base := $base) FROM (VALUES (0, 1), (2, 2), (3, 3)) t(rel, pos)"
     )
-    wanted = definitions.ndcg([(0, 1), (2, 2), (3, 3)], 2)
-    assert fetch(query, {"k": 2, "base": 10}) == [(pytest.approx(wanted, abs=1e-12),)]
+    expected = definitions.ndcg([(0, 1), (2, 2), (3, 3)], 2)
+    assert fetch(query, {"k": 2, "base": 10}) == [(pytest.approx(expected, abs=1e-12),)]
 
 
 # wide scores, items of other types
 
 
 @pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(18,0)"])
-def test_wide_scores(kind):
+def test_whole_scores_above_2_to_the_53_are_distinguished(kind):
     """Whole scores above 2^53, which a double cannot tell apart."""
     low, high = 2**53, 2**53 + 1
     rows = f"(VALUES (0, {low}::{kind}, 'b'), (1, {high}::{kind}, 'a'))"
@@ -236,7 +223,7 @@ def test_wide_scores(kind):
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "UBIGINT", "VARCHAR"])
-def test_item_types(kind):
+def test_items_of_any_type_are_compared_as_text(kind):
     """Items of any type are compared as text: 9 stands before 10."""
     query = f"SELECT rr_by_score(rel, 1, item::{kind}) FROM (VALUES (0, 10), (1, 9)) t(rel, item)"
     assert fetch(query) == [(1.0,)]
@@ -259,10 +246,10 @@ def test_a_frame_is_grouped_by_the_column_of_its_rankings(key, metric):
         frame = frame.with_columns(user=pl.lit(7), session_id=pl.lit(8))
     name = metric.__name__
     for data in (frame, frame.lazy(), frame.to_pandas()):
-        made, wanted = data.pipe(metric), data.pipe(metric, by=key)
-        made, wanted = (pl.DataFrame(x.collect() if data is not frame and hasattr(x, "collect")
-                                     else x).sort(key) for x in (made, wanted))  # fmt: skip
-        assert made.equals(wanted) and made.columns == [key, name] and len(made) == 2
+        made, expected = data.pipe(metric), data.pipe(metric, by=key)
+        made, expected = (pl.DataFrame(x.collect() if data is not frame and hasattr(x, "collect")
+                                     else x).sort(key) for x in (made, expected))  # fmt: skip
+        assert made.equals(expected) and made.columns == [key, name] and len(made) == 2
 
 
 @pytest.mark.parametrize("keys", [["user", "session_id"], ["qid", "query_id"], ["shop"]])

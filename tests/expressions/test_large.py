@@ -36,8 +36,8 @@ def ranking(kind):
 
 
 def ap(rows):
-    found = definitions.hits(rows, None, 1)
-    return fsum(i / pos for i, pos in enumerate(found, 1)) / definitions.relevant(rows, 1)
+    result = definitions.hits(rows, None, 1)
+    return fsum(i / pos for i, pos in enumerate(result, 1)) / definitions.relevant(rows, 1)
 
 
 def bpref(rows):
@@ -86,11 +86,11 @@ QUICK = {
 
 @pytest.mark.parametrize("metric", QUICK)
 @pytest.mark.parametrize("kind", GRADES)
-def test_quick(kind, metric):
+def test_fast_definitions_equal_the_definitions(kind, metric):
     """The quick ways are right, so far as the reference can follow."""
     rows = ranking(kind)[:400]
-    wanted = getattr(definitions, metric)(rows)
-    assert QUICK[metric](rows) == pytest.approx(wanted, rel=1e-12)
+    expected = getattr(definitions, metric)(rows)
+    assert QUICK[metric](rows) == pytest.approx(expected, rel=1e-12)
 
 
 @cache
@@ -126,17 +126,17 @@ def list_forms(metric, lists, options):
 
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg", "ap", "bpref"))
 @pytest.mark.parametrize("kind", GRADES)
-def test_large_ranking(kind, metric):
+def test_one_ranking_of_100_000_items(kind, metric):
     (rows, lists), options = frames(kind), OPTIONS.get(metric, {})
-    wanted = QUICK.get(metric, getattr(definitions, metric))(ranking(kind), **options)
+    expected = QUICK.get(metric, getattr(definitions, metric))(ranking(kind), **options)
     for form in (row_forms(metric, rows, options), list_forms(metric, lists, options)):
         for name, value in form:
-            assert metric_engines.same(value, wanted), (name, value, wanted)
+            assert metric_engines.same(value, expected), (name, value, expected)
     if "k" in signatures.ROWS[metric] and metric not in QUICK:
         options = {**options, "k": 10}
-        wanted = getattr(definitions, metric)(ranking(kind), **options)
+        expected = getattr(definitions, metric)(ranking(kind), **options)
         for name, value in row_forms(metric, rows, options):
-            assert metric_engines.same(value, wanted), (name, value, wanted)
+            assert metric_engines.same(value, expected), (name, value, expected)
 
 
 @cache
@@ -156,7 +156,7 @@ def score_forms(metric, scored, options):
 
 
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg", "rr"))
-def test_large_scores(metric):
+def test_sql_equals_polars_on_100_000_scores(metric):
     """SQL and polars agree on 100,000 scores, most of them tied, under both tie rules."""
     for ties in ("item", "expected"):
         options = {**OPTIONS.get(metric, {}), "ties": ties}
@@ -166,13 +166,13 @@ def test_large_scores(metric):
 
 
 @pytest.mark.slow
-def test_threads():
+def test_threads_change_no_value():
     """One thread or four, DuckDB or polars streaming: the same values of a million rows."""
     metrics = {metric: OPTIONS.get(metric, {}) for metric in signatures.RANKING}
     calls = [
         metric_engines.call(metric, ["rel", "pos"], options) for metric, options in metrics.items()
     ]
-    found, rows = [], None
+    result, rows = [], None
     for threads in (1, 4):
         con = metric_engines.connect(threads=threads)
         con.execute("""
@@ -182,14 +182,14 @@ def test_threads():
             FROM range(1000000) AS r (i)
         """)
         query = f"SELECT g, {', '.join(calls)} FROM many GROUP BY g ORDER BY g"
-        found.append(con.execute(query).fetchall())
+        result.append(con.execute(query).fetchall())
         rows = pl.from_arrow(con.sql("SELECT g, rel, pos FROM many").to_arrow_table())
     values = [getattr(rankql, metric)("rel", "pos", **given) for metric, given in metrics.items()]
     lazy = rows.lazy().group_by("g").agg(values).sort("g")
-    found.append(lazy.collect(engine="streaming").rows())
-    for other in found[1:]:
-        assert len(other) == len(found[0]) == 10_000
-        for one, two in zip(found[0], other, strict=True):
+    result.append(lazy.collect(engine="streaming").rows())
+    for other in result[1:]:
+        assert len(other) == len(result[0]) == 10_000
+        for one, two in zip(result[0], other, strict=True):
             assert all(map(metric_engines.same, two[1:], one[1:])), (one, two)
 
 
@@ -202,7 +202,7 @@ print(rows.select({calls}).width)
 """
 
 
-def test_memory():
+def test_a_small_ranking_reserves_little_memory():
     """A small ranking asks for less than 8 GB: also what is only reserved may be refused."""
     calls = ", ".join(
         f"rankql.{metric}('rel', 'pos', **{OPTIONS.get(metric, {})})"

@@ -122,8 +122,8 @@ def trec_eval(data, measure, level=1):
     evaluator = pytrec_eval.RelevanceEvaluator(
         data.judgments, {re.sub(r"_[\d.]+$", "", measure)}, relevance_level=level
     )
-    found = evaluator.evaluate(data.run)
-    return [found[q][measure] for q in data.queries]
+    result = evaluator.evaluate(data.run)
+    return [result[q][measure] for q in data.queries]
 
 
 @pytest.mark.parametrize("measure", TREC_EVAL)
@@ -178,8 +178,8 @@ def ir_measure(data, measure):
         ir_measures.Qrel(q, i, r) for q in data.queries for i, r in data.judgments[q].items()
     ]
     run = [ir_measures.ScoredDoc(q, i, s) for q in data.queries for i, s in data.run[q].items()]
-    found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], judgments, run)}
-    return [found[q] for q in data.queries]
+    result = {m.query_id: m.value for m in ir_measures.iter_calc([measure], judgments, run)}
+    return [result[q] for q in data.queries]
 
 
 @pytest.mark.parametrize("measure", IR_MEASURES, ids=str)
@@ -287,12 +287,12 @@ def test_sklearn_gauc():
     log = pl.DataFrame(rows, schema=["query", "item", "rel", "score"], orient="row")
     both = [q for _, q in log.group_by("query") if q["rel"].n_unique() == 2]
     theirs = [sklearn.metrics.roc_auc_score(q["rel"], q["score"]) for q in both]
-    found = rankql.evaluate(log, metrics=["AUC", "GAUC"], ties="expected", interval=None)
+    result = rankql.evaluate(log, metrics=["AUC", "GAUC"], ties="expected", interval=None)
     same(
-        [found["AUC"], found["GAUC"]],
+        [result["AUC"], result["GAUC"]],
         [np.mean(theirs), np.average(theirs, weights=[*map(len, both)])],
     )
-    assert found.summary["undefined"].to_list() == [40 - len(both)] * 2
+    assert result.summary["undefined"].to_list() == [40 - len(both)] * 2
 
 
 @pytest.mark.parametrize("name", metric_engines.ROWS)

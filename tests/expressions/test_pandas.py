@@ -55,7 +55,7 @@ def test_a_column_is_added_to_the_frame(function, column):
         made.pipe(function)
 
 
-def test_frames_that_cannot_be_right():
+def test_wrong_frames_are_refused():
     with pytest.raises(RankqlError, match="No column 'usr'"):
         FRAME.pipe(rankql.ndcg, by="usr")
     with pytest.raises(RankqlError, match="rel must be a finite number, not nan"):

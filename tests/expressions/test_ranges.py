@@ -28,15 +28,15 @@ MERGED = [
 
 
 @pytest.mark.parametrize(("metric", "engine"), crossed(RANKING, ENGINES, ["sql", "polars"]))
-def test_merged_rankings(metric, engine):
+def test_more_items_than_positions_are_refused(metric, engine):
     """More items than positions: an error in every form, and none once they are told apart."""
     for rows, options in MERGED:
         if options and "k" not in signatures.ROWS[metric]:
             continue
         given = {**OPTIONS.get(metric, {}), **options}
         run = partial(ENGINES[engine].run, metric, [rows], given)
-        said = metric_engines.complaint(run)
-        assert said == SHARED, f"{rows}: {said}"
+        message = metric_engines.complaint(run)
+        assert message == SHARED, f"{rows}: {message}"
         apart = [[(rel, place) for place, (rel, _) in enumerate(rows, 1)]]
         assert ENGINES[engine].run(metric, apart, given) != []
 
@@ -45,16 +45,16 @@ def test_merged_rankings(metric, engine):
 @pytest.mark.parametrize(
     ("metric", "options"), [("ndcg", {}), ("ndcg", {"k": 5}), ("ap", {}), ("rbp", {"p": 0.2})]
 )
-def test_values_above_1(metric, options, engine):
+def test_two_items_at_the_first_position_are_refused(metric, options, engine):
     """As many items as positions up to the last, and yet two at the first: the value tells."""
-    said = metric_engines.complaint(
+    message = metric_engines.complaint(
         lambda: ENGINES[engine].run(metric, [[(1, 1), (1, 1), (1, 3)]], options)
     )
-    assert said == SHARED
+    assert message == SHARED
 
 
 @pytest.mark.parametrize("metric", ["alpha_ndcg", "alpha_dcg", "err_ia", "subtopic_recall"])
-def test_merged_rankings_of_subtopics(metric):
+def test_more_subtopic_items_than_positions_are_refused(metric):
     rows = pl.DataFrame({"user": [1, 1, 1], "subtopics": [["a"], ["b"], ["a"]], "pos": [1, 1, 2]})
     con = metric_engines.connection()
     con.register("subtopic_rows", rows.to_arrow())
@@ -67,7 +67,7 @@ def test_merged_rankings_of_subtopics(metric):
         rows.group_by("user").agg(getattr(rankql, metric)("subtopics", "pos"))
 
 
-def test_not_detected():
+def test_few_ties_of_rank_are_counted_as_they_stand():
     """Few ties, as rank() makes them, leave gaps: they are counted as they stand."""
     ties = [(1, 1), (0, 1), (0, 3), (0, 9)]
     for engine in ("sql", "polars", "pipe"):
@@ -75,16 +75,18 @@ def test_not_detected():
 
 
 @pytest.mark.parametrize("metric", ["micro_precision_at", "micro_f1_at"])
-def test_micro(metric):
+def test_a_query_that_merges_rankings_is_refused(metric):
     """A `query` that does not tell the rankings apart."""
     groups, options = [[(1, 1, 7)] * 10], {"k": 1, "query": metric_engines.Column("query")}
     for name, engine in ENGINES.items():
-        said = metric_engines.complaint(lambda engine=engine: engine.run(metric, groups, options))
-        wanted = "query must identify one ranking, but has too few values for so many items: 1"
-        assert said.startswith(wanted), f"{name}: {said}"
+        message = metric_engines.complaint(
+            lambda engine=engine: engine.run(metric, groups, options)
+        )
+        expected = "query must identify one ranking, but has too few values for so many items: 1"
+        assert message.startswith(expected), f"{name}: {message}"
 
 
-def test_evaluate_names_them():
+def test_evaluate_names_shared_positions():
     table = pl.DataFrame({"query": [1] * 4, "rel": [3, 0, 0, 2], "pos": [1, 2, 1, 2]})
     for metric in ("nDCG", "AP@100", "RBP(p=0.8)"):
         with pytest.raises(rankql.RankqlError, match="run has duplicates: query 1, pos 1"):
@@ -93,7 +95,7 @@ def test_evaluate_names_them():
 
 @pytest.mark.parametrize("metric", ["nDCG@10", "nDCG", "P@3", "RR@10", "RBP(p=0.8)@5", "microP@2"])
 @pytest.mark.parametrize("integer", [True, False])
-def test_merged_rankings_in_evaluate(metric, integer):
+def test_evaluate_refuses_merged_rankings(metric, integer):
     """Also where only the rows with gain are looked at, and each has a position of its own."""
     table = pl.DataFrame(
         {"query": [1] * 4, "item": list("abcd"), "rel": [3, 0, 0, 2], "pos": [1, 2, 1, 2]}
@@ -159,7 +161,7 @@ FORMS = [*ENGINES, "sql list", "polars list", "sql score", "polars score"]
     ],
     ids=str,
 )
-def test_perfect_is_1(options, engine):
+def test_a_perfect_ranking_is_exactly_1(options, engine):
     run = metric_engines.ENGINES[engine]
     groups = PERFECT if engine not in ("sql whole table", "polars select") else PERFECT[:20]
     assert set(run.run("ndcg", groups, options)) == {1.0}
@@ -167,7 +169,7 @@ def test_perfect_is_1(options, engine):
 
 @pytest.mark.parametrize("metrics", [["nDCG@1", "nDCG@3", "nDCG@10"], ["nDCG", "nDCG@100"]])
 @pytest.mark.parametrize("grades", [1, 3, 5, 0.5])
-def test_perfect_is_1_in_evaluate(grades, metrics):
+def test_a_perfect_ranking_is_exactly_1_in_evaluate(grades, metrics):
     """Packed tops of whole grades, and the macros; of ranked tables, and joined by scores."""
     draw = random.Random(2)
     rows = [
@@ -187,7 +189,7 @@ def test_perfect_is_1_in_evaluate(grades, metrics):
             assert set(result.per_query[metric].drop_nulls()) == {1.0}
 
 
-def test_not_perfect_is_below_1():
+def test_one_swap_is_below_1():
     """One swap at the bottom of 1,000 shows, also of grades that differ by a thousandth."""
     for size in (2, 10, 100, 1000):
         for low, high in ((0, 1), (0.999, 1)):
@@ -237,19 +239,19 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
-def test_cost_of_k(small, call, k):
+def test_any_k_runs_in_little_memory(small, call, k):
     query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
     count, mean = small.sql(query).fetchall()[0]
     assert 190_000 < count <= 200_000 and math.isfinite(mean)
 
 
 @pytest.mark.parametrize("k", LIMITS)
-def test_cost_of_k_of_a_list(small, k):
+def test_any_k_of_a_list_runs_in_little_memory(small, k):
     query = f"SELECT list_ndcg([1, 2, 3], {k}), list_idcg(rels, {k}) FROM (SELECT [1] AS rels)"
     assert small.sql(query).fetchall()[0][1] == 1
 
 
-def test_cost_of_discounts(small):
+def test_discounts_run_in_little_memory(small):
     query = (
         "SELECT avg(x) FROM (SELECT ndcg(rel, pos, discounts := [1, 2, 3]) AS x FROM t GROUP BY g)"
     )
@@ -258,7 +260,7 @@ def test_cost_of_discounts(small):
 
 @pytest.mark.parametrize("k", [1, 1000, 2**53])
 @pytest.mark.parametrize("columns", ["g AS query, item, rel, pos", "g AS query, item, rel, score"])
-def test_cost_of_k_in_evaluate(small, columns, k):
+def test_evaluate_runs_any_k_in_little_memory(small, columns, k):
     small.execute(f"CREATE OR REPLACE TABLE run AS SELECT {columns} FROM t WHERE g < 100000")
     result = rankql.evaluate("run", metrics=f"nDCG@{k}", con=small, interval=None)
     assert 0 < result[next(iter(result))] < 1

@@ -43,11 +43,11 @@ def complaint(name, metric, groups, options, **types):
 
 def refuses(name, metric, groups, options, pattern, **types):
     """Why the engine does not refuse this as it should, or None."""
-    said = complaint(name, metric, groups, options, **types)
-    if re.fullmatch(pattern, said):
+    text = complaint(name, metric, groups, options, **types)
+    if re.fullmatch(pattern, text):
         return None
     call = metric_engines.call(metric, metric_engines.names(metric), options)
-    return f"{name}: {call} of {groups}: {said!r}"
+    return f"{name}: {call} of {groups}: {text!r}"
 
 
 def assert_refused(metric, groups, options, pattern, names=None, **types):
@@ -109,7 +109,7 @@ def test_rel_is_finite_in_every_metric(place, kind):
 
 
 @pytest.mark.parametrize("metric", signatures.RANKING)
-def test_rel_text(metric):
+def test_rel_as_text_is_refused(metric):
     """Text is refused even where it reads as a number."""
     groups = [[("1", 1), ("0", 2)]]
     pattern = message("rel must be a number, not text. Cast it first")
@@ -135,7 +135,7 @@ def test_pos_is_a_whole_number_from_1(metric, bad):
 
 
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO])
-def test_pos_text(metric):
+def test_pos_as_text_is_refused(metric):
     pattern = message("pos must be a number, not text. Cast it first")
     group = [(1, "1"), (0, "2")]
     if metric in signatures.MICRO:
@@ -145,7 +145,7 @@ def test_pos_text(metric):
 
 
 @pytest.mark.parametrize("metric", signatures.RANKING)
-def test_score(metric):
+def test_a_score_may_be_infinite_but_not_nan(metric):
     """A score may be infinite but not NaN, also where the item is unjudged or beyond k."""
     options = options_of(metric)
     for rel in (1, 0, None):
@@ -158,14 +158,15 @@ def test_score(metric):
 
 
 @pytest.mark.parametrize("metric", signatures.RATING)
-def test_rating(metric):
+def test_ratings_are_finite_numbers(metric):
     for bad in BAD_REL:
         pattern = message("rel must be a finite number, not {}", bad)
         assert_refused(metric, [[(1, 2), (bad, 1)]], {}, pattern)
         assert_refused(metric, [[(1, 2), (bad, None)]], {}, pattern)
-    pattern = message("score must be a finite number, not {}", NAN)
-    assert_refused(metric, [[(1, 2), (1, NAN)]], {}, pattern)
-    assert_refused(metric, [[(1, 2), (None, NAN)]], {}, pattern)
+    for bad in (NAN, INF):
+        pattern = message("score must be a finite number, not {}", bad)
+        assert_refused(metric, [[(1, 2), (1, bad)]], {}, pattern)
+        assert_refused(metric, [[(1, 2), (None, bad)]], {}, pattern)
     for column in ("rel", "score"):
         pattern = message(f"{column} must be a number, not text. Cast it first")
         groups = [[("1", 2)]] if column == "rel" else [[(1, "2")]]
@@ -173,7 +174,7 @@ def test_rating(metric):
 
 
 @pytest.mark.parametrize("metric", signatures.MICRO)
-def test_micro_rel(metric):
+def test_rel_of_micro_averages_is_finite(metric):
     for bad in BAD_REL:
         for pos in (1, 3, None):
             groups = [[(1, 1, 1), (0, 2, 1), (bad, pos, 2)]]
@@ -188,7 +189,7 @@ def test_micro_rel(metric):
 
 @pytest.mark.parametrize("metric", ["err", "rbp"])
 @pytest.mark.parametrize("place", PLACES)
-def test_rel_above_max_rel(metric, place):
+def test_rel_above_max_rel_is_refused(metric, place):
     names = forms_at(metric, place)
     options = {"k": 2, "max_rel": 4} | ({"p": 0.5} if metric == "rbp" else {})
     pattern = message("rel must not exceed max_rel: {} is above {}", 5, 4)
@@ -196,7 +197,7 @@ def test_rel_above_max_rel(metric, place):
 
 
 @pytest.mark.parametrize("metric", ["dcg", "ndcg"])
-def test_short_discounts(metric):
+def test_every_counted_position_needs_a_discount(metric):
     """A judged item shown at a position without a discount; what is not counted may stand there."""
     pattern = message(
         "discounts has {} entries, but position {} is counted: give more, or a lower k", 2, 3
@@ -213,7 +214,7 @@ def test_short_discounts(metric):
 
 
 @pytest.mark.parametrize("metric", ["idcg", "ndcg"])
-def test_short_discounts_of_the_ideal(metric):
+def test_every_position_of_the_ideal_needs_a_discount(metric):
     """More positive grades to place than discounts: the ideal ranking may be the longer one."""
     pattern = message(
         "discounts has {} entries, but position {} is counted: give more, or a lower k", 2, 3
@@ -324,14 +325,14 @@ def test_polars_adds_nothing_to_errors():
         assert str(raised.value) == "rel must be a finite number, not nan"
 
 
-def test_stop_probabilities():
+def test_stop_probabilities_lie_between_0_and_1():
     """With stop 'rel' grades are probabilities, which are on no scale."""
     for bad in (2, -0.5):
         pattern = message("rel must lie between 0 and 1 for stop 'rel', not {}", bad)
         assert_refused("err", [[(1, 1), (bad, 2)]], {"stop": "rel"}, pattern)
         for name in metric_engines.LIST:
-            said = refuses(name, "list_err", [([1, bad], None)], {"stop": "rel"}, pattern)
-            assert said is None, said
+            text = refuses(name, "list_err", [([1, bad], None)], {"stop": "rel"}, pattern)
+            assert text is None, text
     pattern = message("max_rel is for stop 'exp2', not for 'rel'")
     assert_refused("err", [[(1, 1), (0, 2)]], {"stop": "rel", "max_rel": 4}, pattern)
 
@@ -344,15 +345,15 @@ def test_scales_beyond_what_2_can_be_raised_to(max_rel):
         for name in metric_engines.engines_for(metric):
             if "expected" in name:
                 continue  # not available for err
-            found = metric_engines.ENGINES[name].run(metric, [group], {"max_rel": max_rel})
-            assert found == [value], name
+            result = metric_engines.ENGINES[name].run(metric, [group], {"max_rel": max_rel})
+            assert result == [value], name
 
 
 @pytest.mark.parametrize(
     ("metric", "options"),
     [("ndcg", {"k": 10**400}), ("ap", {"threshold": 10**400}), ("rbp", {"p": -(10**400)})],
 )
-def test_numbers_beyond_floats(metric, options):
+def test_numbers_beyond_floats_are_refused(metric, options):
     """Of an int, which Python cannot make a float."""
     ((name, bad),) = options.items()
     with pytest.raises(rankql.RankqlError, match=rf"{name} must .*{bad}"):
@@ -360,7 +361,7 @@ def test_numbers_beyond_floats(metric, options):
 
 
 @pytest.mark.parametrize("metric", ["dcg", "idcg", "ndcg"])
-def test_unused_discounts(metric):
+def test_unused_discounts_are_checked(metric):
     """Every discount is checked, also one that no item needs."""
     pattern = r"discounts must be finite numbers above 0, not .*-1.*"
     for options in ({"discounts": [1, 2, -1]}, {"discounts": [1, -1], "k": 1}):
@@ -368,7 +369,7 @@ def test_unused_discounts(metric):
 
 
 @pytest.mark.parametrize("metric", signatures.RANKING)
-def test_ties(metric):
+def test_unknown_ties_are_refused(metric):
     groups = [[(1, 2.0, "a"), (0, 2.0, "b")]]
     plain = PLAIN.get(metric, {})
     pattern = message("ties must be 'item' or 'expected', not {}", "best")
@@ -386,28 +387,28 @@ def test_ties(metric):
     ],
     ids=str,
 )
-def test_no_expectation(metric, options):
+def test_expected_ties_without_a_closed_form_are_refused(metric, options):
     """Where the mean over all orders has no closed form, it is refused, in the same words."""
     groups = [[(1, 2.0, "a"), (0, 2.0, "b")]]
     given = {**options, "ties": "expected"}
-    said = {
+    text = {
         name: complaint(name, f"{metric}_by_score", groups, given) for name in metric_engines.SCORE
     }
-    assert len(set(said.values())) == 1, said
+    assert len(set(text.values())) == 1, text
     pattern = rf"ties 'expected' is not available .*{metric}.*\. .+"
     if metric == "err":
         pattern = "ties 'expected' is not available for err. Use 'item'"
-    assert re.fullmatch(pattern, said["sql score"])
+    assert re.fullmatch(pattern, text["sql score"])
 
 
 @pytest.mark.parametrize("metric", ["micro_precision_at", "micro_f1_at"])
-def test_query_needed(metric):
+def test_micro_averages_with_k_need_query(metric):
     pattern = message("query must be given with k: the column that distinguishes the rankings")
     assert_refused(metric, [[(1, 1, 1), (0, 2, 2)]], {"k": 2}, pattern)
 
 
 @pytest.mark.parametrize("bad", [*BAD_REL, "1"])
-def test_exp2_gain(bad):
+def test_exp2_gain_refuses_text_and_infinite_grades(bad):
     text = "rel must be a number, not text. Cast it first"
     text = text if isinstance(bad, str) else "rel must be a finite number, not {}"
     pattern = message(text) if isinstance(bad, str) else message(text, bad)
@@ -440,7 +441,7 @@ def test_ideal_contains_the_list(metric):
 
 
 @pytest.mark.parametrize("metric", signatures.TAKES_IDEAL)
-def test_ideal_list(metric):
+def test_the_ideal_list_is_checked(metric):
     """The list of all judged items is checked as the list shown is."""
     for bad in BAD_REL:
         pattern = message("rel must be a finite number, not {}", bad)
@@ -452,7 +453,7 @@ def test_ideal_list(metric):
     )
 
 
-def test_error_class():
+def test_errors_are_value_errors():
     """One class to catch, which is a ValueError."""
     assert issubclass(rankql.RankqlError, ValueError)
     assert rankql.RankqlError is __import__("rankql.errors").errors.RankqlError

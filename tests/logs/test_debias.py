@@ -101,11 +101,11 @@ def test_clicks_are_booleans_or_decimals():
 
 def test_nan_in_parquet_is_refused(tmp_path):
     """Statistics of a column leave NaN out: the check must look."""
-    for click, chance, said in ((1, math.nan, "propensity"), (math.nan, 1.0, "click")):
+    for click, chance, name in ((1, math.nan, "propensity"), (math.nan, 1.0, "click")):
         frame = pl.DataFrame({"click": [1.0, click], "propensity": [1.0, chance]})
-        frame.write_parquet(tmp_path / f"{said}.parquet")
-        query = f"SELECT debiased(click, propensity) FROM '{tmp_path}/{said}.parquet'"
-        with pytest.raises(metric_engines.duckdb.Error, match=f"{said} must be"):
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+        query = f"SELECT debiased(click, propensity) FROM '{tmp_path}/{name}.parquet'"
+        with pytest.raises(metric_engines.duckdb.Error, match=f"{name} must be"):
             metric_engines.connection().sql(query).fetchall()
 
 
@@ -150,12 +150,12 @@ def expected(theta, new, predicted=R, k=None, clip=None, mistaken=1):
     frame = frame.with_columns(pl.col("propensity") * mistaken)
     options = {"k": k, "clip": clip, "predicted": "predicted", "examination": "examination"}
     for _, run in table_ways("counterfactual", frame, options | {"slice": "pattern"}):
-        found = defaultdict(float)
+        result = defaultdict(float)
         for row in run().iter_rows(named=True):
             if row["value"] is not None:
                 metric = row["metric"].partition("@")[0]
-                found[metric, row["estimator"]] += chances[row["slice"]] * row["value"]
-        yield found
+                result[metric, row["estimator"]] += chances[row["slice"]] * row["value"]
+        yield result
 
 
 def truth(new, k=None):
@@ -176,37 +176,37 @@ def test_ips_and_dr_are_unbiased(new, k):
     """IPS and DR are right whatever is predicted; what is naive or clipped is not."""
     right = truth(new, k)
     for predicted in (R, WRONG):
-        for found in expected(THETA, new, predicted, k):
+        for result in expected(THETA, new, predicted, k):
             for metric, value in right.items():
                 for estimator in ("IPS", "DR"):
-                    assert found[metric, estimator] == pytest.approx(value, abs=1e-12)
-            assert abs(found["DCG", "naive"] - right["DCG"]) > 0.01
-    for found in expected(THETA, new, R, k, clip=0.6):
+                    assert result[metric, estimator] == pytest.approx(value, abs=1e-12)
+            assert abs(result["DCG", "naive"] - right["DCG"]) > 0.01
+    for result in expected(THETA, new, R, k, clip=0.6):
         for metric, value in right.items():
-            assert found[metric, "IPS"] == pytest.approx(value, abs=1e-12)
-            assert found[metric, "DR"] == pytest.approx(value, abs=1e-12)
-            assert found[metric, "clipped IPS"] < value - 0.01
-    for found in expected(THETA, new, WRONG, k, clip=0.6):
-        assert abs(found["DCG", "DR"] - right["DCG"]) > 0.01
+            assert result[metric, "IPS"] == pytest.approx(value, abs=1e-12)
+            assert result[metric, "DR"] == pytest.approx(value, abs=1e-12)
+            assert result[metric, "clipped IPS"] < value - 0.01
+    for result in expected(THETA, new, WRONG, k, clip=0.6):
+        assert abs(result["DCG", "DR"] - right["DCG"]) > 0.01
 
 
 def test_unshown_items_count_0_in_ips_and_their_prediction_in_dr():
     """No click tells of it: IPS takes 0, DR the prediction."""
     right = truth("dab")
-    for found in expected(THETA, "dab", R):
+    for result in expected(THETA, "dab", R):
         for metric, value in right.items():
-            assert found[metric, "DR"] == pytest.approx(value, abs=1e-12)
-            assert found[metric, "IPS"] < value - 0.1
+            assert result[metric, "DR"] == pytest.approx(value, abs=1e-12)
+            assert result[metric, "IPS"] < value - 0.1
 
 
 def test_wrong_propensities_bias_dr():
     """Right predictions do not make up for them, clipped or not."""
     right = truth("cba")["DCG"]
     for clip in (None, 0.3):
-        for found in expected(THETA, "cba", R, clip=clip, mistaken=0.8):
-            assert found["DCG", "DR"] > right + 0.01
-    for found in expected(THETA, "cba", R, mistaken=0.8):
-        assert found["DCG", "DR"] == pytest.approx(right / 0.8, abs=1e-12)  # as IPS
+        for result in expected(THETA, "cba", R, clip=clip, mistaken=0.8):
+            assert result["DCG", "DR"] > right + 0.01
+    for result in expected(THETA, "cba", R, mistaken=0.8):
+        assert result["DCG", "DR"] == pytest.approx(right / 0.8, abs=1e-12)  # as IPS
 
 
 def test_ndcg_is_biased():
@@ -214,8 +214,8 @@ def test_ndcg_is_biased():
     best = sorted((R[item] for item in "cba"), reverse=True)
     right = truth("cba")["DCG"] / sum(r / math.log2(pos + 1) for pos, r in enumerate(best, 1))
     never = math.prod(1 - t * R[item] for item, shown in THETA.items() for t in shown)
-    for found in expected(THETA, "cba"):
-        assert abs(found["nDCG", "IPS"] / (1 - never) - right) > 0.03
+    for result in expected(THETA, "cba"):
+        assert abs(result["nDCG", "IPS"] / (1 - never) - right) > 0.03
 
 
 def test_naive_clicks_pick_the_wrong_winner():
@@ -247,7 +247,7 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
         divisors["clipped IPS"] = lambda t: max(t, cut)
     if predicted:
         divisors["DR"] = lambda t: max(t, cut)
-    found = {}
+    result = {}
     for name, divisor in divisors.items():
         lines, watched = defaultdict(list), defaultdict(list)
         for items in queries.values():
@@ -321,9 +321,9 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
             most = math.inf if metric == "DCG" and name != "SNIPS" else 1
             if reach is not None and value + 1e-9 >= 0:
                 lo = max(lo, 0)
-            if reach is not None and value <= most + 1e-9:
+            if reach is not None and -1e-9 <= value <= most + 1e-9:  # else it is impossible
                 hi = min(hi, most)
-            found[metric, name] = {
+            result[metric, name] = {
                 "value": value,
                 "lo": lo,
                 "hi": hi,
@@ -337,7 +337,7 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
                 "clipped": cuts / len(weights) if weights else None,
                 "unsupported": never / top if top else None,
             }
-    return found
+    return result
 
 
 CHANCES = [1.0, 0.7, 0.5, 0.25, 0.1]
@@ -411,20 +411,20 @@ def test_counterfactual_equals_its_definition(lines, k, clip, predicted, examina
         )
         for part in {row["slice"] for row in lines}
     }
-    said = []
+    warnings = []
     for way, run in table_ways("counterfactual", frame, options):
-        found = run()
-        said.append(found["warning"].to_list())
+        result = run()
+        warnings.append(result["warning"].to_list())
         keys = [
             (row["slice"], row["metric"].partition("@")[0], row["estimator"])
-            for row in found.iter_rows(named=True)
+            for row in result.iter_rows(named=True)
         ]
         assert set(keys) == {(part, *key) for part, rows in wanted.items() for key in rows}, way
         assert len(keys) == len(set(keys)), way
-        for key, row in zip(keys, found.iter_rows(named=True), strict=True):
+        for key, row in zip(keys, result.iter_rows(named=True), strict=True):
             for name, value in wanted[key[0]][key[1:]].items():
                 assert near(row[name], value), f"{way} {key} {name}: {row[name]}, not {value}"
-    assert said[0] == said[1]
+    assert warnings[0] == warnings[1]
 
 
 def test_rows_are_ordered_by_metric_and_estimator():
@@ -434,23 +434,27 @@ def test_rows_are_ordered_by_metric_and_estimator():
     names = ["naive", "IPS", "clipped IPS", "SNIPS", "DR"]
     metrics = ["DCG@1", "nDCG@1", "RR@1", "CTR@1"]
     for _, run in table_ways("counterfactual", frame, options):
-        found = run()
-        assert found.columns == [
+        result = run()
+        assert result.columns == [
             *("metric", "estimator", "value", "lo", "hi", "queries", "left_out", "clicks"),
             *("effective_sample_size", "largest_weight", "clipped", "unsupported", "warning"),
         ]
-        assert found.select("metric", "estimator").rows() == [
+        assert result.select("metric", "estimator").rows() == [
             (m, e) for m in metrics for e in names
         ]
-        assert found["value"][:4].to_list() == pytest.approx([1, 2, 1.25, 2 / 3])
-        assert found["lo"].null_count() == len(found)
-        assert found["largest_weight"][:5].to_list() == [1, 2, 1.25, 2, 1.25]
-        assert found["clipped"][:5].to_list() == [0, 0, 1, 0, 1]
+        assert result["value"][:4].to_list() == pytest.approx([1, 2, 1.25, 2 / 3])
+        assert result["lo"].null_count() == len(result)
+        assert result["largest_weight"][:5].to_list() == [1, 2, 1.25, 2, 1.25]
+        assert result["clipped"][:5].to_list() == [0, 0, 1, 0, 1]
     for _, run in table_ways("counterfactual", frame, {}):
-        found = run()
-        assert found["metric"].unique(maintain_order=True).to_list() == ["DCG", "nDCG", "RR"]
-        assert found["estimator"].unique(maintain_order=True).to_list() == ["naive", "IPS", "SNIPS"]
-        assert "slice" not in found.columns
+        result = run()
+        assert result["metric"].unique(maintain_order=True).to_list() == ["DCG", "nDCG", "RR"]
+        assert result["estimator"].unique(maintain_order=True).to_list() == [
+            "naive",
+            "IPS",
+            "SNIPS",
+        ]
+        assert "slice" not in result.columns
 
 
 def test_warnings_alone_and_together():
@@ -490,15 +494,15 @@ def test_warnings_alone_and_together():
 def test_a_log_without_clicks():
     lines = pl.DataFrame({"query": [1, 2], "item": "a", "click": 0, "propensity": 0.5, "pos": 1})
     for _, run in table_ways("counterfactual", lines, {}):
-        found = {(row["metric"], row["estimator"]): row for row in run().iter_rows(named=True)}
-        assert found["DCG", "IPS"]["value"] == 0.0
-        assert found["nDCG", "IPS"]["value"] is None  # no ideal
-        assert found["nDCG", "IPS"]["queries"] == 0
-        assert found["DCG", "SNIPS"]["value"] is None
+        result = {(row["metric"], row["estimator"]): row for row in run().iter_rows(named=True)}
+        assert result["DCG", "IPS"]["value"] == 0.0
+        assert result["nDCG", "IPS"]["value"] is None  # no ideal
+        assert result["nDCG", "IPS"]["queries"] == 0
+        assert result["DCG", "SNIPS"]["value"] is None
         warning = (
             "there is no click in the first positions; the interval rests on fewer than 30 queries"
         )
-        assert found["DCG", "IPS"]["warning"] == warning
+        assert result["DCG", "IPS"]["warning"] == warning
 
 
 def test_evaluate_of_debiased_grades_equals_ips():
@@ -548,23 +552,23 @@ def test_estimators_count_the_same_queries():
         assert rows["CTR", "DR"]["value"] == pytest.approx((1 + 0.5 * 0.5 / 2) / 2)
     never = frame.filter(query=2)
     for way, run in table_ways("counterfactual", never, options):
-        found = run()
-        assert found["value"].null_count() == len(found) == 16, way
-        assert set(found["left_out"]) == {1}, way
+        result = run()
+        assert result["value"].null_count() == len(result) == 16, way
+        assert set(result["left_out"]) == {1}, way
 
 
 @pytest.mark.parametrize("name", ["^x$", "*"])
 def test_patterns_as_column_names(name):
     """SQL takes them as they are, polars would not."""
     frame = pl.DataFrame(LOG).rename({"query": name})
-    said = f"{name!r} stands for several columns in polars. Rename the column"
+    message = f"{name!r} stands for several columns in polars. Rename the column"
     for way, run in table_ways("counterfactual", frame, {"query": name}):
         if way == "sql":
             assert len(run()) == 9
             continue
         with pytest.raises(rankql.RankqlError) as error:
             run()
-        assert str(error.value) == said
+        assert str(error.value) == message
 
 
 LOG = {"query": [1, 1, 1], "item": ["a", "a", "b"], "click": [1, 0, None]}
@@ -587,10 +591,10 @@ def test_settings_and_the_order_of_rows_change_nothing():
         con.execute(
             f"SET {setting}; SET default_null_order = 'NULLS_FIRST'; SET default_order = 'DESC'"
         )
-        found = con.sql("FROM counterfactual('input_rows', 3, 0.3)").pl()
-        assert found.drop(pl.selectors.float()).equals(wanted.drop(pl.selectors.float()))
-        for name in found.select(pl.selectors.float()).columns:
-            assert all(map(near, found[name], wanted[name])), name
+        result = con.sql("FROM counterfactual('input_rows', 3, 0.3)").pl()
+        assert result.drop(pl.selectors.float()).equals(wanted.drop(pl.selectors.float()))
+        for name in result.select(pl.selectors.float()).columns:
+            assert all(map(near, result[name], wanted[name])), name
 
 
 def test_positions_are_read_up_to_2_to_the_53():
@@ -626,21 +630,21 @@ def test_intervals_cover_the_truth():
         }
     )
     options = "k := 3, clip := 0.5, predicted := 'predicted', slice := 'log'"
-    found = connected(frame).sql(f"FROM counterfactual('input_rows', {options})").pl()
+    result = connected(frame).sql(f"FROM counterfactual('input_rows', {options})").pl()
     top = new <= 3
     dcg = float((mean / np.log2(new + 1))[top].sum())
     true = {"IPS": dcg, "DR": dcg, "SNIPS": dcg / float(mean.sum())}
     wide = {}
     for estimator, value in true.items():
-        rows = found.filter(metric="DCG@3", estimator=estimator)
+        rows = result.filter(metric="DCG@3", estimator=estimator)
         covered = rows.select(pl.lit(value).is_between("lo", "hi").mean()).item()
         assert 0.93 <= covered <= 0.97, f"{estimator}: {covered}"
         assert rows["value"].mean() == pytest.approx(value, rel=0.01)
         wide[estimator] = (rows["hi"] - rows["lo"]).mean()
     assert wide["DR"] < 0.8 * wide["IPS"]
-    clipped = found.filter(metric="DCG@3", estimator="clipped IPS")["value"].mean()
+    clipped = result.filter(metric="DCG@3", estimator="clipped IPS")["value"].mean()
     assert clipped < 0.95 * dcg
-    naive = found.filter(metric="DCG@3", estimator="naive")["value"].mean()
+    naive = result.filter(metric="DCG@3", estimator="naive")["value"].mean()
     assert naive < 0.8 * dcg
 
 
@@ -683,19 +687,19 @@ def test_item_propensity_equals_the_formula(a, b):
     frame = pl.DataFrame({"popularity": [*had.tolist(), None]})
     value = rankql.item_propensity("popularity", users, a, b)
     call = f"item_propensity(popularity, {users}, a := {a}, b := {b})"
-    for found in (
+    for result in (
         frame.select(value),
         frame.lazy().select(value).collect(engine="streaming"),
         connected(frame).sql(f"SELECT {call} FROM input_rows").pl(),
     ):
-        found = found.to_series().to_list()
-        assert found[:-1] == pytest.approx(wanted, abs=1e-12)
-        assert found[-1] is None
+        result = result.to_series().to_list()
+        assert result[:-1] == pytest.approx(wanted, abs=1e-12)
+        assert result[-1] is None
     assert all(0 < value <= 1 for value in wanted)
 
 
 @pytest.mark.parametrize(
-    ("options", "popularity", "said"),
+    ("options", "popularity", "message"),
     [
         ({"users": 2}, 1, "users must be a whole number from 3, not 2"),
         ({"users": 3.5}, 1, "users must be a whole number from 3, not 3.5"),
@@ -708,7 +712,7 @@ def test_item_propensity_equals_the_formula(a, b):
         ({"users": 9}, "1", "popularity must be a number, not text. Cast it first"),
     ],
 )
-def test_item_propensity_refuses(options, popularity, said):
+def test_item_propensity_refuses(options, popularity, message):
     frame = pl.DataFrame({"g": [1], "popularity": [popularity]})
     for way in ("sql", "polars"):
         with pytest.raises((rankql.RankqlError, metric_engines.duckdb.Error)) as error:
@@ -719,7 +723,7 @@ def test_item_propensity_refuses(options, popularity, said):
                 ).fetchall()
             else:
                 frame.select(rankql.item_propensity("popularity", **options))
-        assert said in str(error.value), way
+        assert message in str(error.value), way
 
 
 def scored(rankings, k):
@@ -763,11 +767,11 @@ def test_propensity_scored_equals_xclib(items, k, missing):
     schema = {"query": pl.Int64, "rel": pl.Int64, "pos": pl.Int64, "propensity": pl.Float64}
     frame = pl.DataFrame(rankings, schema=schema, orient="row")
     for way, run in table_ways("propensity_scored", frame, {"k": k}):
-        found = run()
-        assert found.columns == ["metric", "value", "lo", "hi", "queries"]
-        assert found["metric"].to_list() == [f"PSP@{k}", f"PSnDCG@{k}"], way
-        assert all(map(near, found["value"], scored(rankings, k))), way
-        assert found["queries"][0] == len({query for query, rel, *_ in rankings if rel})
+        result = run()
+        assert result.columns == ["metric", "value", "lo", "hi", "queries"]
+        assert result["metric"].to_list() == [f"PSP@{k}", f"PSnDCG@{k}"], way
+        assert all(map(near, result["value"], scored(rankings, k))), way
+        assert result["queries"][0] == len({query for query, rel, *_ in rankings if rel})
 
 
 def test_propensity_scored_is_a_ratio_of_sums():

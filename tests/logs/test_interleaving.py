@@ -128,13 +128,13 @@ def test_sql_equals_python(showings, k, prefix):
         "input_rows", pl.DataFrame(showings, kinds, orient="row").with_row_index().to_arrow()
     )
     k_sql = metric_engines.literal(k)
-    found = con.execute(f"""
+    result = con.execute(f"""
         SELECT drafted, team_draft_credit(drafted, clicks)
         FROM (SELECT *, team_draft(a, b, {k_sql}, seed, prefix := {prefix}) AS drafted
               FROM input_rows)
         ORDER BY index
     """).fetchall()
-    for (a, b, seed, clicks), row in zip(showings, found, strict=True):
+    for (a, b, seed, clicks), row in zip(showings, result, strict=True):
         picks = rankql.team_draft(a, b, k, seed, prefix)
         assert row == (picks, rankql.team_draft_credit(picks, clicks))
 
@@ -151,8 +151,8 @@ def test_sign_test_equals_scipy(values):
         .execute("SELECT sign_test(preference) FROM input_rows")
         .fetchall()[0][0]
     )
-    for found in (sql, frame.select(rankql.sign_test()).item()):
-        assert metric_engines.same(found, None if expected is None else float(expected))
+    for result in (sql, frame.select(rankql.sign_test()).item()):
+        assert metric_engines.same(result, None if expected is None else float(expected))
 
 
 def test_sign_test_of_a_million_showings_equals_scipy():
@@ -163,8 +163,8 @@ def test_sign_test_of_a_million_showings_equals_scipy():
         expected = binomtest(wins, 1_000_000).pvalue
         frame = values.to_frame()
         metric_engines.connection().register("input_rows", frame.to_arrow())
-        found = metric_engines.connection().execute("SELECT sign_test(preference) FROM input_rows")
-        assert abs(found.fetchall()[0][0] - expected) < 1e-7
+        result = metric_engines.connection().execute("SELECT sign_test(preference) FROM input_rows")
+        assert abs(result.fetchall()[0][0] - expected) < 1e-7
         if wins == 0:
             assert frame.select(rankql.sign_test()).item() == 0
 
@@ -283,11 +283,11 @@ def test_collation_merges_no_items():
     listed = ", ".join(map(metric_engines.literal, (a, b)))
     for seed in range(4):
         picks = rankql.team_draft(a, b, seed=seed, prefix=True)
-        found = con.execute(f"""
+        result = con.execute(f"""
             SELECT *, team_draft_credit(picks, {clicks})
             FROM (SELECT team_draft({listed}, seed := {seed}, prefix := true) AS picks)
         """).fetchall()
-        assert found == [(picks, rankql.team_draft_credit(picks, clicks))]
+        assert result == [(picks, rankql.team_draft_credit(picks, clicks))]
 
 
 def test_picks_may_have_more_fields():

@@ -73,13 +73,13 @@ HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
 @pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
 def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
     """What comes out is what went in, relative to position 1, above 1 too."""
-    found = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
+    result = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
     for k, t in enumerate(theta, start=1):
         near = 1e-8 if name == "click_model" else 1e-12
-        assert found[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=near)
-        assert found[k]["note"] == (FEW if k > 1 else None)
-        assert found[k]["component"] == 1
-    first = found[1]
+        assert result[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=near)
+        assert result[k]["note"] == (FEW if k > 1 else None)
+        assert result[k]["component"] == 1
+    first = result[1]
     assert (first["propensity"], first["lo"], first["hi"]) == (1.0, 1.0, 1.0)
     assert (first["impressions"], first["clicks"]) == (144, 72 * theta[0])
     if name == "click_model":
@@ -103,9 +103,9 @@ def test_items_at_different_positions_mislead_click_rates_only():
     assert estimates("randomised_propensity", log)[3]["propensity"] < 0.1
     for name, options in METHODS[1:]:
         if options.get("pairs") != "first":
-            found = estimates(name, log, **options)
+            result = estimates(name, log, **options)
             near = 1e-8 if name == "click_model" else 1e-12
-            assert found[3]["propensity"] == pytest.approx(0.25, rel=near), name
+            assert result[3]["propensity"] == pytest.approx(0.25, rel=near), name
 
 
 # by hand and by others
@@ -115,12 +115,12 @@ def test_interval_of_randomised_rankings_is_that_of_a_ratio():
     """Queries shown once: the delta method of a ratio of two rates."""
     cells = [(j, "a", 1, 1, int(j < 30)) for j in range(100)]
     cells += [(100 + j, "a", 2, 1, int(j < 20)) for j in range(200)]
-    found = estimates("randomised_propensity", log_of(cells), confidence=0.9)[2]
+    result = estimates("randomised_propensity", log_of(cells), confidence=0.9)[2]
     error = math.sqrt((0.7 / 30 + 0.9 / 20) * 300 / 299)
     z = NormalDist().inv_cdf(0.95)
-    assert found["propensity"] == pytest.approx(1 / 3)
-    assert found["lo"] == pytest.approx(math.exp(math.log(1 / 3) - z * error))
-    assert found["hi"] == pytest.approx(math.exp(math.log(1 / 3) + z * error))
+    assert result["propensity"] == pytest.approx(1 / 3)
+    assert result["lo"] == pytest.approx(math.exp(math.log(1 / 3) - z * error))
+    assert result["hi"] == pytest.approx(math.exp(math.log(1 / 3) + z * error))
 
 
 HAND = [
@@ -157,9 +157,9 @@ def test_all_pairs_equal_a_logistic_regression():
     model = sm.GLM(np.array([wins(*pair) for pair in pairs]), design, family=sm.families.Binomial())
     fit = model.fit(tol=1e-14, maxiter=200)
     x = dict(zip((1, 2, 3), [0, *fit.params], strict=True))
-    found = estimates("harvested_propensity", log_of(HAND))
+    result = estimates("harvested_propensity", log_of(HAND))
     for k in (2, 3):
-        assert found[k]["propensity"] == pytest.approx(math.exp(x[k]), rel=1e-9)
+        assert result[k]["propensity"] == pytest.approx(math.exp(x[k]), rel=1e-9)
 
     scores = {}
     for q, i, k, n, c in HAND:
@@ -173,8 +173,8 @@ def test_all_pairs_equal_a_logistic_regression():
     errors = np.sqrt(np.diag(fit.normalized_cov_params @ meat @ fit.normalized_cov_params))
     z = NormalDist().inv_cdf(0.975)
     for k, error in zip((2, 3), errors, strict=True):
-        assert found[k]["hi"] == pytest.approx(math.exp(x[k] + z * error), rel=1e-8)
-        assert found[k]["lo"] == pytest.approx(math.exp(x[k] - z * error), rel=1e-8)
+        assert result[k]["hi"] == pytest.approx(math.exp(x[k] + z * error), rel=1e-8)
+        assert result[k]["lo"] == pytest.approx(math.exp(x[k] - z * error), rel=1e-8)
 
 
 def em(log, steps, start=0.5):
@@ -219,11 +219,11 @@ def highest(n, c, theta):
 
 def test_click_model_ends_where_em_ends():
     log = log_of(HAND)
-    found = estimates("click_model", log)
-    values = [found[k]["propensity"] for k in (1, 2, 3)]
+    result = estimates("click_model", log)
+    values = [result[k]["propensity"] for k in (1, 2, 3)]
     assert values == pytest.approx(em(log, 20000)[0], rel=1e-7)
-    assert found[1]["converged"]
-    assert found[1]["iterations"] < 200
+    assert result[1]["converged"]
+    assert result[1]["iterations"] < 200
     assert values != pytest.approx(em(log, 10)[0], rel=1e-2)  # ten steps are far off
 
 
@@ -232,9 +232,9 @@ def test_click_model_needs_few_iterations_where_em_needs_many():
     log = exact_log([Fraction(1), Fraction(1, 2), Fraction(1, 4)], [Fraction(1, 50)] * 2, n=400)
     assert abs(em(log, 10)[0][2] - 1 / 4) > 0.1
     assert em(log, 1000)[0][2] == pytest.approx(1 / 4, rel=1e-9)
-    found = estimates("click_model", log)
-    assert found[3]["propensity"] == pytest.approx(1 / 4, rel=1e-8)
-    assert found[3]["iterations"] < 10
+    result = estimates("click_model", log)
+    assert result[3]["propensity"] == pytest.approx(1 / 4, rel=1e-8)
+    assert result[3]["iterations"] < 10
 
 
 @pytest.mark.parametrize(
@@ -243,34 +243,34 @@ def test_click_model_needs_few_iterations_where_em_needs_many():
 def test_an_item_shown_at_one_position_bounds_its_propensity(clicks, expected):
     """Its attraction is at most 1, so that its position is looked at as often as it is clicked."""
     log = log_of([(1, "a", 1, 100, 50), (1, "a", 2, 100, 10), (2, "b", 2, 100, clicks)])
-    found = estimates("click_model", log)[2]
+    result = estimates("click_model", log)[2]
     edge = clicks == 20  # where binding begins: EM creeps, still 5e-4 off after 20,000 steps
-    assert found["propensity"] == pytest.approx(expected, rel=1e-9)
-    assert found["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-3 if edge else 1e-6)
+    assert result["propensity"] == pytest.approx(expected, rel=1e-9)
+    assert result["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-3 if edge else 1e-6)
     if clicks == 100:
-        assert found["note"] == "no interval: it is 1, the most that the model allows"
-        assert found["lo"] is found["hi"] is None
+        assert result["note"] == "no interval: it is 1, the most that the model allows"
+        assert result["lo"] is result["hi"] is None
 
 
 def test_where_a_limit_begins_to_bind():
     """A thousand clicks bind on one side of the best, a weak pull of few ones is on the other."""
     cells = [(0, "a", 1, 3000, 1000), (2, "c", 1, 3000, 1364), (3, "c", 1, 1000, 1),
              (4, "b", 1, 1, 0), (4, "b", 2, 3000, 1)]  # fmt: skip
-    found = estimates("click_model", log_of(cells), max_iterations=300)
-    assert found[2]["propensity"] == pytest.approx(3000 / 1364, rel=1e-6)
-    assert found[1]["converged"]
+    result = estimates("click_model", log_of(cells), max_iterations=300)
+    assert result[2]["propensity"] == pytest.approx(3000 / 1364, rel=1e-6)
+    assert result[1]["converged"]
 
 
 def test_tiny_logs_converge():
     log = log_of([(1, "a", 1, 1, 1), (1, "a", 2, 1, 0), (2, "b", 2, 2, 1)])
-    found = estimates("click_model", log)[2]
-    assert found["propensity"] == pytest.approx(1 / 3, rel=1e-9)
+    result = estimates("click_model", log)[2]
+    assert result["propensity"] == pytest.approx(1 / 3, rel=1e-9)
     rows = [(0, 1, 2, 0), (0, 2, 3, 1), (0, 3, 1, 1), (0, 2, 3, 0), (1, 0, 2, 1),
             (0, 3, 1, 1), (1, 2, 1, 0), (1, 0, 1, 0), (0, 3, 1, 0), (0, 0, 1, 0)]  # fmt: skip
     log = pl.DataFrame(rows, ["query", "item", "pos", "click"], orient="row")
-    found = estimates("click_model", log)
-    assert found[2]["propensity"] == pytest.approx(2, rel=1e-9)
-    assert found[3]["note"] == "not connected with position 1"
+    result = estimates("click_model", log)
+    assert result[2]["propensity"] == pytest.approx(2, rel=1e-9)
+    assert result[3]["note"] == "not connected with position 1"
 
 
 def small_log(rng):
@@ -295,28 +295,28 @@ def small_logs(seeds):
 @pytest.mark.slow
 def test_click_model_ends_where_em_ends_on_any_log():
     """Where the likelihood is flat, EM ends where it began to look; that is no propensity."""
-    for seed, (log, found) in enumerate(small_logs(range(25))):
+    for seed, (log, result) in enumerate(small_logs(range(25))):
         theta, best, (n, c) = em(log, 20000)
         values = theta.copy()
-        for k, row in found.items():
+        for k, row in result.items():
             assert row["converged"], seed
             if row["propensity"] is not None:
                 assert row["propensity"] == pytest.approx(theta[k - 1], rel=1e-6), seed
                 values[k - 1] = row["propensity"]
-        assert len(found) > 1
+        assert len(result) > 1
         assert highest(n, c, values) >= best - 1e-9 * abs(best), seed
 
 
 def test_a_flat_likelihood_has_no_propensity():
     """Where EM ends depends on where it began."""
     few = "too few clicks compare it with position 1"
-    log, found = next(
+    log, result = next(
         (log, rows)
         for log, rows in small_logs(range(10))
         if few in [row["note"] for row in rows.values()]
     )
     ends = [em(log, 20000, start) for start in (0.1, 0.5, 0.9)]
-    for k, row in found.items():
+    for k, row in result.items():
         values = [theta[k - 1] for theta, _, _ in ends]
         if row["note"] == few:
             assert row["propensity"] is None
@@ -330,18 +330,18 @@ def test_click_model_where_attraction_is_at_most_one():
     """An item always clicked bounds what the others can be; EM ends there too."""
     cells = [(1, "a", 1, 20, 20), (1, "a", 2, 20, 11), (2, "a", 1, 9, 4), (2, "a", 2, 30, 8)]
     log = log_of(cells)
-    found = estimates("click_model", log)
-    assert found[2]["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-6)
+    result = estimates("click_model", log)
+    assert result[2]["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-6)
 
 
 def test_an_item_shown_once_connects_nothing():
     cells = [(q, "a", 1 + q % 2, 1, int(q % 3 == 0)) for q in range(60)]
-    found = estimates("click_model", log_of(cells))
-    assert found[2]["note"] == "not connected with position 1"
+    result = estimates("click_model", log_of(cells))
+    assert result[2]["note"] == "not connected with position 1"
     cells += [(q, "b", k, 1, 1) for q in range(2) for k in (1, 2)]
-    found = estimates("click_model", log_of(cells))
-    assert (found[2]["propensity"], found[2]["lo"]) == (pytest.approx(1, rel=1e-8), None)
-    assert found[2]["note"] == "no interval: it is 1, the most that the model allows"
+    result = estimates("click_model", log_of(cells))
+    assert (result[2]["propensity"], result[2]["lo"]) == (pytest.approx(1, rel=1e-8), None)
+    assert result[2]["note"] == "no interval: it is 1, the most that the model allows"
 
 
 # what cannot be told
@@ -354,51 +354,51 @@ def test_positions_without_a_comparison_have_a_note():
         (9, "c", 7, 10, 4),
     ]
     for name, options in METHODS[1:]:
-        found = estimates(name, log_of(cells), **options)
-        assert found[2]["propensity"] == pytest.approx(0.4), name
-        notes = {k: row["note"] for k, row in found.items()}
+        result = estimates(name, log_of(cells), **options)
+        assert result[2]["propensity"] == pytest.approx(0.4), name
+        notes = {k: row["note"] for k, row in result.items()}
         parted = "not connected with position 1"
         assert notes == {1: None, 2: FEW, 3: "no click", 4: parted, 6: parted, 7: parted}
         lowest = {"all": {6: 4}, "adjacent": {6: 6}, "first": {6: 6}}[options.get("pairs", "all")]
         lowest = {1: 1, 2: 1, 3: 1, 4: 4, 6: 4, 7: 7} | lowest
         if options.get("pairs") == "adjacent":
             assert lowest[6] == 6
-        assert {k: row["component"] for k, row in found.items()} == lowest
+        assert {k: row["component"] for k, row in result.items()} == lowest
         for k in (3, 4, 6, 7):
-            assert found[k]["propensity"] is found[k]["lo"] is found[k]["hi"] is None
-    found = estimates("randomised_propensity", log_of(cells))
-    assert found[7]["propensity"] == pytest.approx(0.8)
-    assert found[3]["note"] == "no click"
+            assert result[k]["propensity"] is result[k]["lo"] is result[k]["hi"] is None
+    result = estimates("randomised_propensity", log_of(cells))
+    assert result[7]["propensity"] == pytest.approx(0.8)
+    assert result[3]["note"] == "no click"
 
 
 def test_clicks_without_a_comparison_have_a_note():
     """Position 2 has clicks, but none where position 1 could have had some; or 1 has none."""
     cells = [(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 5), (2, 0))]
     cells += [(3, "b", 2, 10, 5)]
-    found = estimates("harvested_propensity", log_of(cells))
-    assert found[2]["note"] == "too few clicks compare it with position 1"
-    assert found[2]["propensity"] is None
+    result = estimates("harvested_propensity", log_of(cells))
+    assert result[2]["note"] == "too few clicks compare it with position 1"
+    assert result[2]["propensity"] is None
     none = log_of([(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 0), (2, 4))])
     for name in NAMES:
-        found = estimates(name, none)
-        assert found[2]["note"] == "no click at position 1"
-        assert found[1]["propensity"] == 1
+        result = estimates(name, none)
+        assert result[2]["note"] == "no click at position 1"
+        assert result[1]["propensity"] == 1
 
 
 def test_one_query_has_no_interval():
     log = log_of([(1, "a", 1, 10, 5), (1, "a", 2, 10, 2)])
     for name in NAMES:
-        found = estimates(name, log)[2]
-        assert (found["lo"], found["hi"]) == (None, None)
-        assert found["note"] == "no interval: it rests on one query"
+        result = estimates(name, log)[2]
+        assert (result["lo"], result["hi"]) == (None, None)
+        assert result["note"] == "no interval: it rests on one query"
 
 
 def test_too_few_iterations_are_noted():
-    found = estimates("click_model", log_of(HAND), max_iterations=1)
-    assert not found[1]["converged"]
-    assert found[2]["note"] == "not converged: raise max_iterations or use harvested_propensity"
-    assert found[2]["propensity"] > 0
-    assert found[2]["lo"] is found[2]["hi"] is None
+    result = estimates("click_model", log_of(HAND), max_iterations=1)
+    assert not result[1]["converged"]
+    assert result[2]["note"] == "not converged: raise max_iterations or use harvested_propensity"
+    assert result[2]["propensity"] > 0
+    assert result[2]["lo"] is result[2]["hi"] is None
 
 
 # rows
@@ -432,9 +432,9 @@ def test_columns_have_any_name_and_type_and_slices_are_independent(name, options
     if name != "randomised_propensity":
         columns["item"] = "it"
     for way, run in table_ways(name, named, {**options, **columns}):
-        found = run()
-        assert found["slice"].unique(maintain_order=True).to_list() == ["B", "b", None], way
-        for _, part in found.group_by("slice"):
+        result = run()
+        assert result["slice"].unique(maintain_order=True).to_list() == ["B", "b", None], way
+        for _, part in result.group_by("slice"):
             rows = part.drop("slice").rows(named=True)
             for row, want in zip(rows, whole.values(), strict=True):
                 for column, value in want.items():
@@ -448,8 +448,8 @@ def test_columns_have_any_name_and_type_and_slices_are_independent(name, options
 @pytest.mark.parametrize(("queries", "note"), [(29, FEW), (30, None)])
 def test_fewer_than_30_queries_are_noted(name, options, queries, note):
     cells = [(q, "a", k, 10, 8 // k) for q in range(queries) for k in (1, 2)]
-    found = estimates(name, log_of(cells), **options)[2]
-    assert (found["note"], found["lo"] is None) == (note, False)
+    result = estimates(name, log_of(cells), **options)[2]
+    assert (result["note"], result["lo"] is None) == (note, False)
 
 
 def test_collation_does_not_merge_queries():
@@ -501,8 +501,8 @@ def test_forty_positions():
     ]
     clicks = [sum(c for _, _, at, _, c in cells if at == k) for k in range(1, 41)]
     for name, options in METHODS[1:4]:
-        found = estimates(name, log_of(cells), **options)
-        values = [row["propensity"] for row in found.values()]
+        result = estimates(name, log_of(cells), **options)
+        values = [row["propensity"] for row in result.values()]
         assert values == pytest.approx([c / clicks[0] for c in clicks], rel=1e-9)
 
 
@@ -541,8 +541,8 @@ def test_every_row_has_an_interval_or_a_note(name, options):
     """Numbers or NULL, and a note wherever there is none."""
     schema = {"s": pl.Int64, **SCHEMA}
     log = pl.DataFrame([*tiny_logs(1, 120)], schema, orient="row")
-    found = getattr(rankql, name)(log, slice="s", **options)
-    for row in found.rows(named=True):
+    result = getattr(rankql, name)(log, slice="s", **options)
+    for row in result.rows(named=True):
         for value in (row["propensity"], row["lo"], row["hi"]):
             assert value is None or 0 < value < math.inf
         assert row["note"] is not None or row["lo"] is not None

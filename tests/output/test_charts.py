@@ -183,10 +183,10 @@ def test_precision_by_recall_has_a_line_for_each_system():
 
 def test_swaps_are_those_of_limits_for_one_metric():
     runs, metrics = {"old": run(OLD), "new": run(NEW)}, ["RR", "P@2"]
-    found = rankql.limits(runs, QRELS, metrics).sensitivity
-    (panel,) = panels(mean_charts.draw_sensitivity(compare(metrics), found, "RR"))
-    expected = found.filter(pl.col("metric") == "RR", pl.col("loss").is_not_null())
-    assert expected["loss"].max() > 0 and expected.height < found.height
+    result = rankql.limits(runs, QRELS, metrics).sensitivity
+    (panel,) = panels(mean_charts.draw_sensitivity(compare(metrics), result, "RR"))
+    expected = result.filter(pl.col("metric") == "RR", pl.col("loss").is_not_null())
+    assert expected["loss"].max() > 0 and expected.height < result.height
     drawn = {(row["system"], row["position"]): row["loss"] for row in rows(panel)}
     for system, position, loss in expected.select("system", "position", "loss").rows():
         assert drawn.pop((system, position)) == pytest.approx(loss, rel=1e-5)

@@ -84,14 +84,14 @@ def pages(sliced, nasty, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     many = rankql.compare(*simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR"])
     one = rankql.compare(*simulated(["only"]), ["nDCG@10"])
-    found = {"sliced": sliced, "nasty": nasty, "many": many, "one": one}
+    result = {"sliced": sliced, "nasty": nasty, "many": many, "one": one}
     if DL19.is_dir():
         runs = {name: DL19 / f"{file}.run" for name, file in RUNS.items()}
         metrics = ["nDCG@10", "AP(rel=2)"]
-        found["dl19"] = rankql.compare(runs, DL19 / "dl19.qrels", metrics, baseline="bm25")
-    for name, comparison in found.items():
+        result["dl19"] = rankql.compare(runs, DL19 / "dl19.qrels", metrics, baseline="bm25")
+    for name, comparison in result.items():
         comparison.save(folder / f"{name}.html", date=DATE)
-    return {name: folder / f"{name}.html" for name in found}
+    return {name: folder / f"{name}.html" for name in result}
 
 
 class Page(html.parser.HTMLParser):
@@ -166,7 +166,7 @@ def test_nothing_comes_from_elsewhere(parsed):
         assert "url(" not in page.raw["style"][0] and "@import" not in page.raw["style"][0]
 
 
-def test_it_says_first_what_was_found(sliced, parsed):
+def test_the_verdict_comes_first(sliced, parsed):
     text = parsed["sliced"].text
     verdict = write_verdict(sliced)
     assert "is best on" in verdict
@@ -288,7 +288,7 @@ SPREAD = [0.1 + 0.02 * i for i in range(20)]
          "a is best on RBPres(p=0.5), and significantly better than b."),
     ],
 )  # fmt: skip
-def test_verdict(systems, words):
+def test_verdict_names_the_best_system(systems, words):
     def values(change):
         if change == "noise":
             return [x + (0.05 if i % 2 else -0.04) for i, x in enumerate(SPREAD)]
@@ -305,8 +305,8 @@ def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
     assert write_verdict(rankql.compare(tables)).startswith("only: AP 0.29")
     demo.write_shop(tmp_path, 4000)
     old, new = (str(tmp_path / f"{name}.parquet") for name in ("shop", "new"))
-    found = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
-    assert write_verdict(found) == (
+    result = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
+    assert write_verdict(result) == (
         "new is best on nDCG@10, and significantly better than old. "
         "The reverse is true for segment=vip."
     )
@@ -324,17 +324,17 @@ def test_verdict_of_means_over_different_queries():
     """The best mean is not that of the best system, if it is over easier queries."""
     old = pl.DataFrame({"user": range(30), "rev": [100.0] * 15 + [1.0 + i % 3 for i in range(15)]})
     new = pl.DataFrame({"user": range(15, 30), "rev": [5.0 + i % 4 for i in range(15)]})
-    found = rankql.compare({"old": old, "new": new}, metrics="rev")
-    assert found.sentences[0].startswith("rev: new beats old by 4.40")
-    assert write_verdict(found) == (
+    result = rankql.compare({"old": old, "new": new}, metrics="rev")
+    assert result.sentences[0].startswith("rev: new beats old by 4.40")
+    assert write_verdict(result) == (
         "old has the best mean on rev, but not over the same queries: new is better on those of "
         "both."
     )
-    assert "'missing': 15" in str(mean_charts.draw_means(found, "rev"))
+    assert "'missing': 15" in str(mean_charts.draw_means(result, "rev"))
 
 
 @pytest.mark.parametrize("kind", ["dict", "polars", "pandas", "csv", "tsv", "parquet"])
-def test_texts(kind, tmp_path):
+def test_texts_come_from_dicts_frames_and_files(kind, tmp_path):
     texts = {"q1": "a  <b>query</b>\n", "2": "x" * 500, "other": "?"}
     frame = pl.DataFrame({"rank": 1, "qid": [*texts], "text": [*texts.values()]})
     source = {"dict": texts, "polars": frame, "pandas": frame.to_pandas()}.get(kind)
@@ -344,8 +344,8 @@ def test_texts(kind, tmp_path):
             frame.write_parquet(source)
         else:
             frame.write_csv(source, separator="\t" if kind == "tsv" else ",")
-    found = Texts({"query": source}).label("query", ["q1", 2, "q3"])
-    assert found == {"q1": "q1: a <b>query</b>", "2": f"2: {'x' * 159}…", "q3": "q3"}
+    result = Texts({"query": source}).label("query", ["q1", 2, "q3"])
+    assert result == {"q1": "q1: a <b>query</b>", "2": f"2: {'x' * 159}…", "q3": "q3"}
 
 
 def test_texts_without_a_header(tmp_path):
@@ -356,7 +356,7 @@ def test_texts_without_a_header(tmp_path):
     }  # fmt: skip
 
 
-def test_wrong_texts():
+def test_wrong_texts_are_refused():
     with pytest.raises(rankql.RankqlError, match="keys 'query' and 'item'"):
         Texts({"queries": {}})
     with pytest.raises(rankql.RankqlError, match=r"texts\['item'\] has one column"):
@@ -479,16 +479,16 @@ def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
     )
     attributes = qrels.select("query", "part").unique()
     options = {"by": "part", "attributes": attributes, "system": "system", "cluster": "part"}
-    found = rankql.compare(table, qrels.drop("part"), ["nDCG@5", "microP@5"], **options)
-    found.save(tmp_path / "a.html")
+    result = rankql.compare(table, qrels.drop("part"), ["nDCG@5", "microP@5"], **options)
+    result.save(tmp_path / "a.html")
     text = Page((tmp_path / "a.html").read_text()).text
     assert "part=x" in text and "b gains most against a" in text and "Not shown" not in text
 
 
-def test_nothing_is_defined(tmp_path):
+def test_a_report_without_defined_metric(tmp_path):
     runs, qrels = simulated(["a", "b"])
-    found = rankql.compare(runs, qrels.with_columns(rel=0), ["nDCG@5"])
-    found.save(tmp_path / "a.html")
+    result = rankql.compare(runs, qrels.with_columns(rel=0), ["nDCG@5"])
+    result.save(tmp_path / "a.html")
     assert "No metric is defined on these queries." in Page((tmp_path / "a.html").read_text()).text
 
 
@@ -524,7 +524,7 @@ KINDS = ["differences", "means", "intervals", "slices", "cutoffs"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plots(sliced, nasty, kind):
+def test_every_kind_of_plot_is_drawn(sliced, nasty, kind):
     for comparison in (sliced, nasty):
         chart = comparison.plot(kind)
         assert isinstance(chart, alt.TopLevelMixin)
@@ -602,15 +602,15 @@ def test_plots_of_a_result():
 
 
 def test_a_system_has_one_colour(sliced):
-    found = {}
+    result = {}
     for kind in KINDS:
         for panel in json.dumps(sliced.plot(kind).to_dict()).split('"scale": ')[1:]:
             scale = json.JSONDecoder().raw_decode(panel)[0]
             if "range" in scale and isinstance(scale.get("domain"), list):
                 for name, colour in zip(scale["domain"], scale["range"], strict=False):
                     if name in sliced.systems:
-                        assert found.setdefault(name, colour) == colour
-    assert len({*found.values()}) == 3
+                        assert result.setdefault(name, colour) == colour
+    assert len({*result.values()}) == 3
 
 
 def test_the_numbers_of_the_differences(sliced):

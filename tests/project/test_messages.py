@@ -57,10 +57,10 @@ PLOTS = {
 
 
 @pytest.mark.report
-@pytest.mark.parametrize("said", PLOTS)
-def test_plots(said):
-    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
-        PLOTS[said]()
+@pytest.mark.parametrize("message", PLOTS)
+def test_plot_refuses(message):
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        PLOTS[message]()
 
 
 IN_PYTHON = {
@@ -111,10 +111,10 @@ IN_PYTHON = {
 }
 
 
-@pytest.mark.parametrize("said", IN_PYTHON)
-def test_in_python(said):
-    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
-        IN_PYTHON[said]()
+@pytest.mark.parametrize("message", IN_PYTHON)
+def test_python_refuses(message):
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        IN_PYTHON[message]()
 
 
 FILES = {
@@ -126,20 +126,20 @@ FILES = {
 }
 
 
-def test_decimals_are_told_from_numbers():
+def test_decimals_are_shown_as_decimals():
     with pytest.raises(rankql.RankqlError, match=r"between 0 and 1, not Decimal\('0\.5'\)"):
         rankql.rbp("rel", "pos", p=decimal.Decimal("0.5"))
 
 
-@pytest.mark.parametrize("said", FILES)
-def test_files(said, tmp_path, monkeypatch):
+@pytest.mark.parametrize("message", FILES)
+def test_files_are_refused(message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.parquet").mkdir()
     for name, text in {"x.run": "", "x.run.gz": "no", "x.parquet": "no"}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "half.run.gz").write_bytes(gzip.compress(b"1 Q0 a 1 0.5 x\n" * 999)[:50])
-    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
-        FILES[said]()
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        FILES[message]()
 
 
 NEEDS = {
@@ -163,11 +163,11 @@ NEEDS = {
 }
 
 
-@pytest.mark.parametrize("said", NEEDS)
-def test_missing_packages(said, monkeypatch):
+@pytest.mark.parametrize("message", NEEDS)
+def test_missing_packages(message, monkeypatch):
     monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
-    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
-        NEEDS[said]()
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        NEEDS[message]()
 
 
 def test_packages_missing_later(monkeypatch, tmp_path):
@@ -198,13 +198,13 @@ IN_SQL = {
 }
 
 
-@pytest.mark.parametrize("said", IN_SQL)
-def test_in_sql(said):
+@pytest.mark.parametrize("message", IN_SQL)
+def test_sql_refuses(message):
     with metric_engines.connect() as con:
         con.register("clicks", CLICKS)
         con.execute("CREATE TEMP TABLE timed AS SELECT TIMESTAMP '2026-01-01' AS time")
-        with pytest.raises(duckdb.ConversionException, match=re.escape(said)):
-            con.execute(f"SELECT {IN_SQL[said]}").fetchall()
+        with pytest.raises(duckdb.ConversionException, match=re.escape(message)):
+            con.execute(f"SELECT {IN_SQL[message]}").fetchall()
 
 
 @pytest.mark.spark
@@ -216,7 +216,7 @@ def test_spark_before_its_session(monkeypatch):
         spark.ndcg("rel", "pos")
 
 
-def test_what_a_part_of_spark_says():
+def test_spark_reads_columns_on_empty_parts():
     """The columns of a part are found out on no rows, where an expression may be wrong."""
     metrics = parse("bought = max(price)")
     task = partitions.Task([None], {}, None, (), [], metrics, Conventions())
@@ -240,10 +240,10 @@ def test_a_score_that_is_nan():
             )
 
 
-def test_on_the_command_line():
-    for arguments, said in {
+def test_the_command_line_refuses():
+    for arguments, message in {
         ("sql", "a", "b", "--dialect", "spark"): "With --dialect, pass one QUERY",
         ("correlate", "x"): "Pass RUN... REFERENCE",
     }.items():
         done = CliRunner().invoke(main, arguments)
-        assert done.exit_code == 2 and said in done.stderr
+        assert done.exit_code == 2 and message in done.stderr

@@ -90,11 +90,13 @@ def assert_as_evaluated(project):
     sides = (project / "data" / name for name in ("runs", "judgments"))
     by = [["day"], ["day", "segment"]]
     result = rankql.evaluate(*sides, list(METRICS.values()), by=by, interval=None)
-    found = rows(project, "per_query")
-    wanted = result.per_query.sort("day", "query")
-    assert found["query"].to_list() == wanted["query"].to_list()
+    results = rows(project, "per_query")
+    expected = result.per_query.sort("day", "query")
+    assert results["query"].to_list() == expected["query"].to_list()
     for name in ("ndcg_10", "ap", "recall_10"):
-        assert found[name].to_list() == pytest.approx(wanted[METRICS[name]].to_list(), abs=1e-12)
+        assert results[name].to_list() == pytest.approx(
+            expected[METRICS[name]].to_list(), abs=1e-12
+        )
     summary = {(row["slice"], row["metric"]): row for row in result.summary.to_dicts()}
     slices = [
         *((f"day={row['day']}", row) for row in rows(project, "daily").to_dicts()),
@@ -281,8 +283,10 @@ def test_the_tests(project, dbt, tmp_path):
     ]
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
     dbt("deps", "build", fails=True)
-    said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))}
-    assert said == {name: name[:4] for name in said} and len(said) == 27
+    message = {
+        n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))
+    }
+    assert message == {name: name[:4] for name in message} and len(message) == 27
 
 
 def test_a_macro_of_the_users(project, dbt):

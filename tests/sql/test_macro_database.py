@@ -45,20 +45,20 @@ def test_the_format_is_that_of_1_4(path):
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
 
 
-def test_cases(con, monkeypatch):
+def test_hand_cases_by_the_names_of_the_database(con, monkeypatch):
     """The hand-checked cases by the names that users write."""
     plain = metric_engines.call
     prefixed = lambda *call: re.sub(r"\b(?=\w+\()", "rankql.", plain(*call))  # noqa: E731
     monkeypatch.setattr(metric_engines, "call", prefixed)
     forms = [metric_engines.Sql(form, con=con) for form in ("rows", "list", "score")]
-    asked = 0
+    compared = 0
     for metric, cases in hand_cases.by_metric(hand_cases.ALL[::10]).items():
         form = forms[1 if metric.startswith("list_") else 2 if "_by_score" in metric else 0]
         cases = [case for case in cases if not form.cannot(metric, case.options, case.group)]
         for case, value in case_matrix.together(form, metric, cases):
             assert metric_engines.same(value, case.expected), case.where
-            asked += 1
-    assert asked > 50
+            compared += 1
+    assert compared > 50
 
 
 def test_where_it_is_called_from(con, path, tmp_path):

@@ -116,7 +116,7 @@ def test_slices_by_holm(con, limit):
     assert seen == ({"failed", "passed"} | ({"inconclusive"} if limit else set()))
 
 
-def test_edges(con):
+def test_days_without_error_queries_or_values(con):
     rows = [
         (1, "same", 0.5, 0.0, 9), (2, "same", 0.5, 0.0, 9),
         (1, "constant", 0.5, 0.0, 9), (2, "constant", 0.4, 0.0, 9),
@@ -126,9 +126,9 @@ def test_edges(con):
     ]  # fmt: skip
     for limit, constant in ((0, "failed"), (0.05, "failed"), (0.1, None), (0.2, None)):
         got = found(con, rows, error="error", queries="n", max_drop=limit)
-        wanted = {"constant": constant, "one query": "inconclusive", "gone": "failed"}
-        wanted = {name: status for name, status in wanted.items() if status}
-        assert {name: row["status"] for name, row in got.items()} == wanted
+        expected = {"constant": constant, "one query": "inconclusive", "gone": "failed"}
+        expected = {name: status for name, status in expected.items() if status}
+        assert {name: row["status"] for name, row in got.items()} == expected
     means = found(con, rows, max_drop=0.1)
     assert {name: row["status"] for name, row in means.items()} == {
         "one query": "failed", "gone": "failed",
@@ -136,7 +136,7 @@ def test_edges(con):
     assert found(con, [row for row in rows if row[0] == 1], error="error") == {}
 
 
-def test_at_least(con):
+def test_at_least_decides_slices_by_holm(con):
     """Of the newest day, the clearest of three slices at alpha / 3, then alpha / 2, then alpha."""
     rows = [
         (1, "old", 0.1, 0.01, 9),

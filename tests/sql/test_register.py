@@ -119,9 +119,9 @@ def test_every_macro_in_any_schema(con, tmp_path):
         rankql.register(shop, persist=True)
     con.execute(f"ATTACH '{tmp_path}/rankql.duckdb' AS rankql (READ_ONLY)")
     con.execute(f"ATTACH '{tmp_path}/my shop.duckdb' (READ_ONLY)")
-    wanted = call_every_macro(con, "")
+    expected = call_every_macro(con, "")
     for prefix in ('"My ""Metrics""".', "rankql.", '"my shop".rankql.'):
-        assert call_every_macro(con, prefix) == wanted
+        assert call_every_macro(con, prefix) == expected
 
 
 def call_every_macro(con, prefix):
@@ -234,13 +234,13 @@ def test_the_settings_of_the_user_change_no_number(con):
                bpref_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3)
         FROM (VALUES (1, 0.5, 'b'), (0, 0.5, 'C'), (2, NULL, 'd'), (NULL, 0.1, 'e'), (3, 0.1, 'a'))
              AS t (rel, score, item)"""
-    wanted = con.sql(query).fetchall()[0]
+    expected = con.sql(query).fetchall()[0]
     # Bytes order C before b: descending, b stands first. Then e, which is unjudged, and a.
-    assert wanted[1] == pytest.approx((1 + 2 / 4) / 3)
+    assert expected[1] == pytest.approx((1 + 2 / 4) / 3)
     con.execute("SET integer_division = true; SET default_collation = 'NOCASE'")
     for order, nulls in itertools.product(["ASC", "DESC"], ["NULLS_FIRST", "NULLS_LAST"]):
         con.execute(f"SET default_order = '{order}'; SET default_null_order = '{nulls}'")
-        assert con.sql(query).fetchall()[0] == wanted, (order, nulls)
+        assert con.sql(query).fetchall()[0] == expected, (order, nulls)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def values(con, metric):
 
 
 @pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
-def test_alias(con, metric):
+def test_an_alias_of_a_metric_is_used_again(con, metric):
     """The alias of a metric may be used again in the same SELECT."""
     expected = values(con, metric)
     select = f"SELECT user, {metric} AS n FROM t GROUP BY user"
@@ -82,7 +82,7 @@ def test_alias(con, metric):
 
 
 @pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
-def test_window(con, metric):
+def test_rankings_are_ranked_by_a_metric(con, metric):
     """Rankings are ranked by a metric in the query that computes it."""
     expected = values(con, metric)
     ranked = f"SELECT user, rank() OVER (ORDER BY {metric} DESC) FROM t GROUP BY user"
@@ -110,7 +110,7 @@ def checked(value, least):
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_types(con, value):
+def test_checked_values_keep_their_type(con, value):
     """An error has no type of its own, raises where it is reached, and nowhere else."""
     same = f"{checked(value, 1)} IS NOT DISTINCT FROM {value}"
     assert con.sql(f"SELECT bool_and({same}) FROM t").fetchall() == [(True,)]
@@ -121,7 +121,7 @@ def test_types(con, value):
         assert re.fullmatch("no, [12]", database_message(error.value))
 
 
-def test_not_reached(con):
+def test_errors_in_branches_not_taken_are_not_raised(con):
     """What is constant and not reached is no error, neither when planned nor when run."""
     for query, expected in {
         "SELECT sum(CASE WHEN pos < 9 THEN 1 ELSE rankql_fail('no') END) FROM t": [(4,)],
@@ -141,11 +141,11 @@ def test_raw_message(con):
     """What a user of DuckDB alone reads: whose error it is, and what to do."""
     with pytest.raises(duckdb.Error) as error:
         con.sql("SELECT ndcg(rel, pos, 0) FROM t").fetchall()
-    said = "k must be a whole number from 1, not 0. Leave k out for the complete ranking"
+    message = "k must be a whole number from 1, not 0. Leave k out for the complete ranking"
     assert str(error.value).startswith(
-        f"Conversion Error: Could not convert string 'rankql: {said}' to INT64"
+        f"Conversion Error: Could not convert string 'rankql: {message}' to INT64"
     )
-    assert database_message(error.value) == said
+    assert database_message(error.value) == message
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE"])

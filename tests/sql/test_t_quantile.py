@@ -25,8 +25,8 @@ def test_against_scipy():
         [[1e-12, 1e-6, 0.001, 0.025, 0.1, 0.0999999, 0.25, 0.45, 0.55, 0.9], rng.uniform(0, 1, 12)]
     )
     df, p = (each.ravel() for each in np.meshgrid(df, np.concatenate([p, 1 - p])))
-    found = quantiles(p, df).to_numpy()
-    np.testing.assert_allclose(found, special.stdtrit(df, p), rtol=1e-10, atol=0)
+    result = quantiles(p, df).to_numpy()
+    np.testing.assert_allclose(result, special.stdtrit(df, p), rtol=1e-10, atol=0)
 
 
 def test_closed_forms():
@@ -55,5 +55,5 @@ def test_undefined():
 @pytest.mark.parametrize("df", [1, 2, 30, 10_000_000])
 def test_constants(df):
     """As an interval asks for it: constants, whole numbers and decimals."""
-    ((found,),) = connection().sql(f"SELECT rankql_t_quantile(0.975, {df})").fetchall()
-    assert found == pytest.approx(stats.t.ppf(0.975, df), rel=1e-10)
+    ((result,),) = connection().sql(f"SELECT rankql_t_quantile(0.975, {df})").fetchall()
+    assert result == pytest.approx(stats.t.ppf(0.975, df), rel=1e-10)

@@ -271,11 +271,11 @@ REFUSED = [
 
 def refused(engine, case):
     """What of REFUSED the case is, None where it is to be answered."""
-    (found, *more) = [
+    (result, *more) = [
         entry for entry in REFUSED if engine.name in entry.engines and entry.cases(case)
     ] or [None]
     assert not more, f"{engine.name} has two errors for {case.where}"
-    return found
+    return result
 
 
 def key(case):
@@ -286,11 +286,11 @@ def key(case):
 def together(form, metric, cases):
     """The values of the cases, those of equal options asked for together."""
     alike = [list(cases) for _, cases in groupby(sorted(cases, key=key), key)]
-    asked = [(cases[0].options, [case.group for case in cases]) for cases in alike]
+    calls = [(cases[0].options, [case.group for case in cases]) for cases in alike]
     if hasattr(form, "many"):
-        values = form.many(metric, asked)
+        values = form.many(metric, calls)
     else:
-        values = [value for options, groups in asked for value in form.run(metric, groups, options)]
+        values = [value for options, groups in calls for value in form.run(metric, groups, options)]
     return zip((case for cases in alike for case in cases), values, strict=True)
 
 
@@ -305,9 +305,9 @@ def answers(form, metric, cases):
             yield able[0], error
             return
         # Which one is it? If none, all together are.
-        found = [pair for case in able for pair in answers(form, metric, [case])]
-        alone = any(isinstance(answer, Exception) for _, answer in found)
-        yield from found if alone else ((case, error) for case in able)
+        result = [pair for case in able for pair in answers(form, metric, [case])]
+        alone = any(isinstance(answer, Exception) for _, answer in result)
+        yield from result if alone else ((case, error) for case in able)
 
 
 def wrong(engine, entry, case, answer):
@@ -331,19 +331,19 @@ def run(engine, place, cases):
     """How many cases are equal, how many refused, and the lines that tell what is wrong."""
     forms, lines, counted = list(engine.forms(place)), [], [0, 0]
     for metric, of_metric in hand_cases.by_metric(cases).items():
-        told = {entry: [] for entry in (None, *REFUSED)}
+        messages = {entry: [] for entry in (None, *REFUSED)}
         for case in of_metric:
-            told[refused(engine, case)].append(case)
-        for entry, listed in told.items():
+            messages[refused(engine, case)].append(case)
+        for entry, listed in messages.items():
             # What is refused is refused by itself.
             batches = [[case] for case in listed] if entry else [listed]
-            found = [
+            result = [
                 pair for form in forms for batch in batches for pair in answers(form, metric, batch)
             ]
-            lines += filter(None, (wrong(engine, entry, *pair) for pair in found))
-            asked = {case.where for case, _ in found}
+            lines += filter(None, (wrong(engine, entry, *pair) for pair in result))
+            calls = {case.where for case, _ in result}
             lines += [
-                f"{c.where}: {engine.name} is not asked" for c in listed if c.where not in asked
+                f"{c.where}: {engine.name} is not asked" for c in listed if c.where not in calls
             ]
             counted[entry is not None] += len(listed)
     return *counted, lines

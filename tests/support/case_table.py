@@ -29,10 +29,10 @@ def written(cells):
             row = " | ".join(cells[name, family] for name in names)
             lines.append(f"| {family} | {row} |")
         tables.append("\n".join(lines))
-    told = {}
+    messages = {}
     for entry in case_matrix.REFUSED:
-        told.setdefault(", ".join(entry.engines), []).append(entry.what)
-    refused = [f"- {names}: {'; '.join(what)}" for names, what in told.items()]
+        messages.setdefault(", ".join(entry.engines), []).append(entry.what)
+    refused = [f"- {names}: {'; '.join(what)}" for names, what in messages.items()]
     return "\n\n".join([*tables, "Refused:\n\n" + "\n".join(refused)])
 
 

@@ -51,9 +51,9 @@ class Queries:
 
     house: object
 
-    def many(self, metric, asked):
-        queries = map(clickhouse.translate_to_clickhouse, spark_sessions.selects(metric, asked))
-        return answered(self.house, metric, asked, [*queries])
+    def many(self, metric, calls):
+        queries = map(clickhouse.translate_to_clickhouse, spark_sessions.selects(metric, calls))
+        return answered(self.house, metric, calls, [*queries])
 
 
 @dataclass
@@ -76,8 +76,8 @@ class Functions:
         return answered(self.house, metric, asked, queries)
 
 
-def answered(house, metric, asked, queries):
-    groups = spark_sessions.groups_of(asked)
+def answered(house, metric, calls, queries):
+    groups = spark_sessions.groups_of(calls)
     handed = [(g[0], g[1] or []) for g in groups] if metric.startswith("list_") else groups
     house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {table(metric, handed)}")
     return metric_engines.in_order((row for query in queries for row in rows(house, query)), groups)

@@ -110,14 +110,14 @@ def ap(rows, k=None, threshold=1, denominator="min"):
     total = relevant(rows, threshold)
     if total == 0:
         return None
-    found = hits(rows, k, threshold)
+    result = hits(rows, k, threshold)
     of = {
         "min": total if k is None else min(k, total),
         "R": total,
-        "found": len(found),
+        "found": len(result),
         "k": len(shown(rows)) if k is None else k,
     }[denominator]
-    precisions = [sum(1 for other in found if other <= pos) / pos for pos in found]
+    precisions = [sum(1 for other in result if other <= pos) / pos for pos in result]
     return 0.0 if of == 0 else fsum(precisions) / of
 
 
@@ -180,8 +180,8 @@ def micro_size(rows, k, threshold, denominator):
 def rr(rows, k=None, threshold=1):
     if relevant(rows, threshold) == 0:
         return None
-    found = hits(rows, k, threshold)
-    return 1 / found[0] if found else 0.0
+    result = hits(rows, k, threshold)
+    return 1 / result[0] if result else 0.0
 
 
 def arhr(rows, k=None, threshold=1):
@@ -290,7 +290,7 @@ def rbo(rows, k=None, p=None, bound="ext"):
         return least
     # Each ranking beyond its end shows what the other has; in common, but never more than all.
     more = [min(d, x(min(d, n)) + max(d - s, 0) + max(d - n, 0)) for d in depths]
-    most = fsum(found / d * weight(d) for found, d in zip(more, depths, strict=True))
+    most = fsum(result / d * weight(d) for result, d in zip(more, depths, strict=True))
     return most if bound == "max" else most - least
 
 
@@ -484,8 +484,8 @@ def topics_of(rows):
 
 
 def subtopic_recall(rows, k=None):
-    found = set().union(*(as_set(topics) or () for (topics,) in of_shown(rows, k)))
-    return len(found) / len(topics_of(rows)) if topics_of(rows) else None
+    result = set().union(*(as_set(topics) or () for (topics,) in of_shown(rows, k)))
+    return len(result) / len(topics_of(rows)) if topics_of(rows) else None
 
 
 def topic_hits(rows, k):
@@ -589,5 +589,5 @@ def extremes(rows, value, levels):
         for n, level in zip(free, choice, strict=True):
             full[n] = (level, rows[n][1])
         values.append(value(full))
-    known = [found for found in values if found is not None]
+    known = [result for result in values if result is not None]
     return (min(known), max(known)) if known else None

@@ -32,8 +32,8 @@ def run_blocks(text):
         *before, last = code.strip().rstrip(";").split(";\n")
         for statement in before:
             con.execute(statement)
-        found = con.sql(last)
-        return "" if found is None else str(found).rstrip() + "\n"
+        result = con.sql(last)
+        return "" if result is None else str(result).rstrip() + "\n"
 
     def sh(code):
         if not code.startswith("rankql "):
@@ -51,10 +51,10 @@ def run_blocks(text):
             output += [f">>> {first}\n", *(f"... {line}\n" for line in further), printed.getvalue()]
         return "".join(output)
 
-    def block(found):
-        kind, code, label, _ = found.groups()
+    def block(result):
+        kind, code, label, _ = result.groups()
         if kind == "python":
-            after = "" if label is None else f"{label}{found[4]}```\n"
+            after = "" if label is None else f"{label}{result[4]}```\n"
             return f"```python\n{python(code)}```\n{after}"
         printed = {"sql": sql, "sh": sh}[kind](code)
         return f"```{kind}\n{code}```\n" + ("" if label is None else f"{label}{printed}```\n")

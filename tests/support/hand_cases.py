@@ -132,10 +132,10 @@ FAMILIES = {path.stem: list(load(path)) for path in sorted(CASES.rglob("*.csv"))
 
 
 def by_metric(cases):
-    found = defaultdict(list)
+    result = defaultdict(list)
     for case in cases:
-        found[case.metric].append(case)
-    return dict(sorted(found.items()))
+        result[case.metric].append(case)
+    return dict(sorted(result.items()))
 
 
 METRICS = by_metric(case for cases in FAMILIES.values() for case in cases)

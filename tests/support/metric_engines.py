@@ -123,22 +123,22 @@ def frame(data, types):
             column = pl.Series(name, values, dtype=kind)
             series.append(column.cast(types[name]) if name in types else column)
             continue
-        wanted = TYPES[{**NUMBERS, **types}[name]]
-        made_as = pl.String if wanted == pl.String else pl.Float64
+        expected = TYPES[{**NUMBERS, **types}[name]]
+        made_as = pl.String if expected == pl.String else pl.Float64
         if name in LISTS:
-            wanted, made_as = pl.List(wanted), pl.List(made_as)
+            expected, made_as = pl.List(expected), pl.List(made_as)
         elif made_as == pl.Float64:
             values = [None if value is None else float(value) for value in values]
-        series.append(pl.Series(name, values, dtype=made_as).cast(wanted))
+        series.append(pl.Series(name, values, dtype=made_as).cast(expected))
     return pl.DataFrame(series)
 
 
 def in_order(pairs, groups):
     """The values by group, each of which must be there once."""
     pairs = list(pairs)
-    found = dict(pairs)
-    assert len(found) == len(pairs) == len(groups), f"{len(pairs)} results of {len(groups)} groups"
-    return [found[g] for g in range(len(groups))]
+    result = dict(pairs)
+    assert len(result) == len(pairs) == len(groups), f"{len(pairs)} results of {len(groups)} groups"
+    return [result[g] for g in range(len(groups))]
 
 
 # rows as lists, rows as scores

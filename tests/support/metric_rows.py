@@ -37,10 +37,10 @@ KINDS = {
 
 def call(name: str) -> str:
     given = read_parameters()[name]
-    told = [
+    messages = [
         f"{o} := {OPTIONS[o]}" for o in given if o in OPTIONS and (name, o) != ("rbp", "max_rel")
     ]
-    return f"{name}({', '.join([*columns(name), *told])})"
+    return f"{name}({', '.join([*columns(name), *messages])})"
 
 
 def columns(name: str) -> list[str]:

@@ -32,9 +32,9 @@ class Metric(NamedTuple):
 
 
 def parse(metric: str) -> Metric:
-    found = re.fullmatch(r"(\w+)(?:\((.+)\))?(?:@(\d+))?", metric)
-    assert found, metric
-    name, options, k = found.groups()
+    result = re.fullmatch(r"(\w+)(?:\((.+)\))?(?:@(\d+))?", metric)
+    assert result, metric
+    name, options, k = result.groups()
     pairs = (pair.split("=") for pair in options.split(",")) if options else ()
     return Metric(name, int(k) if k else None, {key.strip(): value for key, value in pairs})
 
@@ -73,7 +73,7 @@ def trec_eval(run: Run, qrels: Qrels, metrics: list[str], judged_only: bool = Fa
         evaluator = pytrec_eval.RelevanceEvaluator(
             qrels, {theirs}, relevance_level=parsed.level, judged_docs_only_flag=judged_only
         )
-        values[metric] = {q: found[theirs] for q, found in evaluator.evaluate(run).items()}
+        values[metric] = {q: result[theirs] for q, result in evaluator.evaluate(run).items()}
     return values
 
 
@@ -142,13 +142,13 @@ def ranx(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
         theirs += f"-l{parsed.level}" if parsed.level != 1 else ""
         if name == "Bpref":
             lists = theirs_qrels.to_typed_list(), theirs_run.to_typed_list()
-            found = [
+            result = [
                 library.evaluate(*(queries[at : at + 1] for queries in lists), theirs)
                 for at in range(len(qrels))
             ]
         else:
-            found = library.evaluate(theirs_qrels, theirs_run, [theirs], return_mean=False)
-        values[metric] = dict(zip(theirs_run.keys(), map(float, found), strict=True))
+            result = library.evaluate(theirs_qrels, theirs_run, [theirs], return_mean=False)
+        values[metric] = dict(zip(theirs_run.keys(), map(float, result), strict=True))
     return values
 
 
@@ -252,8 +252,8 @@ def spark(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
                 )
             )
             rdd = context._jsc.parallelize(rows, 1).rdd()
-            found = jvm.org.apache.spark.mllib.evaluation.RankingMetrics(rdd, tag)
-            values[metric][query] = getattr(found, theirs)(*([k] if k else []))
+            result = jvm.org.apache.spark.mllib.evaluation.RankingMetrics(rdd, tag)
+            values[metric][query] = getattr(result, theirs)(*([k] if k else []))
     return values
 
 
@@ -267,8 +267,8 @@ def spark_mean(run: Run, qrels: Qrels, metric: str) -> float:
         (ranked(run.get(query, {})), relevant(grades, parsed.level))
         for query, grades in qrels.items()
     ]
-    found = RankingMetrics(spark_session().sparkContext.parallelize(rows))
-    theirs = getattr(found, SPARK[f"{name}@k" if k else name])
+    result = RankingMetrics(spark_session().sparkContext.parallelize(rows))
+    theirs = getattr(result, SPARK[f"{name}@k" if k else name])
     return float(theirs(k) if k else theirs)
 
 

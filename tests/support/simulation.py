@@ -108,8 +108,8 @@ def family(repeats=REPEATS, n=43, systems=4, metrics=2):
         p = [x.p for x in by_t([one, other])]
         for correction in wrong:
             wrong[correction] += min(adjust_p_values(p, correction)) <= ALPHA
-        found = by_t([one, other], ALPHA / (metrics * len(pairs)))
-        held["bonferroni"] += all(x.lo is None or x.lo <= 0 <= x.hi for x in found)
+        result = by_t([one, other], ALPHA / (metrics * len(pairs)))
+        held["bonferroni"] += all(x.lo is None or x.lo <= 0 <= x.hi for x in result)
         one[:, 0] = improved(rng, one[:, 0])
         other[:, 0] = improved(rng, other[:, 0])
         null = np.array([a != 0 for a, _ in pairs] * metrics)
@@ -245,7 +245,7 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
 
 def gate_tables(repeats):
     """The tables of the page on the gate."""
-    found = {
+    result = {
         (shape, n, true): gated(shape, n, true, repeats)
         for shape in LOSSES
         for n in GATE_SIZES
@@ -258,16 +258,16 @@ def gate_tables(repeats):
     ):
         names = [f"{title} {size}" for title in head for size in sizes]
         body = [
-            [shape, *(percent(found[shape, n, true][outcome])
+            [shape, *(percent(result[shape, n, true][outcome])
                       for true, outcome in (one, other) for n in GATE_SIZES)]
             for shape in LOSSES
         ]  # fmt: skip
         print(rows(["losses", *names], *body), end="\n\n")
-    worst = max(found[shape, n, 3 * LIMIT]["passed"] for shape in LOSSES for n in GATE_SIZES)
+    worst = max(result[shape, n, 3 * LIMIT]["passed"] for shape in LOSSES for n in GATE_SIZES)
     print(f"3 x the limit passes: {percent(worst)} at most")
-    worst = max(found[shape, n, 0]["failed"] for shape in LOSSES for n in GATE_SIZES)
+    worst = max(result[shape, n, 0]["failed"] for shape in LOSSES for n in GATE_SIZES)
     print(f"no loss fails: {percent(worst)} at most")
-    worst = max(found[shape, n, LIMIT]["constant"] for shape in LOSSES for n in GATE_SIZES)
+    worst = max(result[shape, n, LIMIT]["constant"] for shape in LOSSES for n in GATE_SIZES)
     print(f"samples without variation: {percent(worst)} at most")
 
 
@@ -420,10 +420,10 @@ def main():
         f"{repeats:,} repetitions, level 5%: a rate of 5% is seen as {percent(ALPHA - error)} to "
         f"{percent(ALPHA + error)}. Resampling: {RESAMPLES}.\n"
     )
-    found = {(name, n): single(name, n, repeats) for n in SIZES for name in TESTS}
+    result = {(name, n): single(name, n, repeats) for n in SIZES for name in TESTS}
     sizes = [f"n = {n}" for n in SIZES]
     for i, title in enumerate(("rejected without a difference", "intervals that hold the true")):
-        body = [[name, *(percent(found[name, n][i]) for n in SIZES)] for name in TESTS]
+        body = [[name, *(percent(result[name, n][i]) for n in SIZES)] for name in TESTS]
         print(rows([title, *sizes], *body), end="\n\n")
     wrong, false, held = family(repeats)
     body = [

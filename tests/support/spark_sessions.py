@@ -84,13 +84,13 @@ def with_ideal(metric, options, groups):
     return {**options, **({"ideal": metric_engines.Column("ideal")} if needed else {})}
 
 
-def selects(metric, asked, lists=True):
+def selects(metric, calls, lists=True):
     """One SELECT for each pair of options and groups, and each group that has no rows.
 
     A list is a row, but where an engine has no lists.
     """
     first, by = 0, "" if lists and metric.startswith("list_") else " GROUP BY g"
-    for options, groups in asked:
+    for options, groups in calls:
         call, last = text(metric, options, groups), first + len(groups) - 1
         if any(groups):
             yield f"SELECT g, {call} AS value FROM cases WHERE g BETWEEN {first} AND {last}{by}"
@@ -106,11 +106,11 @@ class Frames:
 
     spark: object
 
-    def many(self, metric, asked):
+    def many(self, metric, calls):
         made, first = [], 0
-        values = [self.value(metric, options, groups) for options, groups in asked]
-        frame = self.spark.createDataFrame(table(metric, groups_of(asked))).coalesce(1)
-        for value, (_, groups) in zip(values, asked, strict=True):
+        values = [self.value(metric, options, groups) for options, groups in calls]
+        frame = self.spark.createDataFrame(table(metric, groups_of(calls))).coalesce(1)
+        for value, (_, groups) in zip(values, calls, strict=True):
             last = first + len(groups) - 1
             rows = frame.where(f"g BETWEEN {first} AND {last}")
             lists = metric.startswith("list_")
@@ -120,7 +120,7 @@ class Frames:
                     made.append(rows.where(f"g = {g}").agg(value).selectExpr(f"{g}L AS g", "value"))
             first = last + 1
         return metric_engines.in_order(
-            reduce(lambda a, b: a.union(b), made).collect(), groups_of(asked)
+            reduce(lambda a, b: a.union(b), made).collect(), groups_of(calls)
         )
 
     @staticmethod
@@ -134,8 +134,8 @@ class Frames:
         return value.alias("value")
 
 
-def groups_of(asked):
-    return [group for _, groups in asked for group in groups]
+def groups_of(calls):
+    return [group for _, groups in calls for group in groups]
 
 
 METRICS = [*signatures.RANKING, *signatures.MICRO, *signatures.RATING, *signatures.TWO_RANKINGS]

@@ -131,10 +131,10 @@ class Queries:
     name: str
     engine: object
 
-    def many(self, metric, asked):
-        selects = spark_sessions.selects(metric, asked, lists=False)
+    def many(self, metric, calls):
+        selects = spark_sessions.selects(metric, calls, lists=False)
         queries = [translate_to_windows(select, self.name) for select in selects]
-        groups = spark_sessions.groups_of(asked)
+        groups = spark_sessions.groups_of(calls)
         self.engine.load("cases", spark_sessions.table(metric, groups))
         return metric_engines.in_order(
             (row for text in queries for row in self.engine.ask(text)), groups
