@@ -43,6 +43,7 @@ def compare(
     by: str | Sequence[str | Sequence[str]] = (),
     cluster: str | None = None,
     weight: str | None = None,
+    judge: Data | None = None,
     test: str = "t",
     correction: str = "holm",
     confidence: float = 0.95,
@@ -78,6 +79,10 @@ def compare(
     and tests then respect: test='t' or 'randomisation'. `resamples` and `seed` are for
     'randomisation'. Slices with fewer than `min_queries` queries are shown, but not tested.
 
+    `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
+    for a random sample of at least 10: see `evaluate`. Differences are then those under human
+    labels, corrected by the judge, with test='t'.
+
     Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
 
     >>> import polars as pl
@@ -95,6 +100,8 @@ def compare(
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
                         min_queries, bounds, weight)  # fmt: skip
     settings.check()
+    if judge is not None and test not in ("t", "auto"):
+        raise RankqlError(f"test={test!r} does not support judge=. Use 't'")
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
@@ -108,15 +115,16 @@ def compare(
     request = Request.of(keywords, metrics, attributes, higher_is_better)
     result = combine_results(runs, qrels, request, on_mismatch)
     if result is not None:
-        require_no_run_options(keywords)
+        require_no_run_options({"judge": judge, **keywords})
         require_attributes(result, attributes)
         result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         with cluster_errors(cluster, [*itertools.chain(*groups)]):
             result = evaluate(
-                runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, **keywords
-            )
+                runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, judge=judge,
+                **keywords,
+            )  # fmt: skip
         source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from rankql import text
 from rankql.decisions.system_values import SystemValues
@@ -21,7 +20,7 @@ from rankql.retired import refuse_retired
 from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING
-from rankql.stats.sample import Array, Sample
+from rankql.stats.sample import Sample
 from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
 # Why a metric without values per query has no test.
@@ -92,32 +91,25 @@ class PairComparison:
     a: str
     b: str
     slice: str
-    values_a: Array
-    values_b: Array
-    clusters: NDArray[np.intp] | None = None
-    weights: Array | None = None
+    sample: Sample
+    # Of a and b; None if no query counts.
+    means: Sequence[float | None]
     # If the metric is one value for all queries: that of both systems, and the number of queries.
     overall: tuple[float | None, float | None, int] | None = None
     lower_is_better: bool = False
-    # The range of the difference of a query.
-    lowest: float = -math.inf
-    highest: float = math.inf
     result: TestResult = field(default_factory=TestResult)
 
-    def __post_init__(self) -> None:
-        differences = self.values_b - self.values_a
-        self.sample = Sample(differences, self.clusters, self.weights, self.lowest, self.highest)
-
-    def mean(self, values: Array) -> float:
-        """The mean of the values of one system."""
-        return float(np.average(values, weights=self.weights))
+    @property
+    def queries(self) -> int:
+        """The number of queries for which both are defined."""
+        return len(self.sample.values)
 
     def explain_untested(self, settings: Settings) -> str:
         """The reason why this pair is not tested, or ''."""
         if self.overall is not None:
             return OVERALL
         reason = settings.paired_test.explain_untestable(self.sample)
-        few = self.slice != "all" and len(self.values_a) < settings.min_queries
+        few = self.slice != "all" and self.queries < settings.min_queries
         return reason if reason or not few else TOO_FEW
 
     def detectable(self, settings: Settings) -> float | None:
@@ -129,7 +121,7 @@ class PairComparison:
             return None
         level = settings.alpha if self.result.level is None else self.result.level
         size = settings.paired_test.detectable(self.sample, level)
-        return size if size is not None and size <= self.highest else None
+        return size if size is not None and size <= self.sample.highest else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
@@ -157,12 +149,18 @@ def run_tests(
         return mean_a, mean_b, n
 
     per_query = [name for name in metrics if name not in whole]
-    ranges = {name: values.largest_difference(name) for name in metrics}
-    ranges |= required_ranges(values, per_query, result.conventions, settings)
+    ranges = required_ranges(values, per_query, result.conventions, settings)
+
+    def sample(metric: str, label: str, a: str, b: str) -> Sample:
+        found = values.sample(metric, (a, b), label)
+        if metric not in ranges:
+            return found
+        return replace(found, lowest=-ranges[metric], highest=ranges[metric])
+
     comparisons = [
-        PairComparison(metric, a, b, label, *values.pair(metric, a, b, label),
-                       compare_overall(metric, label, a, b), metric in values.lower,
-                       -ranges[metric], ranges[metric])
+        PairComparison(metric, a, b, label, sample(metric, label, a, b),
+                       values.means(metric, (a, b), label),
+                       compare_overall(metric, label, a, b), metric in values.lower)
         for metric in metrics
         for label in values.slices
         for a, b in pairs

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from rankql import text
+from rankql.decisions.corrected import CorrectedSample, system_values
 from rankql.decisions.pair_comparisons import (
     NOT_SIGNIFICANT,
     OVERALL,
@@ -21,6 +22,7 @@ from rankql.decisions.pair_comparisons import (
 )
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.judge import CorrectedResult
 from rankql.evaluation.result import Result
 from rankql.stats.corrections import CORRECTIONS
 from rankql.stats.means import ROUNDING
@@ -41,6 +43,8 @@ SCHEMA = {
     **dict.fromkeys(("wins", "ties", "losses", "n"), pl.Int64),
     **{"detectable": pl.Float64, "verdict": pl.String, "sentence": pl.String},
 }
+# With judge=: the weight of the judge, and the human queries that would do without it.
+CORRECTED = {"lambda": pl.Float64, "worth": pl.Int64}
 
 
 def compare_pairs(
@@ -54,16 +58,17 @@ def compare_pairs(
         pairs = list(itertools.combinations(systems, 2))
     else:
         pairs = [(baseline, name) for name in systems if name != baseline]
-    values = SystemValues.of(result, systems, settings.cluster)
+    values = system_values(result, systems, settings.cluster)
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
-    return pl.DataFrame(rows, schema=SCHEMA), notes
+    schema = SCHEMA | (CORRECTED if isinstance(result, CorrectedResult) else {})
+    return pl.DataFrame(rows, schema=schema), notes
 
 
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
     """The row of a pair."""
-    n, lower = len(pair.values_a), pair.lower_is_better
+    n, lower = pair.queries, pair.lower_is_better
     row = dict.fromkeys(SCHEMA) | {
         "metric": pair.metric,
         "a": pair.a,
@@ -77,11 +82,14 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         difference = None if mean_a is None or mean_b is None else mean_b - mean_a
         values = {"mean_a": mean_a, "mean_b": mean_b, "difference": difference}
         return row | values | {"n": n or queries}
+    if isinstance(pair.sample, CorrectedSample):
+        worth = pair.sample.worth(settings.alpha)
+        row |= {"lambda": pair.sample.corrected.lam, "worth": worth}
     positive, ties, negative = pair.sample.signs
     has_values = n > 0
     return row | {
-        "mean_a": pair.mean(pair.values_a) if has_values else None,
-        "mean_b": pair.mean(pair.values_b) if has_values else None,
+        "mean_a": pair.means[0],
+        "mean_b": pair.means[1],
         "difference": pair.sample.mean if has_values else None,
         "lo": pair.result.lo,
         "hi": pair.result.hi,
@@ -110,7 +118,10 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     if tests > 1 and settings.correction != "none":
         family = f"{CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
     evidence = ", ".join(filter(None, [p, family]))
-    basis = f"({interval}{evidence}; {text.format_queries(len(pair.values_a))})"
+    queries = text.format_queries(pair.queries)
+    if isinstance(pair.sample, CorrectedSample):
+        queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
+    basis = f"({interval}{evidence}; {queries})"
     if significant:
         verb = "beats" if verdict == "better" else "loses to"
         return f"{b} {verb} {a} by {difference} {basis}"
@@ -134,16 +145,16 @@ def _describe_power(pair: PairComparison, settings: Settings) -> str:
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     """The sentence of a pair that is not tested."""
     a, b, reason = pair.a, pair.b, pair.result.reason
-    queries = text.format_queries(len(pair.values_a))
+    queries = text.format_queries(pair.queries)
     if pair.overall is not None:
         return _describe_overall(a, b, pair.metric, *pair.overall[:2])
-    if not len(pair.values_a):
+    if not pair.queries:
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE or pair.sample.is_zero:
         return f"{b} and {a} have the same value for every query ({queries})"
     label = TESTS[settings.test].label
     if reason == NOT_TESTABLE:
-        units = "queries" if pair.clusters is None else f"clusters, not {pair.sample.units}"
+        units = "queries" if pair.sample.clusters is None else f"clusters, not {pair.sample.units}"
         needed = count_required_units(bool(settings.cluster))
         why = f"the {label} needs at least {needed} {units}"
     elif reason == DOMINATED:

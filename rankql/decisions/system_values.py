@@ -112,6 +112,19 @@ class SystemValues:
         inside = lowest - ROUNDING <= defined.min() and defined.max() <= highest + ROUNDING
         return (lowest, highest) if inside else (-math.inf, math.inf)
 
+    def sample(self, metric: str, systems: Sequence[str], label: str) -> Sample:
+        """The values of one system on a slice, or the differences of the second from the first."""
+        of_a, of_b, clusters, weights = self.pair(metric, systems[0], systems[-1], label)
+        if len(systems) == 1:
+            return Sample(of_b, clusters, weights, *self.range(metric))
+        largest = self.largest_difference(metric)
+        return Sample(of_b - of_a, clusters, weights, -largest, largest)
+
+    def means(self, metric: str, systems: Sequence[str], label: str) -> list[float | None]:
+        """The mean of each of two systems on a slice; None if no query counts."""
+        *pair, _, weights = self.pair(metric, systems[0], systems[-1], label)
+        return [float(np.average(x, weights=weights)) if len(x) else None for x in pair]
+
     def largest_difference(self, metric: str) -> float:
         """The largest difference between two values of a metric; infinite if unknown."""
         lowest, highest = self.range(metric)

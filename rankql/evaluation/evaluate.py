@@ -137,6 +137,12 @@ def evaluate(
     0.5
     """
     require_interval(interval, confidence)
+    if judge is not None:
+        require_package("scipy", "stats", "judge=")
+        if qrels is None:
+            raise RankqlError("judge= needs human labels of some queries. Pass them as qrels")
+        if output is not None:
+            raise RankqlError("output= does not support judge=. Leave out one of them")
     arguments = EvaluateArguments(
         run=run,
         qrels=qrels,
@@ -158,9 +164,6 @@ def evaluate(
     result = evaluate_in_duckdb(arguments)
     if judge is None:
         return result
-    if output is not None:
-        raise RankqlError("output= does not support judge=. Leave out one of them")
-    require_package("scipy", "stats", "judge=")
     try:
         judged = evaluate_in_duckdb(replace(arguments, qrels=judge))
     except RankqlError as error:

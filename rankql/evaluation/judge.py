@@ -51,6 +51,18 @@ class CorrectedResult(Result):
             self._summary = _correct_summary(self, super().summary)
         return self._summary
 
+    def remarks(self) -> list[str]:
+        """The lines below the table."""
+        small = self.summary.filter(pl.col("lambda").is_null() & pl.col("mean").is_not_null())
+        parts = small["slice"].unique(maintain_order=True).to_list()
+        if not parts:
+            return super().remarks()
+        return [
+            *super().remarks(),
+            f"Note: Fewer than {LEAST_QUERIES} human queries, so the judge does not correct the "
+            f"means of {join_words(parts)}",
+        ]
+
     def save_values(self, path: Any) -> NoReturn:
         """Refuse: a file of values per query has no place for the judge's."""
         raise RankqlError("Values per query cannot be saved with judge=. Use save for the means")
@@ -121,7 +133,7 @@ def _correct_summary(result: CorrectedResult, summary: pl.DataFrame) -> pl.DataF
         columns = (part[HUMAN + name], part[name], part[LABELLED])
         found = correct_columns(*columns, part[weight] if weight else None)
         if found is None:
-            rows.append({**row, **judged, "mean": None, "lo": None, "hi": None})
+            rows.append({**row, **judged})
             continue
         worth = found.worth(1 - result.confidence)
         row |= {**judged, "mean": found.mean, "lambda": found.lam, "worth": worth}
@@ -201,12 +213,6 @@ def _check_queries(result: CorrectedResult, paired: pl.DataFrame) -> Iterator[st
         f"Means are those of human labels of {n:,} queries, corrected by the judge's labels of "
         f"{format_queries(total)}. They hold if the human queries are a random sample of them"
     )
-    small = result.summary.filter(pl.col("mean").is_null() & (pl.col("queries") > 0))
-    for part in small["slice"].unique(maintain_order=True):
-        yield (
-            f"{part}: fewer than {LEAST_QUERIES} queries have a value under human labels, too few "
-            "for a corrected mean"
-        )
     for name in result.metrics:
         for _, rows in paired.group_by("system" if result.meta.system else pl.lit(0)):
             known = rows[LABELLED].fill_null(False)

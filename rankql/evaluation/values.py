@@ -80,6 +80,8 @@ class Request:
 def read_result(data: Data, label: str, request: Request) -> Result | None:
     """The result in the data; None if it is a run or cannot be opened."""
     if isinstance(data, MeansResult):
+        if getattr(data, "judge", None) is not None:
+            raise RankqlError(f"{label} is corrected by a judge. Pass its run with judge= instead")
         return open_result(data)
     if isinstance(data, str | os.PathLike):
         if read_metadata(data) is not None:

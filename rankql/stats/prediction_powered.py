@@ -34,12 +34,14 @@ class CorrectedMean:
     human_error: float
     human_freedom: float
     queries: int
+    # The skewness of the mean.
+    slope: float = 0.0
 
     def width(self, alpha: float) -> float:
         """Half the width of the confidence interval."""
         return float(special.stdtrit(self.freedom, 1 - alpha / 2)) * self.error
 
-    def worth(self, alpha: float) -> int | None:
+    def worth(self, alpha: float) -> int:
         """The number of human queries that would give an interval as narrow without the judge."""
         width, count = self.width(alpha), float(self.queries)
         if not (width > 0 and self.lam > 0):
@@ -90,7 +92,9 @@ def correct_mean(
         squares = (1 / n + 1 / m) * float(judged.var(ddof=1))
     if lam is None:
         lam = float(np.clip(a @ b / squares, 0, 1)) if squares > 0 else 0.0
-    variance = float(np.square(a - lam * shift).sum())
+    parts = a - lam * shift
+    variance = float(np.square(parts).sum())
+    slope = float((parts**3).sum()) / variance**1.5 if variance > 0 else 0.0
     freedom = human_freedom = math.inf if large_sample else Sample(sizes, None, sizes).freedom
     if estimated and lam > 0 and not large_sample:
         variance *= (units - 1) / (units - 2)
@@ -98,7 +102,7 @@ def correct_mean(
         freedom = max(freedom - 1, 1.0)
     return CorrectedMean(
         mean + lam * (mean_u - mean_f), math.sqrt(variance), freedom, lam,
-        math.sqrt(float(a @ a)), human_freedom, int(defined.sum()),
+        math.sqrt(float(a @ a)), human_freedom, int(defined.sum()), slope,
     )  # fmt: skip
 
 

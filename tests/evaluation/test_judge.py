@@ -2,41 +2,15 @@
 
 import math
 
-import numpy as np
 import polars as pl
 import pytest
 
 import rankql
 from rankql import RankqlError
 from rankql.stats.prediction_powered import correct_mean
+from support.judged_runs import simulated
 
 METRICS = ["nDCG@5", "P@3"]
-
-
-def simulated(queries=80, labelled=30, items=12, seed=5):
-    """A run, human labels of some queries, the judge's labels of all."""
-    rng = np.random.default_rng(seed)
-    names = [f"q{i:03}" for i in range(queries)]
-    truth = pl.DataFrame(
-        {
-            "query": np.repeat(names, items),
-            "item": [f"d{i}" for i in range(items)] * queries,
-            "rel": rng.choice(4, queries * items, p=[0.5, 0.2, 0.2, 0.1]),
-            "user": np.repeat(rng.integers(0, 25, queries), items),
-            "lang": np.repeat(rng.choice(["de", "en"], queries), items),
-            "traffic": np.repeat(rng.integers(1, 9, queries), items),
-        }
-    )
-    skill = np.repeat(rng.normal(0, 2, queries), items)
-    run = truth.select(
-        "query", "item", score=pl.col("rel") * pl.Series(skill) + rng.normal(0, 1, truth.height)
-    )
-    slips = pl.Series(rng.choice([0, 0, 0, 1], truth.height))
-    judge = truth.select("query", "item", rel=(pl.col("rel") + slips).clip(0, 3))
-    sample = [*rng.choice(names, labelled, replace=False)]
-    human = truth.filter(pl.col("query").is_in(sample)).select("query", "item", "rel")
-    about = truth.select("query", "user", "lang", "traffic").unique("query")
-    return run, human, judge, about
 
 
 def arrays(run, human, judge, metric):
@@ -109,13 +83,16 @@ def test_slices_systems_and_weights():
     assert rows["mean"].to_list() == pytest.approx(alone.summary["mean"].to_list())
 
 
-def test_a_slice_of_few_human_queries_has_no_mean():
+def test_a_slice_of_few_human_queries_is_not_corrected():
     run, human, judge, about = simulated(labelled=14)
-    result = rankql.evaluate(run, human, "P@3", judge=judge, by="lang", attributes=about)
+    options = {"by": "lang", "attributes": about}
+    result = rankql.evaluate(run, human, "P@3", judge=judge, **options)
+    alone = rankql.evaluate(run, human, "P@3", **options)
     small = result.summary.filter(pl.col("queries") < 10)
-    assert small.height
-    assert small["mean"].null_count() == small.height
-    assert any("fewer than 10" in note for note in result.notes)
+    assert small.height == small["lambda"].null_count() >= 1
+    expected = alone.summary.filter(pl.col("queries") < 10)
+    assert small.select(expected.columns).equals(expected)
+    assert "does not correct" in result.remarks()[-1]
 
 
 def test_ids_of_different_types():

@@ -1,0 +1,30 @@
+"""A run with human labels of some queries and those of a judge of all."""
+
+import numpy as np
+import polars as pl
+
+
+def simulated(queries=80, labelled=30, items=12, seed=5):
+    """A run, human labels of some queries, the judge's labels of all."""
+    rng = np.random.default_rng(seed)
+    names = [f"q{i:03}" for i in range(queries)]
+    truth = pl.DataFrame(
+        {
+            "query": np.repeat(names, items),
+            "item": [f"d{i}" for i in range(items)] * queries,
+            "rel": rng.choice(4, queries * items, p=[0.5, 0.2, 0.2, 0.1]),
+            "user": np.repeat(rng.integers(0, 25, queries), items),
+            "lang": np.repeat(rng.choice(["de", "en"], queries), items),
+            "traffic": np.repeat(rng.integers(1, 9, queries), items),
+        }
+    )
+    skill = np.repeat(rng.normal(0, 2, queries), items)
+    run = truth.select(
+        "query", "item", score=pl.col("rel") * pl.Series(skill) + rng.normal(0, 1, truth.height)
+    )
+    slips = pl.Series(rng.choice([0, 0, 0, 1], truth.height))
+    judge = truth.select("query", "item", rel=(pl.col("rel") + slips).clip(0, 3))
+    sample = [*rng.choice(names, labelled, replace=False)]
+    human = truth.filter(pl.col("query").is_in(sample)).select("query", "item", "rel")
+    about = truth.select("query", "user", "lang", "traffic").unique("query")
+    return run, human, judge, about
