@@ -18,6 +18,7 @@ _OUTPUTS = ("output", "target", "junit", "report", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
+        *("judge", "runs"),
         "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
         "which", "on", "outcome", "baseline", "queries", "dialect", "day",
     ),

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from rankql.cli import compare, gate, monitor, reference
+from rankql.cli import compare, gate, judges, monitor, reference
 from rankql.cli import metric_commands as evaluate
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
@@ -103,6 +103,7 @@ for command in (
     compare.report_command,
     compare.associate_command,
     gate.gate_command,
+    judges.judges_command,
     monitor.monitor_command,
     evaluate.check_command,
     evaluate.convert_command,

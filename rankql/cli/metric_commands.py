@@ -17,6 +17,7 @@ from rankql.cli.options import (
     CONVENTIONS,
     FORMAT,
     INPUTS,
+    JUDGE,
     MEANS_OPTIONS,
     RANKINGS,
     SLICES,
@@ -41,6 +42,7 @@ from rankql.cli.hints import as_cli_options
 @metrics_option()
 @MEANS_OPTIONS
 @WEIGHT
+@JUDGE
 @click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
 @FORMAT
 @CONVENTIONS

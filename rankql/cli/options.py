@@ -118,6 +118,10 @@ MISMATCH = click.option(
 WEIGHT = click.option(
     "--weight", metavar="COLUMN", help="Column with one weight per query, such as its traffic."
 )
+JUDGE = click.option(
+    "--judge", metavar="FILE", help="Labels of all queries by a language model, if QRELS has human "
+    "labels of a random sample."
+)  # fmt: skip
 # Of the commands that read rankings with judgments.
 RANKINGS = combine_options(
     click.option("--order", type=click.Choice(["rows"]), help="Take positions from the order of "
@@ -172,6 +176,7 @@ COMPARISON_OPTIONS = combine_options(
                  help="Adjustment for multiple tests: holm, bonferroni, bh or none."),
     CLUSTER,
     WEIGHT,
+    JUDGE,
     click.option("--resamples", type=int, show_default="9999",
                  help="Number of random sign patterns of --test randomisation."),
     click.option("--seed", type=int, show_default="7", help="Seed of the sign patterns."),
