@@ -35,6 +35,7 @@ TRANSLATIONS = {
     "docs/zh/start.md": "docs/start.md",
     "docs/zh/metrics.md": "docs/metrics/index.md",
     "docs/zh/choosing-k.md": "docs/choosing-k.md",
+    "docs/zh/judges.md": "docs/judges.md",
     "docs/zh/questions.md": "docs/questions.md",
 }
 
