@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from rankql import text
@@ -14,7 +15,7 @@ from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import attribute_column, compared_value
-from rankql.macros import INTERNAL_PREFIX, MISSING
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -112,6 +113,22 @@ def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> No
                 f"{system!r} has no query in common with the other systems: it has "
                 f"{queries[key].min()!r}, they have {others[key].min()!r}. Write query ids alike"
             )
+
+
+def hash_rankings(result: Result, system: str | None = None) -> tuple[str, ...] | None:
+    """A number that only the same items in the same order have, of one system; None if unknown.
+
+    It is known for runs that were evaluated just now, and have items.
+    """
+    if result.steps is None:
+        return None
+    # Of scores or positions, and of both if there are both.
+    number = "hash(CAST(query AS VARCHAR), CAST(item AS VARCHAR), COLUMNS('^(score|pos)$'))"
+    only = "" if system is None else f" FILTER (WHERE system = {literal(system)})"
+    try:
+        return tuple(map(str, result.steps.run("run", f"sum({number}){only}").row(0)))
+    except (RankqlError, duckdb.Error):  # there are no items, or the tables are gone
+        return None
 
 
 def describe_missing_rule(

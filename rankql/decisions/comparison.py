@@ -99,14 +99,14 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Which of three or more systems may be the best, if all pairs were compared."""
-        from rankql.stats.tests import NO_DIFFERENCE  # which needs scipy
+        from rankql.decisions.pair_comparisons import NO_DIFFERENCE  # which needs scipy
 
         overall = self.table.filter(pl.col("slice") == "all")
-        untested = overall["p"].is_null() & (overall["verdict"] != NO_DIFFERENCE)
-        if len(self.systems) < 3 or self.settings.baseline is not None or untested.all():
+        tested = overall.filter(pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE))
+        if len(self.systems) < 3 or self.settings.baseline is not None or tested.is_empty():
             return ""
-        tested = ~pl.col("metric").is_in(self.result.overall_metrics)
-        return describe_best(self.leaderboard().filter(tested))
+        metrics = tested["metric"].unique().implode()
+        return describe_best(self.leaderboard().filter(pl.col("metric").is_in(metrics)))
 
     @property
     def caption(self) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import align_systems, require_same_queries
+from rankql.decisions.alignment import align_systems, hash_rankings, require_same_queries
 from rankql.decisions.arguments import (
     Results,
     cluster_errors,
@@ -29,8 +29,6 @@ from rankql.decisions.gate_limits import (
     parse_minima,
     split_limits,
 )
-from rankql.decisions.gate_rows import drop_rows, mean_rows
-from rankql.decisions.margin import Judgement
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
@@ -90,43 +88,44 @@ def gate(
     `minimum` is a limit on the mean, such as `nDCG@10>=0.45` or `RMSE<0.9`, or a list of limits. If
     minimum_bound=True, the confidence interval of the mean decides.
 
-    Overall limits are not adjusted for their number. With `by`, the slices of a limit are adjusted
-    among themselves (Holm). A slice with fewer than `min_queries` queries never passes: it fails if
-    its interval is beyond the limit, and is reported as too small otherwise.
+    Nothing passes without an interval, unless the rankings are identical. With fewer than
+    `min_queries` queries a limit never passes: it fails if its interval is beyond the limit;
+    otherwise it is inconclusive, and a slice is reported as too small. Overall limits are not
+    adjusted for their number. With `by`, the slices of a limit are adjusted among themselves
+    (Holm).
 
-    The interval is Student's t, widened for skewed differences. `cluster` names the attribute of
+    The intervals are those of `evaluate` and `compare`. `cluster` names the attribute of
     queries that belong together, such as a user. `weight` names a column with one weight per query,
     such as its traffic, which means, drops and intervals then respect. Queries that only the run
     has are left out of the drops. Queries that the run lacks count as the conventions say.
     Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
 
-    >>> old = pl.DataFrame({"query": [*"abcde"], "AP": [0.7, 0.5, 0.6, 0.8, 0.4]})
-    >>> new = pl.DataFrame({"query": [*"abcde"], "AP": [0.4, 0.3, 0.3, 0.6, 0.1]})
+    >>> old = pl.DataFrame({"query": range(12), "AP": [0.7, 0.5, 0.6, 0.8] * 3})
+    >>> new = pl.DataFrame({"query": range(12), "AP": [0.4, 0.3, 0.3, 0.6] * 3})
     >>> verdict = gate(new, baseline=old, minimum="AP>=0.3", max_drop="AP:0.01")
     >>> print(verdict.passed, *verdict.table["message"], sep="\\n")
     False
-    0.34 over 5 queries
-    dropped by 0.26 (95% CI 0.02 to 0.33), beyond the limit of 0.01
+    0.4 over 12 queries
+    dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
     require_probability("alpha", alpha, LEAST_ALPHA)
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
     require_flag("minimum_bound", minimum_bound)
     require_flag("beyond_noise", beyond_noise)
-    if baseline is None and max_drop is not None:
-        raise RankqlError("max_drop= needs a baseline. Pass baseline= (CLI: --baseline)")
-    if baseline is None and not beyond_noise:
-        raise RankqlError(
-            "beyond_noise=False (CLI: --any-drop) needs a baseline. "
-            "Pass baseline= (CLI: --baseline)"
-        )
-    if minimum_bound and not minimum:
-        raise RankqlError(
-            "minimum_bound=True (CLI: --min-bound) needs a limit on a mean. "
-            "Pass minimum= (CLI: --min)"
-        )
-    if baseline is not None or minimum_bound:
-        require_package("scipy", "stats", "gate")
+    for wrong, option, needs in (
+        (baseline is None and max_drop is not None, "max_drop=", "a baseline. Pass baseline="),
+        (baseline is None and not beyond_noise, "beyond_noise=False (CLI: --any-drop)",
+         "a baseline. Pass baseline= (CLI: --baseline)"),
+        (minimum_bound and not minimum, "minimum_bound=True (CLI: --min-bound)",
+         "a limit on a mean. Pass minimum= (CLI: --min)"),
+    ):  # fmt: skip
+        if wrong:
+            raise RankqlError(f"{option} needs {needs}")
+    require_package("scipy", "stats", "gate")
+    from rankql.decisions.gate_rows import LimitRule, describe_rule, limit_rows, recommend_limit
+    from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
+
     groups = parse_groupings(by)
     attributes = [*groups, *([name] for name in (cluster, weight) if name)]
     require_known_options(gate, options)
@@ -135,119 +134,65 @@ def gate(
     names = [re.split("[<>=:]", text)[0].strip() for text in texts]
     request = Request.of(keywords, names, [*itertools.chain(*attributes)], higher_is_better)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    inputs = read_gate_inputs(data, qrels, attributes, request, keywords, weight)
-    minima = parse_minima(minimum, inputs.known)
-    drops = parse_drops(max_drop or (), inputs.known)
+    results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
+    if all(results.values()):
+        run_options = {name: value for name, value in keywords.items() if name != "con"}
+        require_no_run_options({"qrels": qrels, **run_options})
+    known = [result.metrics for result in results.values() if result]
+    minima, drops = parse_minima(minimum, known), parse_drops(max_drop or (), known)
     if without_limits := baseline is not None and max_drop is None:
-        drops = list_default_drops(minima, inputs.known)
+        drops = list_default_drops(minima, known)
     limits = [*minima, *drops]
     if not limits:
         empty = "max_drop= is empty: leave it out to check every metric"
         remedy = "Pass minimum= or baseline=" if baseline is None else empty
         raise RankqlError(f"Nothing to check. {remedy}")
     metrics = list(dict.fromkeys(limit.spelling for limit in limits))
+    evaluated = {}
     with cluster_errors(cluster, [*itertools.chain(*groups)]):
-        run_result = inputs.evaluate("run", metrics)
-        baseline_result = inputs.evaluate("baseline", metrics) if drops else None
-    if baseline_result:
+        for name, value in data.items() if drops else [("run", run)]:
+            result = results[name]
+            if result is None:  # a baseline is named in errors
+                value = {name: value} if name == "baseline" else value
+                result = evaluate(value, qrels, metrics, by=attributes, interval=None,
+                                  weight=weight, **keywords)  # fmt: skip
+            evaluated[name] = _require_one_system(name, result.weighted_by(weight))
+    notes = []
+    if drops:
+        if any(results.values()):
+            notes += compare_judgments(evaluated, on_mismatch)
+        tables = [n for n, x in data.items() if results[n] and not is_result(x)]
         scaled = any(limit.metric.scaled for limit in drops)
-        mismatches = []
-        if any(inputs.results.values()):
-            both = {"baseline": baseline_result, "run": run_result}
-            mismatches = compare_judgments(both, on_mismatch)
-        run_result, differences = match_conventions(
-            run_result, baseline_result, inputs.frames, scaled, on_mismatch
-        )
-        mismatches += differences
-    evaluated = run_result.metrics
-    run_result = select_run(run_result, limits, groups, attributes, cluster)
-    run_result = set_directions(run_result, higher_is_better, evaluated)
-    notes: list[str] = mismatches if baseline_result else []
-    judgements: list[dict[str, Judgement]] = [{} for _ in minima]
-    if (drops and beyond_noise) or minimum_bound:
-        from rankql.decisions.gate_tests import describe_rule, judge_means
-
-        which = "A limit"
-        if minima and not minimum_bound:
-            which = "A limit on a drop"
-        elif drops and not beyond_noise:
-            which = "A limit on a mean"
-        no_limit = beyond_noise and any(not limit.bound for limit in drops)
-        notes += describe_rule(which, alpha, bool(groups), no_limit)
-        if minimum_bound:
-            judgements = judge_means(minima, run_result, cluster, alpha, min_queries)
-    rows = [
-        row for limit, by_slice in zip(minima, judgements, strict=True)
-        for row in mean_rows(limit, run_result, by_slice, min_queries)
-    ]  # fmt: skip
-    pairs = None
-    if baseline_result:
-        from rankql.decisions.gate_tests import judge_drops, recommend_limit, require_intervals
-        from rankql.decisions.system_values import PairedRuns
-
-        baseline_result = select_baseline(baseline_result, run_result, drops)
-        combined, pair_notes = combine_runs(run_result, baseline_result)
-        pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
-        notes += [*pair_notes, *pairs.notes]
-        if without_limits and beyond_noise:
-            require_intervals(drops, run_result)
+        notes += _match_conventions(evaluated, tables, scaled, on_mismatch)
+    names = evaluated["run"].metrics
+    run_result = _select_run(evaluated["run"], limits, groups, attributes, cluster)
+    run_result = set_directions(run_result, higher_is_better, names)
+    rules = {
+        "": LimitRule(alpha if beyond_noise else None, min_queries),
+        "mean": LimitRule(alpha if minimum_bound else None, min_queries),
+    }
+    notes += describe_rule(minima, drops, rules, bool(groups))
+    alone = run_result.frame().with_columns(pl.lit("run").alias("system"))
+    values = SystemValues.of(replace(run_result, values=alone), ["run"], cluster)
+    rows = [row for limit in minima for row in limit_rows(limit, run_result, values, rules["mean"])]
+    pair = None
+    if drops:
+        baseline_result = _select_baseline(evaluated["baseline"], run_result, drops)
+        combined, left_out = _combine(run_result, baseline_result)
+        pair = align_systems(combined, ["baseline", "run"])
+        values = SystemValues.of(pair, ["baseline", "run"], cluster)
+        clustered = [] if cluster is None else [describe_clusters(values, cluster)]
+        notes += [*left_out, *clustered, *describe_left_out(values, pair.conventions)]
+        equal = [values.sample(x.name(pair), values.systems, "all").is_zero for x in drops]
+        prints = [hash_rankings(result) for result in evaluated.values()] if any(equal) else [None]
+        rule = replace(rules[""], identical=None not in prints and len({*prints}) == 1)
         for limit in drops:
-            tests = beyond_noise and limit.name(run_result) not in run_result.overall_metrics
-            tested = judge_drops(limit, pairs, alpha, min_queries) if tests else None
-            rows += drop_rows(limit, pairs, tested, min_queries)
+            rows += limit_rows(limit, pair, values, rule)
             if without_limits and beyond_noise:
-                notes += recommend_limit(limit, pairs, alpha)
+                notes += recommend_limit(limit, pair, values, alpha)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
-    return Verdict(table, replace(run_result, notes=notes), inconclusive, pairs)
-
-
-@dataclass(frozen=True)
-class GateInputs:
-    """The run and the baseline, which of them are results, and how to evaluate the others."""
-
-    data: Mapping[str, Any]
-    results: Mapping[str, Result | None]
-    qrels: Any
-    attributes: Sequence[Sequence[str]]
-    con: duckdb.DuckDBPyConnection | None
-    keywords: Mapping[str, Any]
-    weight: str | None = None
-
-    @property
-    def known(self) -> list[list[str]]:
-        """The metrics of every result."""
-        return [result.metrics for result in self.results.values() if result]
-
-    @property
-    def frames(self) -> list[str]:
-        """The names of inputs that are plain tables, without conventions."""
-        return [n for n, data in self.data.items() if self.results[n] and not is_result(data)]
-
-    def evaluate(self, name: str, metrics: list[str]) -> Result:
-        """The result of the run or of the baseline."""
-        result = self.results[name]
-        if result is None:
-            data = self.data[name]
-            if name == "baseline":  # name it in errors
-                data = {name: data}
-            result = evaluate(
-                data, self.qrels, metrics, by=self.attributes, con=self.con, interval=None,
-                weight=self.weight, **self.keywords,
-            )  # fmt: skip
-        return _require_one_system(name, result.weighted_by(self.weight))
-
-
-def read_gate_inputs(
-    data: Mapping[str, Any], qrels: Any, attributes: Sequence[Sequence[str]],
-    request: Request, keywords: Mapping[str, Any], weight: str | None,
-) -> GateInputs:  # fmt: skip
-    """Find out which inputs are results. Options of runs are refused if both are."""
-    results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
-    options = {name: value for name, value in keywords.items() if name != "con"}
-    if all(results.values()):
-        require_no_run_options({"qrels": qrels, **options})
-    return GateInputs(data, results, qrels, attributes, keywords["con"], options, weight)
+    return Verdict(table, replace(run_result, notes=notes), inconclusive, pair)
 
 
 def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result | None:
@@ -271,39 +216,41 @@ def _require_one_system(name: str, result: Result) -> Result:
     return replace(result, meta=replace(result.meta, system=False), values=rows.drop("system"))
 
 
-def match_conventions(
-    run: Result, baseline: Result, frames: Sequence[str], scaled: bool, on_mismatch: str = "error"
-) -> tuple[Result, list[str]]:
-    """The run, which must have the conventions of the baseline; or a note on what differs.
+def _match_conventions(
+    results: dict[str, Result], tables: Sequence[str], scaled: bool, on_mismatch: str
+) -> list[str]:
+    """Give the run the conventions of the baseline, or plain tables those of the other one.
 
-    Plain tables adopt the conventions of the other one.
+    Results with different conventions are refused, or a note says what differs.
     """
-    weights = [result.meta.weight for result in (run, baseline)]
-    if weights[0] != weights[1]:
+    run, baseline = results["run"], results["baseline"]
+    if run.meta.weight != baseline.meta.weight:
         raise RankqlError(
-            f"The run has weight={weights[0]!r}, but the baseline has weight={weights[1]!r}. "
-            "Evaluate both with the same weight"
+            f"The run has weight={run.meta.weight!r}, but the baseline has "
+            f"weight={baseline.meta.weight!r}. Evaluate both with the same weight"
         )
-    if "baseline" in frames:
-        return run, []
-    if "run" in frames:
-        return replace(run, meta=replace(run.meta, conventions=baseline.conventions)), []
+    if "baseline" in tables:
+        return []
     ignored = {"profile"} if scaled else {"profile", "max_rel"}
     differences = [
         (f"{name}={baseline.conventions.get(name)}", f"{name}={value}")
         for name, value in run.conventions.items()
         if name not in ignored and value != baseline.conventions.get(name)
     ]
-    if differences:
+    notes = []
+    if differences and "run" not in tables:
         of_baseline, of_run = map(", ".join, zip(*differences, strict=True))
         message = f"baseline was evaluated with {of_baseline}, but the run with {of_run}"
         if on_mismatch == "error":
             raise RankqlError(f"{message}. Evaluate one of them again")
-        return replace(run, meta=replace(run.meta, conventions=baseline.conventions)), [message]
-    return run, []
+        notes = [message]
+    if differences or "run" in tables:
+        meta = replace(run.meta, conventions=baseline.conventions)
+        results["run"] = replace(run, meta=meta)
+    return notes
 
 
-def select_run(
+def _select_run(
     run: Result,
     limits: Sequence[GateLimit],
     groups: Sequence[Sequence[str]],
@@ -321,7 +268,7 @@ def select_run(
     return replace(run, meta=meta, interval=None, _summary=None)
 
 
-def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) -> Result:
+def _select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) -> Result:
     """The baseline with the columns of the run: query, attributes and metrics."""
     rows, kinds = baseline.frame(), run.frame().schema
     names = _metric_names("baseline", baseline, run, limits)
@@ -346,7 +293,7 @@ def _metric_names(
     return names
 
 
-def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
+def _combine(run: Result, baseline: Result) -> tuple[Result, list[str]]:
     """Both as one result, without queries that only the run has; their number is a note.
 
     A run with judgments has a value for every judged query, so others of the baseline are left out

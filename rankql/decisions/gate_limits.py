@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rankql.decisions.margin import Margin
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.parse import is_metric, parse, value_range
 from rankql.registry.requested_metric import Metric
+from rankql.stats.means import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,15 @@ class GateLimit:
         size = abs(self.bound)
         return f"{self.bound:,.15g}" if 1e3 <= size < 1e15 else f"{self.bound:g}"
 
-    @property
-    def sign(self) -> int:
-        """1 if higher is worse for a limit on the mean, -1 if lower is worse."""
-        return -1 if self.operator in (">=", ">") else 1
-
-    @property
-    def margin(self) -> Margin:
-        """The loss that is allowed: of a mean, how far it is on the wrong side of the limit."""
+    def target(self, lower_is_better: bool) -> tuple[float, int]:
+        """The limit of the mean or the difference; 1 if it must be at least that, -1 at most."""
         if self.operator:
-            return Margin(0.0, strict=self.operator in (">", "<"))
-        return Margin(self.bound, required=self.bound > 0)
+            return self.bound, 1 if self.operator.startswith(">") else -1
+        return (self.bound, -1) if lower_is_better else (-self.bound, 1)
+
+    def holds(self, margin: float) -> bool:
+        """Whether a known value that is this far on the right side of the limit is within it."""
+        return margin > ROUNDING if self.operator in (">", "<") else margin >= -ROUNDING
 
 
 _MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=]*)", re.DOTALL)

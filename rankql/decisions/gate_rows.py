@@ -1,236 +1,282 @@
-"""The rows of a gate's table: a limit, the values held to it, the decision and a message."""
+"""The rows of a gate's table: each limit held to the intervals of its slices, and a message."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-import polars as pl
+import numpy as np
 
 from rankql import text
 from rankql.decisions.gate_limits import GateLimit
-from rankql.decisions.margin import Judgement
+from rankql.decisions.system_values import SystemValues
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_FEW
+from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
-from rankql.macros import MISSING
-from rankql.stats.means import ROUNDING
+from rankql.stats.family import Family
+from rankql.stats.means import ROUNDING, Interval
+from rankql.stats.power import queries_to_decide, testable_margin
+from rankql.stats.sample import Sample
+from rankql.stats.tests import MeanTest, SkewedStudent, TestResult
 
-if TYPE_CHECKING:
-    from rankql.decisions.system_values import PairedRuns
-
-_TOO_FEW = ", fewer than {}: not checked"
-_BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below"}
+_BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
 
 
-def mean_rows(
-    limit: GateLimit, run: Result, judgements: Mapping[str, Judgement], min_queries: int
+@dataclass(frozen=True)
+class LimitRule:
+    """How a limit is decided: by intervals at this level, or by the values alone if None."""
+
+    alpha: float | None
+    min_queries: int
+    # Are the rankings of both systems the same, so that nothing can have dropped?
+    identical: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A status, and the interval that led to it with its level."""
+
+    status: str
+    interval: Interval | None = None
+    confidence: float | None = None
+    queries_needed: int | None = None
+
+
+def limit_rows(
+    limit: GateLimit, result: Result, values: SystemValues, rule: LimitRule
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a limit on a mean, decided by the judgements of slices, or by the mean itself."""
-    name, counts, idle = limit.name(run), _count_queries(run), _idle_slices(run)
-    for row in run.summary.filter(pl.col("metric") == name).iter_rows(named=True):
-        mean, part, queries = row["mean"], row["slice"], row["queries"]
-        n = counts.get((part, name), 0)
-        if mean is None:
-            yield _undefined_row(limit, run, row, min_queries, part in idle)
-            continue
-        judgement = judgements.get(part)
-        if judgement is None:
-            within = limit.margin.holds(limit.sign * (mean - limit.bound))
-            judgement = Judgement(_decide(within, part, n, min_queries))
-        interval = judgement.interval(limit.sign, limit.bound)
-        size = _format_value(mean, interval, limit.bound)
-        message = f"{size}{_format_interval(interval, judgement, limit.bound)} over "
-        message += f"{'' if n == queries else f'{n:,} of '}{text.format_queries(queries)}"
-        if judgement.decision == FAILED:
-            message += f", {_BEYOND[limit.operator]} the limit of {limit.text}"
-        elif judgement.decision == TOO_FEW:
-            message += _TOO_FEW.format(min_queries)
-        elif judgement.decision == INCONCLUSIVE:
-            unclear = f"the mean may be on either side of {limit.text}"
-            message += f". {_describe_inconclusive(judgement, n, unclear)}"
-        yield _row(limit, run, part, n, judgement, interval, mean=mean, message=message)
-
-
-def _count_queries(run: Result) -> dict[tuple[str, str], int]:
-    """The number of queries of each mean, by slice and metric."""
-    rows = run.frame()
-    if run.conventions["missing"] == "skip":
-        rows = rows.filter(~pl.col(MISSING))
-    if weight := run.meta.weight:
-        rows = rows.filter(pl.col(weight) > 0)
-    counts = replace(run, values=rows, _summary=None).summary.select("slice", "metric", run.counted)
-    return {(part, name): queries for part, name, queries in counts.iter_rows()}
-
-
-def _idle_slices(result: Result) -> set[str]:
-    """The slices in which every query has weight 0."""
-    if (weight := result.meta.weight) is None:
-        return set()
-    weighed = replace(result, values=result.frame().filter(pl.col(weight) > 0), _summary=None)
-    return {*result.summary["slice"]} - {*weighed.summary["slice"]}
-
-
-def drop_rows(
-    limit: GateLimit,
-    pairs: PairedRuns,
-    judgements: Mapping[str, Judgement] | None,
-    min_queries: int,
-) -> Iterator[dict[str, Any]]:
-    """The rows of a limit on drops, decided by the judgements of slices, or by the means if None.
-
-    Slices that lack a judgement have no difference at all.
-    """
-    name = limit.name(pairs.result)
-    lower, idle = name in pairs.values.lower, _idle_slices(pairs.result)
-    summary = pairs.result.summary.filter(pl.col("metric") == name)
-    means = {(row["system"], row["slice"]): row["mean"] for row in summary.iter_rows(named=True)}
-    for row in summary.filter(pl.col("system") == "run").iter_rows(named=True):
-        part = row["slice"]
-        n = len(pairs.values.pair(name, "baseline", "run", part)[0])
-        if name in pairs.result.catalogue_metrics:
-            n = row["queries"]
-        if name in pairs.result.overall_metrics:
-            base, mean = means["baseline", part], means["run", part]
+    """The rows of a limit on a mean, or on the drop of a run below its baseline, by slice."""
+    name = limit.name(result)
+    target, sign = limit.target(name in values.lower)
+    systems = [system for system in ("baseline", "run") if system in values.systems]
+    samples = {part: values.sample(name, systems, part) for part in values.slices}
+    rows = result.summary.filter(metric=name).rows(named=True)
+    summary = {(row.get("system", "run"), row["slice"]): row for row in rows}
+    per_query = name not in result.overall_metrics
+    if limit.operator and rule.alpha is not None:
+        _require_interval(name, result)
+    means = {}
+    for part in samples:
+        means[part] = [summary[system, part]["mean"] for system in systems]
+        if per_query and len(systems) > 1:  # over the queries of both
+            means[part] = values.means(name, systems, part)
+    defined = {part: x for part, x in samples.items() if None not in means[part]}
+    gains = {part: sign * (_change(means[part]) - target) for part in defined}
+    decisions = {part: _decide_by_value(limit, gains[part], part, x, rule)
+                 for part, x in defined.items()}  # fmt: skip
+    if rule.alpha is not None and per_query and not rule.identical:
+        decisions |= _decide_by_interval(limit, target, sign, defined, rule)
+    for part in samples:
+        row, decision = summary["run", part], decisions.get(part)
+        if decision is None:
+            decision, message = _describe_undefined(row, values, part, rule, len(systems) > 1)
         else:
-            base, mean = pairs.means(name, part)
-        if base is None or mean is None:
-            yield _undefined_row(limit, pairs.result, row, min_queries, part in idle, " in both")
-            continue
-        difference = mean - base
-        loss = difference if lower else -difference
-        judgement = (judgements or {}).get(part)
-        identical = judgements is not None and judgement is None
-        if judgement is None:
-            within = identical or limit.margin.holds(loss)
-            judgement = Judgement(_decide(within, part, n, min_queries))
-        change = "no difference" if identical else _describe_change(limit, lower, loss, judgement)
-        if name in pairs.result.overall_metrics:
-            change += " (one value for all queries: no confidence interval)"
-        message = _describe_drop(change, limit, lower, loss, n, judgement, min_queries)
-        interval = judgement.interval(1 if lower else -1)
-        yield _row(
-            limit, pairs.result, part, n, judgement, interval, mean=mean, baseline=base,
-            difference=difference, message=message,
-        )  # fmt: skip
+            message = _describe(limit, decision, means[part], name in values.lower,
+                                len(samples[part].values), row, rule)  # fmt: skip
+            if not per_query:
+                message += " (one value for all queries: no confidence interval)"
+        change = "rise" if name in values.lower else "drop"
+        lo, hi = decision.interval or (None, None)
+        yield dict.fromkeys(SCHEMA) | {
+            "check": f"{name} {limit.operator or f'{change} <='} {limit.text}",
+            "metric": name,
+            "slice": part,
+            "mean": means[part][-1],
+            "baseline": means[part][0] if len(systems) > 1 else None,
+            "limit": limit.bound,
+            "difference": _change(means[part]) if len(systems) > 1 and part in defined else None,
+            "lo": lo,
+            "hi": hi,
+            "confidence": decision.confidence if decision.interval else None,
+            "n": len(samples[part].values) if per_query else row["queries"] - row["undefined"],
+            "queries_needed": decision.queries_needed,
+            "status": decision.status,
+            "message": message,
+        }
 
 
-def _describe_drop(
-    change: str, limit: GateLimit, lower: bool, loss: float, n: int,
-    judgement: Judgement, min_queries: int,
+def _change(means: Sequence[float]) -> float:
+    """The mean of the run, or its difference from the baseline."""
+    return means[-1] - (means[0] if len(means) > 1 else 0.0)
+
+
+def _decide_by_value(
+    limit: GateLimit, gain: float, part: str, sample: Sample, rule: LimitRule
+) -> Decision:
+    if rule.identical:
+        return Decision(PASSED)
+    if part != "all" and len(sample.values) < rule.min_queries:
+        return Decision(TOO_FEW)
+    return Decision(PASSED if limit.holds(gain) else FAILED)
+
+
+def _decide_by_interval(
+    limit: GateLimit, target: float, sign: int, samples: Mapping[str, Sample], rule: LimitRule
+) -> dict[str, Decision]:
+    """Test every slice against the limit, without a decision where there is no interval.
+
+    The overall test is not adjusted. Slices are adjusted among themselves (Holm), and so are small
+    slices, so that they do not weaken the others. A small one never passes, and fails only if its
+    queries cannot all have lost by chance.
+    """
+    assert rule.alpha is not None
+    slices = [part for part in samples if part != "all"]
+    small = [part for part in slices if len(samples[part].values) < rule.min_queries]
+    families = [["all"], [part for part in slices if part not in small], small]
+    test = MeanTest() if limit.operator else SkewedStudent()
+    decisions = {}
+    for family in families:
+        shifted = {part: samples[part].minus(target) for part in family if part in samples}
+        found = Family([*shifted.values()], test, "holm", rule.alpha).results()
+        for (part, sample), result in zip(shifted.items(), found, strict=True):
+            decision = _decide(limit, target, sign, sample, result)
+            few = len(sample.values) < rule.min_queries
+            lucky = 2.0 ** (1 - sample.units) > rule.alpha / len(shifted)
+            if few and (decision.status != FAILED or lucky):
+                status = INCONCLUSIVE if part == "all" else TOO_FEW
+                decision = replace(decision, status=status, queries_needed=None)
+            decisions[part] = decision
+    return decisions
+
+
+def _decide(
+    limit: GateLimit, target: float, sign: int, sample: Sample, result: TestResult
+) -> Decision:
+    """The decision for a sample from which the limit is subtracted."""
+    if result.lo is None or result.hi is None or result.level is None:
+        return Decision(INCONCLUSIVE)
+    worst, best = sorted((sign * result.lo, sign * result.hi))
+    status, needed = INCONCLUSIVE, None
+    if not limit.holds(best):
+        status = FAILED
+    elif limit.holds(worst) or not (limit.operator or limit.bound):
+        status = PASSED
+    else:
+        needed = queries_to_decide(sample, Interval(result.lo, result.hi), result.level)
+    interval = Interval(result.lo + target, result.hi + target)
+    return Decision(status, interval, 1.0 - result.level, needed)
+
+
+def _describe_undefined(
+    row: Mapping[str, Any], values: SystemValues, part: str, rule: LimitRule, both: bool
+) -> tuple[Decision, str]:
+    """The decision and message where no query has a value, or none has a weight."""
+    places, queries = values.slices[part], text.format_queries(row["queries"])
+    weighed = len(places) if values.weights is None else np.count_nonzero(values.weights[places])
+    if not weighed:
+        return Decision(TOO_FEW), f"all {queries} have weight 0: not checked"
+    message = f"undefined: none of {queries} has a value{' in both' if both else ''}"
+    if part != "all" and weighed < rule.min_queries:
+        return Decision(TOO_FEW), f"{message}, fewer than {rule.min_queries}: not checked"
+    return Decision(FAILED), message
+
+
+def _describe(
+    limit: GateLimit, decision: Decision, means: Sequence[float], lower_is_better: bool,
+    n: int, row: Mapping[str, Any], rule: LimitRule,
 ) -> str:  # fmt: skip
-    """The message of a limit on drops."""
-    word = "rise" if lower else "drop"
-    beyond = loss > limit.bound + ROUNDING
-    decision = judgement.decision
-    if decision == TOO_FEW:
-        note = f" (beyond the limit of {limit.text})" if beyond else ""
-        queries = f"{text.format_queries(n)}, fewer than {min_queries}"
-        return f"{change}{note} over {queries}: not checked"
-    if decision == INCONCLUSIVE:
-        side = "within" if beyond else "beyond"
-        unclear = f"a {word} {side} the limit of {limit.text} cannot be ruled out"
-        return f"{change}. {_describe_inconclusive(judgement, n, unclear)}"
-    if judgement.confidence is not None and not limit.bound:
-        if decision == FAILED:
-            return f"{change}: a significant {word}"
-        return f"{change}: not significant" if loss > ROUNDING else change
-    if decision == FAILED:
-        return f"{change}, beyond the limit of {limit.text}"
-    return f"{change}, within the limit of {limit.text}" if loss > ROUNDING else change
+    """What was found, and why it passes or fails."""
+    (target, sign), queries = limit.target(lower_is_better), text.format_queries(row["queries"])
+    if limit.operator:
+        words = _format(means[-1], decision, 1, limit.bound)
+        words += f" over {queries}" if n == row["queries"] else f" over {n:,} of {queries}"
+        worse = False
+    else:
+        change = _change(means)
+        worse = sign * change < -ROUNDING
+        shown = -sign if worse or abs(change) <= ROUNDING else sign
+        verb = ("rose" if sign < 0 else "dropped") if worse else "improved"
+        size = _format(abs(change), decision, shown, shown * target)
+        words = f"{verb} by {size}"
+        if abs(change) <= ROUNDING:
+            words = "identical rankings" if rule.identical else f"no change on average: {size}"
+    status = decision.status
+    if n < rule.min_queries and status in (TOO_FEW, INCONCLUSIVE):
+        few = f", fewer than {rule.min_queries} queries" if limit.operator else (
+            f" over {text.format_queries(n)}, fewer than {rule.min_queries}")  # fmt: skip
+        return f"{words}{few}: {'not checked' if status == TOO_FEW else 'inconclusive'}"
+    if status == FAILED:
+        return f"{words}, {_BEYOND[limit.operator]} the limit of {limit.text}"
+    if status == INCONCLUSIVE and decision.interval is None:
+        return f"{words}. Inconclusive: there is no confidence interval of {queries}"
+    if status == INCONCLUSIVE:
+        needed = decision.queries_needed
+        many = f"About {needed:,}" if needed else "More than a billion"
+        return (
+            f"{words}. Inconclusive: the interval contains the limit of {limit.text}. {many} "
+            "queries would decide"
+        )
+    if worse and not limit.bound and decision.interval:
+        return f"{words}: not significant"
+    return f"{words}, within the limit of {limit.text}" if worse else words
 
 
-def _describe_change(limit: GateLimit, lower: bool, loss: float, judgement: Judgement) -> str:
-    """The change of the mean in words, with its interval."""
-    sign = 1 if loss > 0 or abs(loss) <= ROUNDING else -1
-    interval, bound = judgement.interval(sign), sign * limit.bound
-    words = "no change on average"
-    if abs(loss) > ROUNDING:
-        verb = ("rose" if lower else "dropped") if loss > 0 else "improved"
-        words = f"{verb} by {_format_value(abs(loss), interval, bound)}"
-    everywhere = " in every query" if judgement.constant else ""
-    return f"{words}{_format_interval(interval, judgement, bound)}{everywhere}"
+def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
+    """A number with its interval, with the digits that show on which side of the limit they are."""
+    if decision.interval is None or decision.confidence is None:
+        number = text.format_decimal(value, text.count_decimals_apart(value, value, limit))
+        return number.rstrip("0").rstrip(".") if "." in number else number
+    lo, hi = sorted(sign * x for x in decision.interval)
+    digits = text.count_decimals_apart(lo, hi, limit)
+    size = text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
+    ends = " to ".join(text.format_decimal(x, digits) for x in (lo, hi))
+    return f"{size} ({format_level(decision.confidence)} CI {ends})"
 
 
-def _format_value(value: float, interval: tuple[float, float] | None, limit: float) -> str:
-    """A number with as many digits as its interval supports, or as show its side of the limit."""
-    if interval is not None:
-        digits = text.count_decimals_apart(*interval, limit)
-        return text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
-    number = text.format_decimal(value, text.count_decimals_apart(value, value, limit))
-    return number.rstrip("0").rstrip(".") if "." in number else number
+def _require_interval(name: str, result: Result) -> None:
+    if name in result.overall_metrics:
+        raise RankqlError(
+            f"{name} is one value for all queries, so it has no confidence interval. Set a limit "
+            "on its value with minimum= (CLI: --min) alone, or on its drop with max_drop= (CLI: "
+            "--max-drop)"
+        )
 
 
-def _format_interval(
-    interval: tuple[float, float] | None, judgement: Judgement, limit: float
-) -> str:
-    """The interval in brackets, with the digits that show its side of the limit; '' if None."""
-    if interval is None or judgement.confidence is None:
-        return ""
-    digits = text.count_decimals_apart(*interval, limit)
-    lo, hi = (text.format_decimal(x, digits) for x in interval)
-    return f" ({format_level(judgement.confidence)} CI {lo} to {hi})"
+def describe_rule(
+    minima: Sequence[GateLimit], drops: Sequence[GateLimit], rules: Mapping[str, LimitRule],
+    sliced: bool,
+) -> list[str]:  # fmt: skip
+    """Notes on how limits are tested by intervals."""
+    tested = [(minima, rules["mean"], "a mean"), (drops, rules[""], "a drop")]
+    by_interval = [word for limits, rule, word in tested if limits and rule.alpha is not None]
+    alpha = rules["mean"].alpha or rules[""].alpha
+    if not by_interval or alpha is None:
+        return []
+    every = len(by_interval) == sum(bool(limits) for limits, *_ in tested)
+    which = "A limit" if every else f"A limit on {by_interval[0]}"
+    notes = [
+        f"{which} passes if the {format_level(1 - alpha)} confidence interval (CI) is within it, "
+        "fails if the CI is beyond it, and is inconclusive otherwise"
+    ]
+    if rules[""].alpha is not None and any(not limit.bound for limit in drops):
+        notes.append("A limit of 0 on a drop fails only if the CI is beyond it")
+    return notes + ["CIs of slices are adjusted for the number of slices (Holm)"] * sliced
 
 
-def _describe_inconclusive(judgement: Judgement, n: int, unclear: str) -> str:
-    """Why a limit is inconclusive, and how many queries would decide it."""
-    if judgement.lo is None:
-        return f"Inconclusive: there is no confidence interval of {text.format_queries(n)}"
-    needed = judgement.queries_needed
-    many = f"About {needed:,} queries" if needed else "More than a billion queries"
-    return f"Inconclusive: {unclear}. {many} would decide"
+def recommend_limit(
+    limit: GateLimit, pair: Result, values: SystemValues, alpha: float
+) -> list[str]:
+    """A note on the smallest limit on a drop that this number of queries can test."""
+    name = limit.name(pair)
+    _require_interval(name, pair)
+    sample = values.sample(name, values.systems, "all")
+    result = SkewedStudent().apply(sample, alpha)
+    if result.lo is None or result.hi is None or sample.constant:
+        return []
+    margin = testable_margin(sample, Interval(result.lo, result.hi), alpha)
+    queries = text.format_queries(len(sample.values))
+    advice = "are too few to test any other limit"
+    if margin < sample.highest:
+        option = f"'{name}:{margin:g}'"
+        advice = (
+            f"can test a limit of about {margin:g}: max_drop={option} (CLI: --max-drop {option})"
+        )
+    return [f"{name} has no limit, so only a significant drop fails. These {queries} {advice}"]
 
 
 def format_level(confidence: float) -> str:
     """A confidence level with as many digits as it needs: 95%, 98.3%, 99.75%."""
     digits = 1 + max(0, -math.floor(math.log10(100 * (1 - confidence))))
     return f"{100 * confidence:.{digits}f}".rstrip("0").rstrip(".") + "%"
-
-
-def _decide(within: bool, part: str, n: int, min_queries: int) -> str:
-    """The decision where no interval is needed."""
-    if part != "all" and n < min_queries:
-        return TOO_FEW
-    return PASSED if within else FAILED
-
-
-def _undefined_row(
-    limit: GateLimit,
-    run: Result,
-    row: Mapping[str, Any],
-    min_queries: int,
-    idle: bool,
-    where: str = "",
-) -> dict[str, Any]:
-    """The row of a mean for which no query has a value, or none has a weight."""
-    if idle:
-        message = f"all {text.format_queries(row['queries'])} have weight 0: not checked"
-        return _row(limit, run, row["slice"], 0, Judgement(TOO_FEW), None, message=message)
-    message = f"undefined: none of {text.format_queries(row['queries'])} has a value{where}"
-    judgement = Judgement(_decide(False, row["slice"], row["queries"], min_queries))
-    if judgement.decision == TOO_FEW:
-        message += _TOO_FEW.format(min_queries)
-    return _row(limit, run, row["slice"], 0, judgement, None, message=message)
-
-
-def _row(
-    limit: GateLimit, run: Result, part: str, n: int, judgement: Judgement,
-    interval: tuple[float, float] | None, **values: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """A row of the table."""
-    name = limit.name(run)
-    loss = "rise" if run.lower_is_better(name) else "drop"
-    lo, hi = interval or (None, None)
-    return dict.fromkeys(SCHEMA) | values | {
-        "check": f"{name} {limit.operator or f'{loss} <='} {limit.text}",
-        "metric": name,
-        "slice": part,
-        "limit": limit.bound,
-        "lo": lo,
-        "hi": hi,
-        "confidence": None if interval is None else judgement.confidence,
-        "n": n,
-        "queries_needed": judgement.queries_needed,
-        "status": judgement.decision,
-    }  # fmt: skip

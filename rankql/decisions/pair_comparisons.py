@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from rankql import text
+from rankql.decisions.alignment import hash_rankings
 from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
@@ -26,6 +27,8 @@ from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
 TOO_FEW = "too few queries"
+# Identical rankings need no test.
+NO_DIFFERENCE = "no difference"
 NOT_SIGNIFICANT = "not significant"
 
 
@@ -97,6 +100,8 @@ class PairComparison:
     # If the metric is one value for all queries: that of both systems, and the number of queries.
     overall: tuple[float | None, float | None, int] | None = None
     lower_is_better: bool = False
+    # Are the rankings of both systems known to be the same?
+    identical: bool = False
     result: TestResult = field(default_factory=TestResult)
 
     @property
@@ -108,6 +113,8 @@ class PairComparison:
         """The reason why this pair is not tested, or ''."""
         if self.overall is not None:
             return OVERALL
+        if self.identical:
+            return NO_DIFFERENCE
         reason = settings.paired_test.explain_untestable(self.sample)
         few = self.slice != "all" and self.queries < settings.min_queries
         return reason if reason or not few else TOO_FEW
@@ -166,7 +173,13 @@ def run_tests(
         for a, b in pairs
     ]  # fmt: skip
     tested = []
+    prints: dict[str, tuple[str, ...] | None] = {}
     for comparison in comparisons:
+        if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
+            for name in {comparison.a, comparison.b} - prints.keys():
+                prints[name] = hash_rankings(result, name)
+            same = prints[comparison.a] == prints[comparison.b]
+            comparison.identical = same and prints[comparison.a] is not None
         comparison.result = TestResult(reason=comparison.explain_untested(settings))
         if not comparison.result.reason:
             tested.append(comparison)

@@ -13,6 +13,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.corrected import CorrectedSample, system_values
 from rankql.decisions.pair_comparisons import (
+    NO_DIFFERENCE,
     NOT_SIGNIFICANT,
     OVERALL,
     TOO_FEW,
@@ -29,7 +30,6 @@ from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.stats.tests import (
     DOMINATED,
-    NO_DIFFERENCE,
     NOT_TESTABLE,
     TESTS,
     UNBOUNDED,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from rankql import text
 from rankql.decisions.alignment import (
     describe_missing_rule,
-    query_differences,
 )
 from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
@@ -153,37 +152,3 @@ def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterato
             rule = "left out" if other is None else f"counted as {other}"
             queries = f"{count:,} of {total} {text.is_or_are(count)}"
             yield f"{metric}: {queries} undefined in at least one system and {rule}"
-
-
-class PairedRuns:
-    """The run and its baseline, aligned by query."""
-
-    def __init__(self, result: Result, cluster: str | None) -> None:
-        self.result = result
-        self.values = SystemValues.of(result, ["baseline", "run"], cluster)
-        self.notes = [
-            *([describe_clusters(self.values, cluster)] if cluster is not None else []),
-            *describe_left_out(self.values, result.conventions),
-        ]
-
-    def differences(self, metric: str) -> pl.DataFrame:
-        """Each query with both values and run - baseline; the largest loss first."""
-        frame = query_differences(self.result, metric, "baseline", "run", ("baseline", "run"))
-        return frame.select(frame.columns[0], "baseline", "run", "difference")
-
-    def means(self, metric: str, part: str) -> tuple[float, float] | tuple[None, None]:
-        """The means of baseline and run on a slice; None if no query counts."""
-        baseline, run, _, weights = self.values.pair(metric, "baseline", "run", part)
-        if not len(run):
-            return None, None
-        ones = np.ones(len(run)) if weights is None else weights
-        return float(baseline @ ones / ones.sum()), float(run @ ones / ones.sum())
-
-    def losses(self, metric: str) -> dict[str, Sample]:
-        """How much worse the run is on each query, by slice; empty slices are left out."""
-        sign, samples = 1 if metric in self.values.lower else -1, {}
-        for part in self.values.slices:
-            baseline, run, clusters, weights = self.values.pair(metric, "baseline", "run", part)
-            if len(run):
-                samples[part] = Sample(sign * (run - baseline), clusters, weights)
-        return samples

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from xml.etree import ElementTree
 
 import polars as pl
 
 from rankql import text
+from rankql.decisions.alignment import query_differences
+from rankql.errors import RankqlError
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
-
-if TYPE_CHECKING:
-    from rankql.decisions.system_values import PairedRuns
-import re
-from collections.abc import Sequence
-from typing import NamedTuple
-from xml.etree import ElementTree
 
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
@@ -41,13 +38,21 @@ class Verdict(EvaluatedTable):
     about how many would decide an inconclusive limit (`queries_needed`), a status ('failed',
     'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` are bounds of the
     difference, or of the mean for a minimum; NULL if no interval was needed. `result` has the
-    values of the run, and `pairs.differences(metric)` those of run and baseline by query.
+    values of the run.
     """
 
     table: pl.DataFrame
     result: Result
     on_inconclusive: str = "fail"
-    pairs: PairedRuns | None = None
+    # The values of the run and its baseline.
+    pair: Result | None = None
+
+    def differences(self, metric: str) -> pl.DataFrame:
+        """Each query with both values and run - baseline; the largest loss first."""
+        if self.pair is None:
+            raise RankqlError("differences needs a baseline. Pass baseline= to gate")
+        rows = query_differences(self.pair, metric, "baseline", "run", ("baseline", "run"))
+        return rows.select(rows.columns[0], "baseline", "run", "difference")
 
     @property
     def outcome(self) -> str:
@@ -104,8 +109,7 @@ class Verdict(EvaluatedTable):
         return {"passed": self.passed, "outcome": self.outcome, **super()._details()}
 
     def _worst_first(self) -> pl.DataFrame:
-        parts = [self.table.filter(pl.col("status") == status) for status in STATUSES]
-        return pl.concat(parts)
+        return self.table.sort(pl.col("status").cast(pl.Enum(STATUSES)), maintain_order=True)
 
     def junit(self) -> str:
         """The limits as JUnit XML.
@@ -114,14 +118,28 @@ class Verdict(EvaluatedTable):
         queries is skipped.
         """
         unclear = "failure" if self.on_inconclusive == "fail" else "skipped"
-        tags = {FAILED: "failure", INCONCLUSIVE: unclear, TOO_FEW: "skipped"}
-        cases = [
-            JUnitCase(
-                row["metric"], _title(row), row["message"], tags.get(row["status"]), row["status"]
-            )
-            for row in self.table.iter_rows(named=True)
-        ]
-        return render_junit("gate", cases)
+        tags = {FAILED: "failure", INCONCLUSIVE: unclear, TOO_FEW: "skipped", PASSED: "system-out"}
+        counts = Counter(tags[status] for status in self.table["status"])
+        totals = {
+            "name": "rankql gate",
+            "tests": str(len(self.table)),
+            "failures": str(counts["failure"]),
+            "errors": "0",
+            "skipped": str(counts["skipped"]),
+        }
+        root = ElementTree.Element("testsuites", totals)
+        suite = ElementTree.SubElement(root, "testsuite", totals)
+        for row in self.table.iter_rows(named=True):
+            names = {"classname": f"rankql.gate.{row['metric']}", "name": _title(row)}
+            names = {key: _xml(value) for key, value in names.items()}
+            tag, message = tags[row["status"]], _xml(row["message"])
+            case = ElementTree.SubElement(suite, "testcase", names)
+            about = {"message": message} if row["status"] != PASSED else {}
+            about |= {"type": row["status"]} if tag == "failure" else {}
+            ElementTree.SubElement(case, tag, about).text = message
+        ElementTree.indent(root)
+        xml = ElementTree.tostring(root, encoding="unicode")
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{xml}\n'
 
     def annotations(self) -> list[str]:
         """The limits that did not pass, as annotations for GitHub Actions."""
@@ -146,44 +164,6 @@ def _property(value: str) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
-class JUnitCase(NamedTuple):
-    """A test: what was checked, and the outcome."""
-
-    metric: str
-    title: str
-    message: str
-    # 'failure' or 'skipped'; None if it passed.
-    tag: str | None
-    status: str
-
-
-def render_junit(command: str, cases: Sequence[JUnitCase]) -> str:
-    """The tests of a command of rankql as JUnit XML."""
-    counts = Counter(case.tag for case in cases)
-    totals = {
-        "name": f"rankql {command}",
-        "tests": str(len(cases)),
-        "failures": str(counts["failure"]),
-        "errors": "0",
-        "skipped": str(counts["skipped"]),
-    }
-    root = ElementTree.Element("testsuites", totals)
-    suite = ElementTree.SubElement(root, "testsuite", totals)
-    for case in cases:
-        names = {"classname": f"rankql.{command}.{case.metric}", "name": case.title}
-        names = {key: _clean(value) for key, value in names.items()}
-        element, message = ElementTree.SubElement(suite, "testcase", names), _clean(case.message)
-        if case.tag:
-            ElementTree.SubElement(element, case.tag, message=message).text = message
-            if case.tag == "failure":
-                element[-1].set("type", case.status)
-        else:
-            ElementTree.SubElement(element, "system-out").text = message
-    ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
-
-
-def _clean(text: str) -> str:
+def _xml(value: str) -> str:
     """Text without characters that XML does not allow, even escaped."""
-    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", value)

@@ -6,6 +6,7 @@ import math
 
 from scipy import optimize, special, stats
 
+from rankql.stats.means import Interval
 from rankql.stats.sample import Sample
 
 # The statistical power of detectable differences, margins and numbers of queries.
@@ -46,3 +47,39 @@ def required_queries(effect: float, alpha: float, power: float) -> int:
     while not reached(n):
         n += 1
     return n
+
+
+def queries_to_decide(sample: Sample, interval: Interval, level: float) -> int | None:
+    """About how many queries would give an interval without 0, if mean and spread stay the same.
+
+    With a power of 80%, rounded up to two digits. None for more than a billion. Equal values: by
+    `constant_interval`.
+    """
+    mean = sample.mean
+    if sample.constant:
+        end = sample.highest if mean < 0 else sample.lowest
+        share = end / (end - mean) if end != mean else 1.0
+        count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
+    else:
+        width = interval.hi - mean if mean < 0 else mean - interval.lo
+        ratio = _with_power(sample, width, level) / abs(mean) if mean else math.inf
+        count = len(sample.values) * ratio**2 if ratio < 1e5 else math.inf
+    return None if count > 1e9 else int(_rounded_up(count))
+
+
+def testable_margin(sample: Sample, interval: Interval, level: float) -> float:
+    """The loss that a run without a loss rules out with a power of 80%."""
+    width = max(interval.hi - sample.mean, sample.mean - interval.lo)
+    return _rounded_up(_with_power(sample, width, level))
+
+
+def _with_power(sample: Sample, width: float, level: float) -> float:
+    """How far the true mean must be from 0, given the interval's width on that side."""
+    quantile = float(special.stdtrit(sample.freedom, 1 - level / 2))
+    return width * (1 + float(special.ndtri(POWER)) / quantile)
+
+
+def _rounded_up(value: float) -> float:
+    """The value, rounded up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(round(value / unit, 9)) * unit:.6g}")

@@ -7,7 +7,7 @@ The interval of a test at level alpha contains every shift that it does not reje
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from rankql.stats.means import (
     ROUNDING,
     Interval,
     constant_interval,
+    mean_interval,
     skewed_quantiles,
     unskewed_quantile,
 )
@@ -25,7 +26,6 @@ from rankql.stats.power import POWER, detectable_difference
 from rankql.stats.sample import Array, Sample
 
 # Why there is no p-value, or no interval.
-NO_DIFFERENCE = "no difference"
 ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
 DOMINATED = "one query has almost all the weight"
@@ -76,9 +76,8 @@ class PairedTest:
             return NOT_TESTABLE
         if sample.is_dominated:
             return DOMINATED
-        if sample.is_zero:
-            return NO_DIFFERENCE
-        return ZERO_VARIANCE if sample.constant and not self.constant else ""
+        flat = sample.constant and not (self.constant and (self.needs_range or not sample.is_zero))
+        return ZERO_VARIANCE if flat else ""
 
     def apply(self, sample: Sample, alpha: float) -> TestResult:
         """p, and the interval at this level, cut at the range of the values."""
@@ -193,18 +192,11 @@ class SkewedStudent(PairedTest):
     constant = True
 
     def explain_untestable(self, sample: Sample) -> str:
-        """Equal values without a known range have no interval."""
+        """Equal values, even 0, have an interval only if their range is known."""
         reason = super().explain_untestable(sample)
-        bounded = math.isfinite(sample.lowest) and math.isfinite(sample.highest)
-        return ZERO_VARIANCE if not reason and sample.constant and not bounded else reason
-
-    def apply(self, sample: Sample, alpha: float) -> TestResult:
-        """An interval even if all values are 0."""
-        result = super().apply(sample, alpha)
-        if result.reason != NO_DIFFERENCE:
-            return result
-        ends = constant_interval(0.0, sample.units, sample.lowest, sample.highest, 1 - alpha)
-        return result if ends is None else replace(result, lo=ends.lo, hi=ends.hi)
+        if reason in ("", ZERO_VARIANCE) and sample.constant:
+            return "" if math.isfinite(sample.highest - sample.lowest) else ZERO_VARIANCE
+        return reason
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
         """p and the interval of the skewed t statistic."""
@@ -213,13 +205,34 @@ class SkewedStudent(PairedTest):
             lowest, highest = sample.lowest, sample.highest
             ends = constant_interval(mean, sample.units, lowest, highest, 1 - alpha)
             end = lowest if mean > 0 else highest
-            p = min(1.0, 2 * (end / (end - mean)) ** sample.units)
+            share = end / (end - mean) if mean else 1.0
+            p = min(1.0, 2 * max(0.0, share) ** sample.units)
             return p, ends or Interval(-math.inf, math.inf), None
         quantile = unskewed_quantile(mean / sample.error, sample.slope)
         p = min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))
         width = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
         below, above = skewed_quantiles(width, sample.slope)
         return p, Interval(mean - below * sample.error, mean + above * sample.error), None
+
+
+class MeanTest(SkewedStudent):
+    """Whether a mean is 0, by the interval of `mean_interval`."""
+
+    label = "interval of a mean"
+
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+        """The level at which the interval of the mean ends at 0, and the interval."""
+        low, high = sample.lowest, sample.highest
+        if sample.constant or not (math.isfinite(low) and math.isfinite(high)):
+            return super().test(sample, alpha)
+        ends = mean_interval(sample.moments, 1 - alpha)
+        share, zero = (sample.mean - low) / (high - low), -low / (high - low)
+        if not 0 < zero < 1:
+            return 0.0, ends or Interval(low, high), None
+        distance = float(special.logit(share) - special.logit(zero))
+        width = sample.error / (high - low) / (share * (1 - share))
+        p = 2 * float(special.stdtr(sample.freedom, -abs(distance / width)))
+        return p, ends or Interval(low, high), None
 
 
 TESTS: dict[str, type[PairedTest]] = {

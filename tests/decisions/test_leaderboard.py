@@ -72,9 +72,11 @@ def test_a_system_without_any_value():
 
 
 def test_identical_systems():
-    (frame,) = values(np.random.default_rng(1), 1).values()
-    comparison = rankql.compare(dict.fromkeys("abc", frame), higher_is_better=True)
-    assert comparison.title == "revenue: a, b and c cannot be distinguished from the best"
+    """Equal values of a metric with a known range are tested, those of another are not."""
+    frame = pl.DataFrame({"query": range(20), "AP": [0.5, 0.7] * 10, "revenue": [1.0, 2] * 10})
+    comparison = rankql.compare(dict.fromkeys("abc", frame), test="auto")
+    assert comparison.title == "AP: a, b and c cannot be distinguished from the best"
+    assert set(comparison.table.filter(metric="AP")["p"]) == {1.0}
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from rankql.stats.corrections import CORRECTIONS, adjust_p_values, significance_
 from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Sample
 from rankql.stats.tests import (
-    NO_DIFFERENCE,
     NOT_TESTABLE,
     TESTS,
     UNBOUNDED,
@@ -504,9 +503,8 @@ def test_the_interval_goes_with_p(name, differences):
     for alpha in ALPHAS:
         found = outcome(name, differences, alpha=alpha)
         if found.reason:
-            assert found.reason in (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
-            if found.reason != NO_DIFFERENCE:
-                assert (found.lo, found.hi) == (None, None)
+            assert found.reason in (NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
+            assert (found.lo, found.hi) == (None, None)
             assert (found.p is not None) == (found.reason == UNBOUNDED)
             if found.p is not None and name == "randomisation":
                 assert found.p > alpha
@@ -580,8 +578,8 @@ WORDS = {
     "no query": ([], NOT_TESTABLE),
     "one query": ([0.5], NOT_TESTABLE),
     "one query, no difference": ([0.0], NOT_TESTABLE),
-    "all zero": ([0.0, 0.0, 0.0], NO_DIFFERENCE),
-    "all zero but rounding": ([1e-17, -1e-17, 0.0], NO_DIFFERENCE),
+    "all zero": ([0.0, 0.0, 0.0], ZERO_VARIANCE),
+    "all zero but rounding": ([1e-17, -1e-17, 0.0], ZERO_VARIANCE),
     "constant": ([0.2, 0.2, 0.2], ZERO_VARIANCE),
     "constant but rounding": ([0.3 - 0.1, 0.2, 0.5 - 0.3], ZERO_VARIANCE),
     "constant and large": ([1e9, 1e9, 1e9], ZERO_VARIANCE),
@@ -591,17 +589,19 @@ WORDS = {
 @pytest.mark.parametrize("name", TESTS)
 @pytest.mark.parametrize("case", WORDS)
 def test_words(name, case):
+    """Equal differences have an interval only if their range is known."""
     differences, word = WORDS[case]
-    found = outcome(name, differences)
-    if word == ZERO_VARIANCE and name == "anytime":
-        assert found.p > 0.05 and found.lo < differences[0] < found.hi
-        return
-    if word == ZERO_VARIANCE and name == "randomisation":
-        assert found.p == 2 / 8
-    elif word == ZERO_VARIANCE and name == "auto":  # within twice the value
-        assert found.p == pytest.approx(2 * (2 / 3) ** 3)
-    else:
-        assert (found.p, found.reason) == (None, word)
+    for bounds in ((-10e9, 10e9), None):
+        found = outcome(name, differences, bounds=bounds)
+        if word == ZERO_VARIANCE and name in ("auto", "anytime"):
+            if differences[0]:
+                assert 0.05 < found.p <= 1 and found.lo < differences[0] < found.hi
+        elif word == ZERO_VARIANCE and name == "randomisation" and differences[0] > 0.1:
+            assert found.p == 2 / 8 and found.reason == UNBOUNDED
+        else:
+            assert (found.p, found.lo, found.reason) == (None, None, word)
+    if name == "auto":
+        assert TESTS[name]().apply(Sample(np.array(differences)), 0.05).reason == word
 
 
 @pytest.mark.parametrize("name", CLUSTERED)
@@ -698,7 +698,7 @@ def test_every_table_has_numbers_or_words(name, values, confidence):
     for row in compared.table.iter_rows(named=True):
         assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
         judged = ("better", "worse", "not significant")
-        words = (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE)
+        words = (NOT_TESTABLE, ZERO_VARIANCE)
         assert row["verdict"] in (words if row["p"] is None else judged)
         assert (row["p"] is None) == (row["p_adjusted"] is None)
         assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
@@ -740,8 +740,8 @@ def test_families():
         if correction != "none":
             label = f"{CORRECTIONS[correction]}-adjusted for 24 tests"
             assert all(label in sentence for sentence in able["sentence"])
-        assert compared.table["verdict"].to_list().count(NO_DIFFERENCE) == 3
-        assert "Not tested: 3 of 27 rows (no difference: 3)" in compared.notes
+        assert compared.table["verdict"].to_list().count(ZERO_VARIANCE) == 3
+        assert "Not tested: 3 of 27 rows (zero variance: 3)" in compared.notes
     p = [set(rankql.compare(given, correction=x).table["p"]) for x in CORRECTIONS]
     assert all(each == p[0] for each in p)
 
