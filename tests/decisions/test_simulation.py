@@ -53,8 +53,10 @@ def test_in_short(name):
 @pytest.mark.parametrize("name", TESTS)
 def test_without_a_difference(name, n):
     rejected, _ = single(name, n)
-    exact = at_most(rejected) if name == "auto" else by_chance(rejected)
-    assert exact if name in LEVEL else rejected < 0.02
+    if name == "auto":  # wider
+        assert at_most(rejected)
+    else:
+        assert by_chance(rejected) if name in LEVEL else rejected < 0.02
 
 
 @pytest.mark.slow
@@ -63,8 +65,10 @@ def test_without_a_difference(name, n):
 @pytest.mark.parametrize("name", TESTS)
 def test_intervals_hold_the_true_difference(name, n):
     _, held = single(name, n)
-    exact = at_most(1 - held) if name == "auto" else by_chance(1 - held)
-    assert exact if name in LEVEL else held > 0.98
+    if name == "auto":
+        assert at_most(1 - held)
+    else:
+        assert by_chance(1 - held) if name in LEVEL else held > 0.98
 
 
 @pytest.mark.slow
