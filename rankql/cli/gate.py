@@ -17,6 +17,7 @@ from rankql.cli.options import (
     COLUMNS,
     CONVENTIONS,
     FORMAT,
+    JUDGE,
     LOWER_IS_BETTER,
     MISMATCH,
     RANKINGS,
@@ -77,6 +78,7 @@ from rankql.cli.options import (
 )
 @CLUSTER
 @WEIGHT
+@JUDGE
 @LOWER_IS_BETTER
 @MISMATCH
 @SLICES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from rankql.decisions.alignment import align_systems
 from rankql.decisions.system_values import SystemValues
+from rankql.evaluation.combining import combine_systems
 from rankql.evaluation.judge import LEAST_QUERIES, CorrectedResult
 from rankql.evaluation.result import Result
 from rankql.stats.means import adjusted_skewness
@@ -145,3 +146,16 @@ def system_values(result: Result, systems: Sequence[str], cluster: str | None) -
     places = human.join(order, on="query", how="left", maintain_order="left")["place"].to_numpy()
     parts = {each.name: getattr(values, each.name) for each in fields(values)}
     return CorrectedValues(**parts, judge=judged, places=places.astype(np.intp))
+
+
+def correct_pair(pair: Result, results: Mapping[str, Result]) -> Result:
+    """Two systems as one result, with the judge of their own results if these have one."""
+    judges = {}
+    for name, result in results.items():
+        if not isinstance(result, CorrectedResult) or result.judge is None:
+            return pair
+        meta, rows = result.judge.meta, result.judge.frame().drop("system", strict=False)
+        judges[name] = replace(result.judge, meta=replace(meta, system=False), values=rows)
+    judge = align_systems(combine_systems(judges), [*judges])
+    values = {each.name: getattr(pair, each.name) for each in fields(Result)}
+    return CorrectedResult(**values, judge=judge)

@@ -64,6 +64,7 @@ def gate(
     min_queries: int = 10,
     cluster: str | None = None,
     weight: str | None = None,
+    judge: Data | None = None,
     on_mismatch: str = "error",
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
@@ -98,6 +99,10 @@ def gate(
     queries that belong together, such as a user. `weight` names a column with one weight per query,
     such as its traffic, which means, drops and intervals then respect. Queries that only the run
     has are left out of the drops. Queries that the run lacks count as the conventions say.
+    `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
+    for a random sample of at least 10: means and drops are then those under human labels, corrected
+    by the judge, with their intervals: see `evaluate`.
+
     Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
 
     >>> old = pl.DataFrame({"query": range(12), "AP": [0.7, 0.5, 0.6, 0.8] * 3})
@@ -123,8 +128,9 @@ def gate(
         if wrong:
             raise RankqlError(f"{option} needs {needs}")
     require_package("scipy", "stats", "gate")
+    from rankql.decisions.corrected import correct_pair, system_values
     from rankql.decisions.gate_rows import LimitRule, describe_rule, limit_rows, recommend_limit
-    from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
+    from rankql.decisions.system_values import describe_clusters, describe_left_out
 
     groups = parse_groupings(by)
     attributes = [*groups, *([name] for name in (cluster, weight) if name)]
@@ -135,6 +141,8 @@ def gate(
     request = Request.of(keywords, names, [*itertools.chain(*attributes)], higher_is_better)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
+    if judge is not None and any(results.values()):
+        raise RankqlError("judge= needs rankings, not results. Pass the runs")
     if all(results.values()):
         run_options = {name: value for name, value in keywords.items() if name != "con"}
         require_no_run_options({"qrels": qrels, **run_options})
@@ -155,7 +163,7 @@ def gate(
             if result is None:  # a baseline is named in errors
                 value = {name: value} if name == "baseline" else value
                 result = evaluate(value, qrels, metrics, by=attributes, interval=None,
-                                  weight=weight, **keywords)  # fmt: skip
+                                  weight=weight, judge=judge, **keywords)  # fmt: skip
             evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     notes = []
     if drops:
@@ -173,14 +181,14 @@ def gate(
     }
     notes += describe_rule(minima, drops, rules, bool(groups))
     alone = run_result.frame().with_columns(pl.lit("run").alias("system"))
-    values = SystemValues.of(replace(run_result, values=alone), ["run"], cluster)
+    values = system_values(replace(run_result, values=alone), ["run"], cluster)
     rows = [row for limit in minima for row in limit_rows(limit, run_result, values, rules["mean"])]
     pair = None
     if drops:
         baseline_result = _select_baseline(evaluated["baseline"], run_result, drops)
         combined, left_out = _combine(run_result, baseline_result)
-        pair = align_systems(combined, ["baseline", "run"])
-        values = SystemValues.of(pair, ["baseline", "run"], cluster)
+        pair = correct_pair(align_systems(combined, ["baseline", "run"]), evaluated)
+        values = system_values(pair, ["baseline", "run"], cluster)
         clustered = [] if cluster is None else [describe_clusters(values, cluster)]
         notes += [*left_out, *clustered, *describe_left_out(values, pair.conventions)]
         equal = [values.sample(x.name(pair), values.systems, "all").is_zero for x in drops]

@@ -39,10 +39,16 @@ def test_two_judges_need_two_names(files):
     assert "same name" in printed
 
 
-@pytest.mark.parametrize("runs", [["eval", ""], ["compare", "a=", "b="]], ids=lambda x: x[0])
-def test_means_corrected_by_a_judge(files, runs):
-    command, *names = runs
+@pytest.mark.parametrize(
+    ("command", "names", "options"),
+    [
+        ("eval", [""], ["-m", "P@3"]),
+        ("compare", ["a=", "b="], ["-m", "P@3"]),
+        ("gate", [""], ["--min", "P@3>=0.1"]),
+    ],
+)
+def test_means_corrected_by_a_judge(files, command, names, options):
     runs = [f"{name}{files['run']}" for name in names]
-    code, printed = run(command, *runs, files["human"], "--judge", files["llm"], "-m", "P@3")
+    code, printed = run(command, *runs, files["human"], "--judge", files["llm"], *options)
     assert code == 0
     assert "corrected by the judge" in printed

@@ -114,3 +114,37 @@ def test_results_have_no_labels_for_a_judge():
     corrected = rankql.evaluate(RUN, HUMAN, "P@3", judge=JUDGE)
     with pytest.raises(RankqlError, match="judge="):
         rankql.compare({"a": corrected, "b": values["old"]})
+
+
+@pytest.mark.parametrize("options", [{}, {"cluster": "user"}, {"weight": "traffic"}])
+def test_gate_decides_by_the_corrected_interval(options):
+    about = {"attributes": ABOUT, **options}
+    limits = {"minimum": "nDCG@5>=0.5", "max_drop": "nDCG@5:0.05", "minimum_bound": True}
+    verdict = rankql.gate(RUNS["new"], HUMAN, baseline=RUNS["old"], judge=JUDGE, **limits, **about)
+    mean, drop = verdict.table.rows(named=True)
+    compared = rankql.compare(
+        RUNS, qrels=HUMAN, metrics="nDCG@5", judge=JUDGE, test="auto", **about
+    )
+    row = compared.table.row(0, named=True)
+    for name in ("difference", "lo", "hi"):
+        assert drop[name] == pytest.approx(row[name])
+    assert drop["mean"] - drop["baseline"] == pytest.approx(row["difference"])
+    if "cluster" not in options:
+        means = rankql.evaluate(RUNS["new"], HUMAN, "nDCG@5", judge=JUDGE, **about).summary.row(
+            0, named=True
+        )
+        for name in ("mean", "lo", "hi"):
+            assert mean[name] == pytest.approx(means[name])
+    alone = rankql.gate(RUNS["new"], HUMAN, baseline=RUNS["old"], **limits, **about).table
+    widths = (alone["hi"] - alone["lo"]).to_list()
+    assert mean["hi"] - mean["lo"] < widths[0]
+    assert drop["hi"] - drop["lo"] < widths[1]
+    assert any("corrected by the judge" in note for note in verdict.result.notes)
+
+
+def test_a_gate_needs_human_labels():
+    with pytest.raises(RankqlError, match="human labels"):
+        rankql.gate(RUN.join(JUDGE, on=["query", "item"]), judge=JUDGE, minimum="P@3>=0.1")
+    result = rankql.evaluate(RUN, HUMAN, "P@3")
+    with pytest.raises(RankqlError, match="judge="):
+        rankql.gate(result, judge=JUDGE, minimum="P@3>=0.1")
