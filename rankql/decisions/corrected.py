@@ -12,10 +12,10 @@ import polars as pl
 from rankql.decisions.alignment import align_systems
 from rankql.decisions.system_values import SystemValues
 from rankql.evaluation.combining import combine_systems
-from rankql.evaluation.judge import LEAST_QUERIES, CorrectedResult
+from rankql.evaluation.judge import CorrectedResult, correct_values
 from rankql.evaluation.result import Result
 from rankql.stats.means import adjusted_skewness
-from rankql.stats.prediction_powered import Codes, CorrectedMean, correct_mean
+from rankql.stats.prediction_powered import Codes, CorrectedMean
 from rankql.stats.sample import Array, Sample
 
 
@@ -111,18 +111,10 @@ class CorrectedValues(SystemValues):
         known = np.zeros(len(f), dtype=bool)
         known[self.places] = True
         rows = judge.slices[label]
-        if judge.weights is not None:
-            rows = rows[judge.weights[rows] > 0]
-        with_human, without = rows[known[rows]], rows[~known[rows]]
-        y, f = (_reduce(values, only) for values in (y, f))
-        if np.count_nonzero(~np.isnan(y[with_human])) < LEAST_QUERIES or not len(without):
-            return None
-        weights = clusters = None
-        if judge.weights is not None:
-            weights = judge.weights[with_human], judge.weights[without]
-        if judge.clusters is not None:
-            clusters = judge.clusters[with_human], judge.clusters[without]
-        return correct_mean(y[with_human], f[with_human], f[without], weights, clusters, lam=lam)
+        y, f = (_reduce(values[rows], only) for values in (y, f))
+        weights = None if judge.weights is None else judge.weights[rows]
+        clusters = None if judge.clusters is None else judge.clusters[rows]
+        return correct_values(y, f, known[rows], weights, clusters, lam)
 
 
 def _reduce(values: Array, only: int | None) -> Array:

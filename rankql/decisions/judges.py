@@ -23,7 +23,7 @@ from rankql.sources.grades import assume_grades
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, assign_roles
-from rankql.stats.means import Interval, logistic_interval, t_quantile
+from rankql.stats.means import Interval, logistic_interval, mean_interval, t_quantile
 from rankql.writing import remember_inputs
 
 # Tables of counts with more grades are too sparse, and too large.
@@ -40,17 +40,6 @@ MEASURES = {
 }
 # Intervals of fewer queries are rough.
 FEW_QUERIES = 10
-_NUMBERS = dict.fromkeys(("human", "llm", "bias", "lo", "hi"), pl.Float64)
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "systems": {
-        **dict.fromkeys(("judge", "metric", "system"), pl.String), **_NUMBERS, "queries": pl.Int64
-    },
-    "orders": {
-        "judge": pl.String, "metric": pl.String, "systems": pl.Int64, "queries": pl.Int64,
-        **dict.fromkeys(("bias", "lo", "hi", "tau_b"), pl.Float64),
-        "swapped": pl.Int64, "best": pl.String, "best_stays": pl.Boolean,
-    },
-}  # fmt: skip
 
 
 @dataclass(repr=False, eq=False)
@@ -123,8 +112,9 @@ class JudgeReport(TableResult):
             f"{positive} of the irrelevant items relevant, and misses {negative} of the relevant "
             f"ones. Its grades are {_shift(values['mean_difference'], 'value')} on average"
         )
-        for row in self.orders.filter(judge=judge).iter_rows(named=True):
-            yield _describe_order(row)
+        for row in self.orders.rows(named=True):
+            if row["judge"] == judge:
+                yield _describe_order(row)
 
 
 def _estimate(row: Mapping[str, Any]) -> str:
@@ -224,10 +214,7 @@ def judges(
         for frame, rows in _compare_systems(of_human, of_judge, confidence).items():
             frames[frame] += [{"judge": name, **row} for row in rows]
     return JudgeReport(
-        **{
-            name: pl.DataFrame(rows, schema=SCHEMAS.get(name), infer_schema_length=None)
-            for name, rows in frames.items()
-        },
+        **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},
         threshold=threshold,
         confidence=confidence,
         notes=notes,
@@ -336,6 +323,8 @@ def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The means of all systems under both labels, and their orders, by metric."""
+    from scipy.stats import kendalltau
+
     from rankql.evaluation.judge import HUMAN, LABELLED, pair_values  # which needs scipy
 
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
@@ -355,40 +344,37 @@ def _compare_systems(
             pl.col("human", "llm").mean(), pl.col("bias"), queries=pl.len()
         )
         systems += [
-            {"metric": metric, **row, **_paired(pl.Series(row["bias"]), confidence)}
+            {"metric": metric, **row, **_paired(row["bias"], confidence)}
             for row in means.iter_rows(named=True)
         ]
-        overall = values.group_by(key).agg(pl.col("bias").mean()).sort(key)["bias"]
+        overall = values.group_by(key).agg(pl.col("bias").mean()).sort(key)["bias"].to_list()
         order = {"metric": metric, "systems": means.height, "queries": len(overall)}
-        order |= _paired(overall, confidence)
+        orders.append(order | _paired(overall, confidence))
         if means.height > 1:
-            order |= _compare_orders(means, -1 if human.lower_is_better(metric) else 1)
+            sign = -1 if human.lower_is_better(metric) else 1
+            ranked = means.with_columns(pl.col("human", "llm").round(12) * sign)
+            ranked = ranked.sort("human", descending=True, maintain_order=True)
+            tau = float(kendalltau(ranked["human"], ranked["llm"]).statistic)
+            pairs = (
+                itertools.combinations(ranked["llm"], 2),
+                itertools.combinations(ranked["human"], 2),
+            )
+            best = ranked["system"][0]
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
-            best = board.filter(pl.col("slice") == "all", system=order["best"])["maybe_best"]
-            order["best_stays"] = bool(best[0]) if len(best) else None
-        orders.append(order)
+            orders[-1] |= {
+                "tau_b": None if math.isnan(tau) else tau,
+                "swapped": sum(a < b and c > d for (a, b), (c, d) in zip(*pairs, strict=True)),
+                "best": best,
+                "best_stays": board.filter(slice="all", system=best)["maybe_best"].any(),
+            }
     return {"systems": systems, "orders": orders}
 
 
-def _paired(bias: pl.Series, confidence: float) -> dict[str, float | None]:
-    """The mean of paired differences with its t interval."""
-    values = bias.to_numpy()
-    if len(values) < 2:
-        return {"bias": float(values[0]) if len(values) else None, "lo": None, "hi": None}
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
-    if not error:
-        return {"bias": mean, "lo": None, "hi": None}
-    width = t_quantile((1 + confidence) / 2, len(values) - 1) * error
-    return {"bias": mean, "lo": mean - width, "hi": mean + width}
+def _paired(bias: Sequence[float], confidence: float) -> dict[str, float | None]:
+    """The mean of paired differences with its interval."""
+    from rankql.stats.sample import Sample  # which needs numpy
 
-
-def _compare_orders(means: pl.DataFrame, sign: int) -> dict[str, Any]:
-    """How far both labels order the systems alike; sign -1 if lower is better."""
-    from scipy.stats import kendalltau
-
-    ranked = means.with_columns(pl.col("human", "llm").round(12) * sign)
-    tau = float(kendalltau(ranked["human"], ranked["llm"]).statistic)
-    pairs = itertools.combinations(ranked.select("human", "llm").rows(), 2)
-    swapped = sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs)
-    best = ranked.sort("human", descending=True, maintain_order=True)["system"][0]
-    return {"tau_b": None if math.isnan(tau) else tau, "swapped": swapped, "best": best}
+    sample = Sample(pl.Series(bias).to_numpy())
+    ends = mean_interval(sample.moments, confidence) if len(bias) > 1 else None
+    lo, hi = ends or (None, None)
+    return {"bias": sample.mean, "lo": lo, "hi": hi}

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy import special
 
 from rankql.errors import RankqlError
@@ -17,7 +18,7 @@ from rankql.evaluation.summary import compared_value, slice_queries
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.parse import averages_squares, value_range
 from rankql.stats.means import Interval, logistic_interval
-from rankql.stats.prediction_powered import CorrectedMean, correct_mean
+from rankql.stats.prediction_powered import Codes, CorrectedMean, correct_mean
 from rankql.stats.sample import Array
 from rankql.text import format_queries, is_or_are, join_words
 
@@ -102,21 +103,24 @@ def pair_values(human: Result, judge: Result) -> pl.DataFrame:
     )
 
 
-def correct_columns(
-    human: pl.Series, judge: pl.Series, labelled: pl.Series, weights: pl.Series | None = None
+def correct_values(
+    y: Array,
+    f: Array,
+    known: NDArray[np.bool_],
+    weights: Array | None = None,
+    clusters: Codes | None = None,
+    lam: float | None = None,
 ) -> CorrectedMean | None:
-    """The corrected mean of a column; None for too few human values."""
-    y, f = (x.cast(pl.Float64).fill_null(math.nan).to_numpy() for x in (human, judge))
-    known = labelled.fill_null(False).to_numpy()
-    pair = None
-    if weights is not None:
-        w = weights.cast(pl.Float64).to_numpy()
-        y, f, known, w = (x[w > 0] for x in (y, f, known, w))
-        pair = w[known], w[~known]
-    y, own, other = y[known], f[known], f[~known]
-    if np.count_nonzero(~np.isnan(y)) < LEAST_QUERIES or not len(other):
+    """The corrected mean of queries, of which some have human labels; None if these are too few.
+
+    y is the value under human labels, f under the judge's, NaN if undefined.
+    """
+    kept = np.ones(len(y), dtype=bool) if weights is None else weights > 0
+    human, others = known & kept, ~known & kept
+    if np.count_nonzero(~np.isnan(y[human])) < LEAST_QUERIES or not others.any():
         return None
-    return correct_mean(y, own, other, pair)
+    pairs: list[Any] = [None if x is None else (x[human], x[others]) for x in (weights, clusters)]
+    return correct_mean(y[human], f[human], f[others], *pairs, lam=lam)
 
 
 def _correct_summary(result: CorrectedResult, summary: pl.DataFrame) -> pl.DataFrame:
@@ -130,8 +134,9 @@ def _correct_summary(result: CorrectedResult, summary: pl.DataFrame) -> pl.DataF
         if result.meta.system:
             part = part.filter(pl.col("system") == row["system"])
         name, judged = row["metric"], {"judged": part.height, "lambda": None, "worth": None}
-        columns = (part[HUMAN + name], part[name], part[LABELLED])
-        found = correct_columns(*columns, part[weight] if weight else None)
+        columns = part[HUMAN + name], part[name], *([part[weight]] if weight else [])
+        y, f, *weights = (x.cast(pl.Float64).fill_null(math.nan).to_numpy() for x in columns)
+        found = correct_values(y, f, part[LABELLED].fill_null(False).to_numpy(), *weights)
         if found is None:
             rows.append({**row, **judged})
             continue
