@@ -226,7 +226,9 @@ def read_labels(
     session: Session, data: Data, label: str, columns: Mapping[str, str | None]
 ) -> Table:
     """A table of labels, with its columns recognised or named."""
-    table = session.table(data, label)
+    # The numbers of a dict are grades if it is called qrels.
+    table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
+    table = replace(table, label=label)
     table, names = assume_grades(session, table, dict(columns))
     return assign_roles(table, names, ("query", "item", "rel"))
 

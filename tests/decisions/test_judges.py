@@ -124,6 +124,17 @@ def test_systems_under_both_labels():
     )
 
 
+def test_labels_as_dicts():
+    human, llm, _ = simulated()
+    dicts = [
+        {query: dict(zip(rows["item"], rows["rel"], strict=True))
+         for (query,), rows in frame.group_by("query")}
+        for frame in (llm, human)
+    ]  # fmt: skip
+    assert judges(*dicts).table.equals(judges(llm, human).table)
+    assert judges({"llm": dicts[0]}, dicts[1]).table.equals(judges(llm, human).table)
+
+
 def test_an_adversarial_judge_turns_the_order_around():
     human, _, runs = simulated()
     report = judges(human.with_columns(rel=3 - pl.col("rel")), human, runs)
