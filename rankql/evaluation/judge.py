@@ -75,7 +75,10 @@ def correct_result(human: Result, judge: Result) -> CorrectedResult:
     fields = {name: value for name, value in vars(human).items() if name != "_summary"}
     result = CorrectedResult(**fields, judge=judge)
     paired = pair_values(human, judge)
-    kept = [note for note in human.notes if " not judged and left out" not in note]
+    # Queries of the run that people did not judge count, but not those that the judge did not.
+    unjudged = " not judged and left out"
+    kept = [note for note in human.notes if unjudged not in note]
+    kept += [note for note in judge.notes if unjudged in note]
     result.notes = [*_check_queries(result, paired), *_check_pools(human, judge), *kept]
     return result
 

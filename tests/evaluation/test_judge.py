@@ -121,6 +121,16 @@ def test_a_few_pairs_with_one_label_are_noted():
     assert any("1 of 360" in note for note in notes)
 
 
+def test_queries_of_the_run_without_any_label_are_noted():
+    run, human, judge, _ = simulated()
+    more = pl.concat([run, run.head(12).with_columns(query=pl.lit("other"))])
+    results = [rankql.evaluate(x, human, "P@3", judge=judge) for x in (run, more)]
+    unjudged = [[note for note in x.notes if "left out" in note] for x in results]
+    assert [len(notes) for notes in unjudged] == [0, 1]
+    assert unjudged[1][0].startswith("1 of 81 queries")
+    assert results[0].summary.equals(results[1].summary)
+
+
 NINE = [f"q{i:03}" for i in range(9)]
 
 
