@@ -59,6 +59,16 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 
+-- The err of grades in order, all positive.
+CREATE OR REPLACE MACRO rankql_err(grades, max_rel, p, stop) AS
+    rankql_walk(list_transform(grades, lambda grade, i:
+        rankql_step(i, rankql_satisfied(grade, max_rel, stop), rankql_utility(CAST(i AS DOUBLE), p))));
+
+CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
+    rankql_at_most_one(err(rel, pos, k, max_rel, p, stop)
+        / nullif(rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop), 0));
+COMMENT ON MACRO nerr IS 'Normalised ERR: err, divided by that of the best order.';
+
 -- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
@@ -115,6 +125,11 @@ CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop 
     rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO list_nerr(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
+    rankql_at_most_one(list_err(rels, k, max_rel, p, stop, ideal)
+        / nullif(rankql_err(rankql_list_best(rankql_judged(ideal, rels), k), max_rel, p, stop), 0));
+COMMENT ON MACRO list_nerr IS 'nerr over a list of grades in rank order.';
+
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
     rankql_reached(rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
         lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k))),
@@ -149,6 +164,14 @@ CREATE OR REPLACE MACRO err_by_score(
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
 COMMENT ON MACRO err_by_score IS 'err with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO nerr_by_score(
+    rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged', ties := 'item'
+) AS
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for nerr. Use ''item''')
+         ELSE rankql_at_most_one(err_by_score(rel, score, item, k, max_rel, p, stop)
+            / nullif(rankql_err(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), max_rel, p, stop), 0)) END;
+COMMENT ON MACRO nerr_by_score IS 'nerr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'

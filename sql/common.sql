@@ -417,6 +417,29 @@ CREATE OR REPLACE MACRO rankql_walk(steps) AS
     ).gain;
 
 
+-- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
+-- for small k only.
+CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
+    CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE positive)
+         ELSE list_sort(list(grade) FILTER (WHERE positive), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
+    END;
+
+-- Does an item gain in the ideal ranking?
+CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS
+    rankql_grade(rel) > 0 AND CASE rankql_text(ideal)
+        WHEN 'judged' THEN true
+        WHEN 'retrieved' THEN retrieved
+        ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
+    END;
+
+-- The positive grades of the ideal ranking, best first.
+CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
+    rankql_best(rankql_unchecked(rel), rankql_in_ideal(rel, retrieved, ideal), k);
+
+CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
+    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+
+
 -- Rankings by score, and ties.
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS

@@ -90,6 +90,38 @@ CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, thresho
         rankql_relevant(rel, threshold), rankql_recalls(recall)), pos, NULL);
 COMMENT ON MACRO interpolated_precision IS 'Interpolated precision: the highest precision at any position with at least this recall.';
 
+CREATE OR REPLACE MACRO set_ap(rel, pos, threshold := 1) AS
+    precision_at(rel, pos, NULL, threshold) * recall_at(rel, pos, NULL, threshold);
+COMMENT ON MACRO set_ap IS 'Set AP: precision times recall over all retrieved items.';
+
+-- An item for rankql_infap. A negative grade is in the sample, but not judged.
+CREATE OR REPLACE MACRO rankql_sampled(rel, pos, threshold) AS {
+    'pos': CAST(pos AS DOUBLE),
+    'hits': coalesce(rankql_hit(rel, threshold), 0::DOUBLE),
+    'judged': CASE WHEN rankql_hit(rel, threshold) = 1 OR rankql_grade(rel) >= 0 THEN 1::DOUBLE ELSE 0::DOUBLE END,
+    'pool': CASE WHEN rel IS NULL THEN 0::DOUBLE ELSE 1::DOUBLE END,
+    'total': 0::DOUBLE};
+
+-- The sum over the hits of the precision that is expected there: of the items above, those in the sample are assumed to be
+-- relevant as often as the judged ones, smoothed by 0.00001 as in trec_eval.
+CREATE OR REPLACE MACRO rankql_inferred(pool, judged, hits, pos) AS
+    (1 + pool * (hits + 0.00001::DOUBLE) / (judged + 0.00002::DOUBLE)) / pos;
+
+CREATE OR REPLACE MACRO rankql_infap(items, relevant) AS
+    CASE WHEN relevant > 0 THEN list_reduce(list_concat([rankql_sampled(NULL::DOUBLE, 0, 1)], items), lambda a_, b_: {
+        'pos': b_['pos'],
+        'hits': a_['hits'] + b_['hits'],
+        'judged': a_['judged'] + b_['judged'],
+        'pool': a_['pool'] + b_['pool'],
+        'total': a_['total'] + b_['hits'] * rankql_inferred(a_['pool'], a_['judged'], a_['hits'], b_['pos'])}).total
+        / relevant END;
+
+CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_infap(
+        list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
+                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
+COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
+
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
@@ -207,6 +239,16 @@ CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, thresh
                         rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_recalls(recall));
 COMMENT ON MACRO list_interpolated_precision IS 'interpolated_precision over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO list_set_ap(rels, threshold := 1, ideal := NULL) AS
+    list_precision_at(rels, NULL, threshold, 'k', ideal) * list_recall_at(rels, NULL, threshold, ideal);
+COMMENT ON MACRO list_set_ap IS 'set_ap over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_infap(
+        list_transform(rankql_grades(rels), lambda grade, i: rankql_sampled(grade, i, threshold)),
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
+COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
+
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
     list_count(rels) - rankql_list_relevant(rels, threshold);
 
@@ -305,6 +347,17 @@ CREATE OR REPLACE MACRO interpolated_precision_by_score(
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: list_interpolated_precision(x_['rels'], recall, threshold, x_['ideal']))[1] END;
 COMMENT ON MACRO interpolated_precision_by_score IS 'interpolated_precision with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    precision_at_by_score(rel, score, item, NULL, threshold, 'k', ties)
+    * recall_at_by_score(rel, score, item, NULL, threshold, ties);
+COMMENT ON MACRO set_ap_by_score IS 'set_ap with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for infap. Use ''item''')
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x_: list_infap(x_['rels'], threshold, x_['ideal']))[1] END;
+COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
 
 -- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
 -- item, with equal probability.

@@ -417,6 +417,29 @@ CREATE OR REPLACE MACRO rankql_walk(steps) AS
     ).gain;
 
 
+-- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
+-- for small k only.
+CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
+    CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE positive)
+         ELSE list_sort(list(grade) FILTER (WHERE positive), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
+    END;
+
+-- Does an item gain in the ideal ranking?
+CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS
+    rankql_grade(rel) > 0 AND CASE rankql_text(ideal)
+        WHEN 'judged' THEN true
+        WHEN 'retrieved' THEN retrieved
+        ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
+    END;
+
+-- The positive grades of the ideal ranking, best first.
+CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
+    rankql_best(rankql_unchecked(rel), rankql_in_ideal(rel, retrieved, ideal), k);
+
+CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
+    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+
+
 -- Rankings by score, and ties.
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
@@ -708,25 +731,6 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts) AS
          ELSE rankql_list_dcg(gains, NULL)
     END;
 
--- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
--- for small k only.
-CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
-    CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE positive)
-         ELSE list_sort(list(grade) FILTER (WHERE positive), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
-    END;
-
--- Does an item gain in the ideal ranking?
-CREATE OR REPLACE MACRO rankql_in_ideal(rel, retrieved, ideal) AS
-    rankql_grade(rel) > 0 AND CASE rankql_text(ideal)
-        WHEN 'judged' THEN true
-        WHEN 'retrieved' THEN retrieved
-        ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
-    END;
-
--- The positive grades of the ideal ranking, best first.
-CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
-    rankql_best(rankql_unchecked(rel), rankql_in_ideal(rel, retrieved, ideal), k);
-
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
     rankql_one_ranking(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts), 0)
@@ -751,9 +755,6 @@ CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) 
     CASE WHEN rels IS NOT NULL THEN
         rankql_dcg_factor(discounts, base) * coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts), 0) END;
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
-
-CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
-    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
@@ -887,6 +888,38 @@ CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, thresho
         rankql_relevant(rel, threshold), rankql_recalls(recall)), pos, NULL);
 COMMENT ON MACRO interpolated_precision IS 'Interpolated precision: the highest precision at any position with at least this recall.';
 
+CREATE OR REPLACE MACRO set_ap(rel, pos, threshold := 1) AS
+    precision_at(rel, pos, NULL, threshold) * recall_at(rel, pos, NULL, threshold);
+COMMENT ON MACRO set_ap IS 'Set AP: precision times recall over all retrieved items.';
+
+-- An item for rankql_infap. A negative grade is in the sample, but not judged.
+CREATE OR REPLACE MACRO rankql_sampled(rel, pos, threshold) AS {
+    'pos': CAST(pos AS DOUBLE),
+    'hits': coalesce(rankql_hit(rel, threshold), 0::DOUBLE),
+    'judged': CASE WHEN rankql_hit(rel, threshold) = 1 OR rankql_grade(rel) >= 0 THEN 1::DOUBLE ELSE 0::DOUBLE END,
+    'pool': CASE WHEN rel IS NULL THEN 0::DOUBLE ELSE 1::DOUBLE END,
+    'total': 0::DOUBLE};
+
+-- The sum over the hits of the precision that is expected there: of the items above, those in the sample are assumed to be
+-- relevant as often as the judged ones, smoothed by 0.00001 as in trec_eval.
+CREATE OR REPLACE MACRO rankql_inferred(pool, judged, hits, pos) AS
+    (1 + pool * (hits + 0.00001::DOUBLE) / (judged + 0.00002::DOUBLE)) / pos;
+
+CREATE OR REPLACE MACRO rankql_infap(items, relevant) AS
+    CASE WHEN relevant > 0 THEN list_reduce(list_concat([rankql_sampled(NULL::DOUBLE, 0, 1)], items), lambda a_, b_: {
+        'pos': b_['pos'],
+        'hits': a_['hits'] + b_['hits'],
+        'judged': a_['judged'] + b_['judged'],
+        'pool': a_['pool'] + b_['pool'],
+        'total': a_['total'] + b_['hits'] * rankql_inferred(a_['pool'], a_['judged'], a_['hits'], b_['pos'])}).total
+        / relevant END;
+
+CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_infap(
+        list_sort(list(rankql_sampled(rel, rankql_pos(pos, NULL), threshold)) FILTER (WHERE rankql_pos(pos, NULL) > 0),
+                  'ASC', 'NULLS LAST'), rankql_relevant(rel, threshold)), pos, NULL);
+COMMENT ON MACRO infap IS 'Inferred AP: average precision, estimated if only a sample of the pool is judged.';
+
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
@@ -1004,6 +1037,16 @@ CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, thresh
                         rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_recalls(recall));
 COMMENT ON MACRO list_interpolated_precision IS 'interpolated_precision over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO list_set_ap(rels, threshold := 1, ideal := NULL) AS
+    list_precision_at(rels, NULL, threshold, 'k', ideal) * list_recall_at(rels, NULL, threshold, ideal);
+COMMENT ON MACRO list_set_ap IS 'set_ap over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_infap(rels, threshold := 1, ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_infap(
+        list_transform(rankql_grades(rels), lambda grade, i: rankql_sampled(grade, i, threshold)),
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
+COMMENT ON MACRO list_infap IS 'infap over a list of grades in rank order.';
+
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
     list_count(rels) - rankql_list_relevant(rels, threshold);
 
@@ -1103,6 +1146,17 @@ CREATE OR REPLACE MACRO interpolated_precision_by_score(
                              lambda x_: list_interpolated_precision(x_['rels'], recall, threshold, x_['ideal']))[1] END;
 COMMENT ON MACRO interpolated_precision_by_score IS 'interpolated_precision with a score and an item instead of the position.';
 
+CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    precision_at_by_score(rel, score, item, NULL, threshold, 'k', ties)
+    * recall_at_by_score(rel, score, item, NULL, threshold, ties);
+COMMENT ON MACRO set_ap_by_score IS 'set_ap with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO infap_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for infap. Use ''item''')
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x_: list_infap(x_['rels'], threshold, x_['ideal']))[1] END;
+COMMENT ON MACRO infap_by_score IS 'infap with a score and an item instead of the position.';
+
 -- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
 -- item, with equal probability.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
@@ -1194,6 +1248,16 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 
+-- The err of grades in order, all positive.
+CREATE OR REPLACE MACRO rankql_err(grades, max_rel, p, stop) AS
+    rankql_walk(list_transform(grades, lambda grade, i:
+        rankql_step(i, rankql_satisfied(grade, max_rel, stop), rankql_utility(CAST(i AS DOUBLE), p))));
+
+CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
+    rankql_at_most_one(err(rel, pos, k, max_rel, p, stop)
+        / nullif(rankql_err(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), max_rel, p, stop), 0));
+COMMENT ON MACRO nerr IS 'Normalised ERR: err, divided by that of the best order.';
+
 -- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
@@ -1250,6 +1314,11 @@ CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop 
     rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
+CREATE OR REPLACE MACRO list_nerr(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
+    rankql_at_most_one(list_err(rels, k, max_rel, p, stop, ideal)
+        / nullif(rankql_err(rankql_list_best(rankql_judged(ideal, rels), k), max_rel, p, stop), 0));
+COMMENT ON MACRO list_nerr IS 'nerr over a list of grades in rank order.';
+
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
     rankql_reached(rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
         lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k))),
@@ -1284,6 +1353,14 @@ CREATE OR REPLACE MACRO err_by_score(
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
 COMMENT ON MACRO err_by_score IS 'err with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO nerr_by_score(
+    rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged', ties := 'item'
+) AS
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for nerr. Use ''item''')
+         ELSE rankql_at_most_one(err_by_score(rel, score, item, k, max_rel, p, stop)
+            / nullif(rankql_err(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), max_rel, p, stop), 0)) END;
+COMMENT ON MACRO nerr_by_score IS 'nerr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'

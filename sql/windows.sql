@@ -137,3 +137,37 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
         coalesce(sum(CASE WHEN rankql_stop_gain(rel, max_rel, stop) > 0 THEN
             exp(greatest(coalesce(rankql_arrival(rel, pos, k, max_rel, stop), 0) + rankql_onward(rankql_pos(pos, k), p), -600))
             * rankql_stop(rel, max_rel, stop) / rankql_pos(pos, k) END), 0) END, pos, k);
+
+-- The number of items above with a position for which the condition holds.
+CREATE OR REPLACE MACRO rankql_number_above(pos, condition) AS
+    CAST(count(CASE WHEN condition THEN rankql_pos(pos, NULL) END) OVER (
+        ORDER BY rankql_in_order(rankql_pos(pos, NULL)) ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS DOUBLE);
+
+CREATE OR REPLACE MACRO infap(rel, pos, threshold := 1) AS
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(sum(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) > 0 THEN rankql_inferred(
+            rankql_number_above(pos, rankql_grade(rel) IS NOT NULL),
+            rankql_number_above(pos, rankql_grade(rel) >= 0 OR rankql_grade(rel) >= rankql_threshold(threshold)),
+            rankql_number_above(pos, rankql_grade(rel) >= rankql_threshold(threshold)),
+            rankql_pos(pos, NULL)) END), 0)
+        / rankql_relevant(rel, threshold) END, pos, NULL);
+
+-- The logarithm of the probability that the user reaches an item of the ideal ranking: a sum over higher grades, and over
+-- those of the same grade that are above.
+CREATE OR REPLACE MACRO rankql_ideal_arrival(gain, chance) AS
+    coalesce(sum(chance) OVER (ORDER BY CASE WHEN gain > 0 THEN gain ELSE 0 END DESC), 0)
+    + (rankql_place(gain) - 1 - count(*) OVER (ORDER BY CASE WHEN gain > 0 THEN gain ELSE 0 END DESC)) * chance;
+
+CREATE OR REPLACE MACRO rankql_ideal_gain(rel, pos, ideal) AS
+    CASE WHEN rankql_in_ideal(rel, pos IS NOT NULL, ideal) THEN rankql_grade(rel) END;
+
+CREATE OR REPLACE MACRO rankql_ideal_err(gain, k, max_rel, p, stop) AS
+    sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k) THEN
+        exp(greatest(rankql_ideal_arrival(gain, CASE WHEN gain > 0 THEN
+                ln(greatest(1 - rankql_satisfied(gain, max_rel, stop), 1e-300)) END)
+            + rankql_onward(rankql_place(gain), p), -600))
+        * rankql_satisfied(gain, max_rel, stop) / rankql_place(gain) END);
+
+CREATE OR REPLACE MACRO nerr(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := 'judged') AS
+    rankql_at_most_one(err(rel, pos, k, max_rel, p, stop) / nullif(rankql_ideal_err(
+        rankql_ideal_gain(rel, pos, ideal), k, max_rel, p, stop), 0));

@@ -38,7 +38,10 @@ _COLUMNS = {
     "rankql_place": "place",
     "rankql_nth": "nth",
     "rankql_above": "above",
+    "rankql_number_above": "number",
     "rankql_arrival": "arrival",
+    "rankql_ideal_gain": "ideal",
+    "rankql_ideal_arrival": "ideal_arrival",
     "rankql_all_relevant": "relevant",
     "rankql_all_nonrelevant": "nonrelevant",
 }

@@ -439,6 +439,18 @@ def resolve_conventions(
             f"{conventions.ties} for {names} and for the other metrics. Evaluate {names} alone, "
             "or pass negative='unjudged'"
         )
+    sampled = next((m.name for m in metrics if m.record and m.record.reads_sample), None)
+    if sampled and conventions.negative == "unjudged":
+        # For other metrics of the gain, unjudged and not relevant are the same.
+        for metric in metrics:
+            by_gain = metric.record and metric.record.rows == "gain"
+            alike = by_gain and metric.threshold(vars(conventions)) >= 0
+            if metric.name != sampled and not alike:
+                raise RankqlError(
+                    f"{sampled} reads the grades below 0, which are unjudged for {metric.name}. "
+                    f"Evaluate {sampled} alone"
+                )
+        conventions = replace(conventions, negative="zero")
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
     stated = [scale for scale in (*scales, conventions.max_rel) if scale is not None]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)

@@ -12,7 +12,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float
-from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
+from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, stops
 from rankql.expressions.variants import list_form, metric, score_form
 from rankql.registry.argument_checks import require
 
@@ -80,13 +80,47 @@ def err(
     """
     r = ranking(rel, pos, k)
     require(r.score is None, "ties 'expected' is not available for err. Use 'item'")
-    if stop == "rel":
-        chance = r.rel
-    else:
-        assert max_rel is not None
-        chance = 2.0 ** (r.rel.clip(0) - max_rel) - 2.0**-max_rel  # 2^max_rel may overflow
+    chance = _chance(r.rel, max_rel, stop)
     value = r.top(stops(chance.fill_null(0)) * p ** (r.pos - 1) / r.pos).sum()
     return pl.when((as_float(r.judged) > 0).any()).then(value)
+
+
+@metric(in_order=True, bounded=True)
+def nerr(
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    max_rel: float | None = None,
+    p: float = 1,
+    stop: str = "exp2",
+    ideal: str = "judged",
+) -> pl.Expr:
+    """Normalised ERR: err, divided by that of the best order.
+
+    Takes the options of `err`. The best order is that of all judged items, or of the retrieved ones
+    with ideal="retrieved". NULL if no grade is positive. Chapelle et al. 2009.
+
+    >>> df = pl.DataFrame({"rel": [0, 2, 1], "pos": [1, 2, 3]})
+    >>> round(df.select(nerr("rel", "pos", max_rel=2)).item(), 4)
+    0.5067
+    """
+    r = ranking(rel, pos, k)
+    require(r.score is None, "ties 'expected' is not available for nerr. Use 'item'")
+    value = err(r, pos, k, max_rel, p, stop)
+    grades = as_float(r.judged) if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
+    best = grades.sort(descending=True, nulls_last=True)
+    chance = _chance(best if r.k is None else best.head(r.k), max_rel, stop).fill_null(0)
+    place = chance.cum_count().cast(pl.Float64)
+    return near_one(ratio(value, (stops(chance) * p ** (place - 1) / place).sum()))
+
+
+def _chance(rel: pl.Expr, max_rel: float | None, stop: str) -> pl.Expr:
+    """The probability that a user stops at an item."""
+    if stop == "rel":
+        return rel
+    assert max_rel is not None
+    chance: pl.Expr = 2.0 ** (rel.clip(0) - max_rel) - 2.0**-max_rel  # 2^max_rel may overflow
+    return chance
 
 
 @metric(bounded=True)
@@ -151,11 +185,13 @@ def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
 list_rr = list_form(rr, ideal=True)
 list_arhr = list_form(arhr, ideal=True)
 list_err = list_form(err, ideal=True, example="max_rel=3")
+list_nerr = list_form(nerr, ideal=True, example="max_rel=3")
 list_rbp = list_form(rbp, example="p=0.8")
 list_rbp_residual = list_form(rbp_residual, example="p=0.8")
 
 rr_by_score = score_form(rr)
 arhr_by_score = score_form(arhr)
 err_by_score = score_form(err, example="max_rel=3")
+nerr_by_score = score_form(nerr, example="max_rel=3")
 rbp_by_score = score_form(rbp, example="p=0.8")
 rbp_residual_by_score = score_form(rbp_residual, example="p=0.8")

@@ -187,6 +187,45 @@ def interpolated_precision(
     return pl.when(relevant > 0).then(pl.sum_horizontal(highest) / len(recalls))
 
 
+@metric()
+def set_ap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """Set AP: precision times recall over all retrieved items.
+
+    The AP of a set without an order. NULL if R = 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
+    >>> round(df.select(set_ap("rel", "pos")).item(), 4)
+    0.4444
+    """
+    r = ranking(rel, pos)
+    return precision_at(r, pos, threshold=threshold) * recall_at(r, pos, threshold=threshold)
+
+
+# As in trec_eval.
+_EPSILON = 0.00001
+
+
+@metric(in_order=True)
+def infap(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """Inferred AP: average precision, estimated if only a sample of the pool is judged.
+
+    A negative grade: the item is in the pool, but not in the sample that was judged. NULL: it is
+    not in the pool. Above a relevant item, items of the pool are assumed to be relevant as often as
+    the judged ones. NULL if R = 0. Yilmaz & Aslam 2006, as in trec_eval.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, -1, 1, -1, 0, 1], "pos": [1, 2, 3, 4, 5, 6, 7]})
+    >>> round(df.select(infap("rel", "pos")).item(), 6)
+    0.732143
+    """
+    r = ranking(rel, pos)
+    require(r.score is None, "ties 'expected' is not available for infap. Use 'item'")
+    hits = r.hits(threshold)
+    judged = ((r.rel >= 0) | (r.rel >= threshold)).fill_null(False).cast(pl.Float64)
+    share = (r.above(hits) + _EPSILON) / (r.above(judged) + 2 * _EPSILON)
+    pool = r.above(r.rel.is_not_null().cast(pl.Float64))
+    return ratio(r.top(hits * (1 + pool * share) / r.pos).sum(), r.relevant(threshold))
+
+
 @metric(in_order=True)
 def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Binary preference: how few judged non-relevant items are above the relevant ones.
@@ -338,6 +377,8 @@ list_hit_at = list_form(hit_at, ideal=True)
 list_r_precision = list_form(r_precision, ideal=True)
 list_ap = list_form(ap, ideal=True)
 list_interpolated_precision = list_form(interpolated_precision, ideal=True)
+list_set_ap = list_form(set_ap, ideal=True)
+list_infap = list_form(infap, ideal=True)
 list_bpref = list_form(bpref, ideal=True)
 list_judged_at = list_form(judged_at)
 
@@ -348,5 +389,7 @@ hit_at_by_score = score_form(hit_at)
 r_precision_by_score = score_form(r_precision)
 ap_by_score = score_form(ap)
 interpolated_precision_by_score = score_form(interpolated_precision)
+set_ap_by_score = score_form(set_ap)
+infap_by_score = score_form(infap)
 bpref_by_score = score_form(bpref)
 judged_at_by_score = score_form(judged_at)

@@ -153,6 +153,8 @@ class MetricRecord:
     counts_retrieved: bool = False
     # It reads only whether items are judged.
     reads_judged: bool = False
+    # A grade below 0 means that the item is in the sample, but not judged.
+    reads_sample: bool = False
     # Its mean is the share of queries with a hit.
     is_share: bool = False
     # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.

@@ -28,7 +28,6 @@ _CLOSEST = {
     "bing": "nDCG(gain=binary)",
     "inst": "RBP(p=0.8)",
     "bpm": "RBP(p=0.8)",
-    "infap": "Bpref",
     "utility": "'utility = sum(CASE WHEN rel >= 1 THEN 1 ELSE -1 END) FILTER (WHERE pos > 0)'",
     "relstring": "explain, which shows the grade at each position",
     "gm_map": "AP. Take exp(avg(ln(greatest(AP, 0.00001)))) over result.per_query",

@@ -187,6 +187,22 @@ RELEVANCE = (
         no_expected_ties={},
     ),
     _of_relevant(
+        function="set_ap",
+        name="SetAP",
+        trec_eval={"set_map": {}},
+        parameters=(THRESHOLD,),
+        counts_retrieved=True,
+    ),
+    _of_relevant(
+        function="infap",
+        name="infAP",
+        parameters=(THRESHOLD,),
+        source="Yilmaz & Aslam 2006, as in trec_eval",
+        rows="judged",
+        reads_sample=True,
+        no_expected_ties={},
+    ),
+    _of_relevant(
         function="bpref",
         name="Bpref",
         parameters=(THRESHOLD,),
@@ -220,6 +236,14 @@ RELEVANCE = (
             gain="rankql_stop(rel, {max_rel}, {stop})",
         ),
         packed="CASE WHEN {positive} > 0 THEN {stops} END",
+    ),
+    MetricRecord(
+        function="nerr",
+        name="nERR",
+        parameters=(K, SCALE, CONTINUATION, STOP, IDEAL),
+        undefined=NO_GAIN,
+        source="Chapelle et al. 2009",
+        no_expected_ties={},
     ),
     MetricRecord(
         function="rbp",

@@ -110,6 +110,8 @@ TREC_EVAL = {
     "recip_rank": ("rr", {}),
     "Rprec": ("r_precision", {}),
     "bpref": ("bpref", {}),
+    "set_map": ("set_ap", {}),
+    "infAP": ("infap", {}),
     "11pt_avg": ("interpolated_precision", {}),
     **{
         f"iprec_at_recall_{x / 10:.2f}": ("interpolated_precision", {"recall": x / 10})

@@ -201,7 +201,7 @@ NULL_OF_NOTHING = [
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
 def test_rankings_without_rows(metric):
     """No rows, or a list without entries: sums are 0, what asks for relevant items is NULL."""
-    options = {"max_rel": 1} if metric == "err" else {"p": 0.5} if "rbp" in metric else {}
+    options = {"max_rel": 1} if "err" in metric else {"p": 0.5} if "rbp" in metric else {}
     null = metric in NULL_OF_NOTHING
     nothing = None if null else 1.0 if metric == "rbp_residual" else 0.0
     names = ["sql whole table", "polars select", "sql list", "polars list"]

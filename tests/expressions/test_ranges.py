@@ -15,7 +15,12 @@ from support.metric_engines import ROWS as ENGINES
 from support.parameters import crossed
 
 SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
-OPTIONS = {"err": {"max_rel": 4}, "rbp": {"p": 0.8}, "rbp_residual": {"p": 0.8}}
+OPTIONS = {
+    "err": {"max_rel": 4},
+    "nerr": {"max_rel": 4},
+    "rbp": {"p": 0.8},
+    "rbp_residual": {"p": 0.8},
+}
 # All but those that define what ties are.
 RANKING = [metric for metric in signatures.RANKING if not metric.startswith("kendall")]
 

@@ -13,7 +13,12 @@ from support.metric_engines import Column
 from support.parameters import cycled
 
 NAN, INF = math.nan, math.inf
-PLAIN = {"err": {"max_rel": 4}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
+PLAIN = {
+    "err": {"max_rel": 4},
+    "nerr": {"max_rel": 4},
+    "rbp": {"p": 0.5},
+    "rbp_residual": {"p": 0.5},
+}
 
 
 def shown(value):
@@ -270,11 +275,11 @@ def arguments():
             rules = ARGUMENTS.get(name, [])
             if name == "denominator":
                 rules = [(AP if metric == "ap" else PRECISION, "n")]
-            if name == "p" and metric != "err":
+            if name == "p" and "err" not in metric:
                 rules = [*rules, (P, 1), (P_NEEDED, None)]
-            if name == "p" and metric == "err":
+            if name == "p" and "err" in metric:
                 rules = [*rules, (P, None)]
-            if name == "max_rel" and metric == "err":
+            if name == "max_rel" and "err" in metric:
                 rules = [*rules, (MAX_REL_NEEDED, None)]
             for place, (text, bad) in enumerate(rules):
                 if place == 0 or (name, text, str(bad)) not in tried:
@@ -380,6 +385,9 @@ def test_unknown_ties_are_refused(metric):
     ("metric", "options"),
     [
         ("err", {"max_rel": 1}),
+        ("nerr", {"max_rel": 1}),
+        ("infap", {}),
+        ("interpolated_precision", {}),
         ("ap", {"denominator": "found"}),
         ("kendall_tau_distance", {"k": 1}),
         ("kendall_tau_distance", {"k": 1, "normalized": True}),

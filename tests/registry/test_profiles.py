@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+import pytrec_eval
 
 import rankql
 from rankql.registry.conventions import PROFILES
@@ -55,6 +56,27 @@ def test_trec_eval(seed, negative):
     metrics = ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "Bpref", *cut]
     result = compare("trec_eval", other_tools.trec_eval, run, qrels, metrics)
     assert result.conventions["profile"] == "trec_eval"
+
+
+def test_trec_eval_sample():
+    """infAP reads grades below 0, which are unjudged for the metrics beside it."""
+    run, qrels = other_tools.random_data(3, negative=True)
+    names = ["infAP", "nDCG@10", "AP", "SetAP", "IPrec", "IPrec@0.1"]
+    result = rankql.evaluate(*frames(run, qrels), names, conventions="trec_eval")
+    theirs = {"infAP": "infAP", "nDCG@10": "ndcg_cut_10", "AP": "map", "SetAP": "set_map",
+              "IPrec": "11pt_avg", "IPrec@0.1": "iprec_at_recall_0.10"}  # fmt: skip
+    values = pytrec_eval.RelevanceEvaluator(
+        qrels, {"infAP", "ndcg_cut", "map", "set_map", "11pt_avg", "iprec_at_recall"}
+    ).evaluate(run)
+    rows = [row for row in result.per_query.to_dicts() if row["query"] in values]
+    assert len(rows) > 10
+    for row in rows:
+        for name, other in theirs.items():
+            assert (row[name] or 0) == pytest.approx(values[row["query"]][other], abs=1e-12)
+    without = rankql.evaluate(*frames(run, qrels), "infAP", conventions="trec_eval", threshold=2)
+    assert without["infAP"] != result["infAP"]
+    with pytest.raises(rankql.RankqlError, match="infAP reads the grades below 0"):
+        rankql.evaluate(*frames(run, qrels), ["infAP", "Bpref"], conventions="trec_eval")
 
 
 def test_trec_eval_judged_only():

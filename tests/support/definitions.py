@@ -133,6 +133,32 @@ def interpolated_precision(rows, recall=None, threshold=1):
     ) / len(levels)
 
 
+def set_ap(rows, threshold=1):
+    recall = recall_at(rows, None, threshold)
+    return None if recall is None else precision_at(rows, None, threshold) * recall
+
+
+def infap(rows, threshold=1):
+    """The loop of trec_eval's m_infap.c."""
+    total, value, pool, nonrelevant, found = relevant(rows, threshold), 0.0, 0, 0, 0
+    if total == 0:
+        return None
+    for pos, rel in sorted((p, rel) for rel, p in shown(rows) if rel is not None):
+        if rel >= threshold:
+            found += 1
+            seen = found - 1 + nonrelevant
+            if pos == 1:
+                value += 1
+            else:
+                share = (found - 1 + 1e-5) / (seen + 2e-5)
+                value += 1 / pos + (pos - 1) / pos * (seen + pool) / (pos - 1) * share
+        elif rel >= 0:
+            nonrelevant += 1
+        else:
+            pool += 1
+    return value / total
+
+
 def bpref(rows, threshold=1):
     total = relevant(rows, threshold)
     if total == 0:
@@ -199,6 +225,14 @@ def err(rows, k=None, max_rel=None, p=1, stop="exp2"):
         total += looking * chance * p ** (pos - 1) / pos
         looking *= 1 - chance
     return total
+
+
+def nerr(rows, k=None, max_rel=None, p=1, stop="exp2", ideal="judged"):
+    pool = judged(rows if ideal == "judged" else shown(rows))
+    best = [(rel, pos) for pos, rel in enumerate(sorted(pool, reverse=True), 1)]
+    most = err(best, k, max_rel, p, stop)
+    value = err(rows, k, max_rel, p, stop)
+    return None if most is None or value is None else value / most
 
 
 def rbp(rows, k=None, p=None, threshold=1, max_rel=None):

@@ -15,6 +15,8 @@ hit_at(rel, pos, k=None, threshold=1)
 r_precision(rel, pos, threshold=1)
 ap(rel, pos, k=None, threshold=1, denominator='min')
 interpolated_precision(rel, pos, recall=None, threshold=1)
+set_ap(rel, pos, threshold=1)
+infap(rel, pos, threshold=1)
 bpref(rel, pos, threshold=1)
 judged_at(rel, pos, k=None)
 micro_precision_at(rel, pos, k=None, threshold=1, query=None, denominator='k')
@@ -23,6 +25,7 @@ micro_f1_at(rel, pos, k=None, threshold=1, query=None, denominator='k')
 rr(rel, pos, k=None, threshold=1)
 arhr(rel, pos, k=None, threshold=1)
 err(rel, pos, k=None, max_rel=None, p=1, stop='exp2')
+nerr(rel, pos, k=None, max_rel=None, p=1, stop='exp2', ideal='judged')
 rbp(rel, pos, k=None, p=None, threshold=1, max_rel=None)
 rbp_residual(rel, pos, k=None, p=None)
 kendall_tau_distance(rel, pos, k=None, normalized=False)
@@ -148,6 +151,9 @@ TAKES_IDEAL = [
     "rr",
     "arhr",
     "err",
+    "nerr",
+    "set_ap",
+    "infap",
 ]
 # What asks for the relevant items is NULL where there are none; the rest is 0.
 NULL_WITHOUT_RELEVANT = [
@@ -162,6 +168,9 @@ NULL_WITHOUT_RELEVANT = [
     "arhr",
     "err",
     "bpref",
+    "nerr",
+    "set_ap",
+    "infap",
 ]
 
 

@@ -103,7 +103,13 @@ CHOICES = {
     "micro_precision_at": st.sampled_from(["k", "retrieved", "min"]),
     "ap": st.sampled_from(["min", "R", "found", "k"]),
 }
-REQUIRED = {"err": ["max_rel"], "rbp": ["p"], "rbp_residual": ["p"], "rbo": ["p"]}
+REQUIRED = {
+    "err": ["max_rel"],
+    "nerr": ["max_rel"],
+    "rbp": ["p"],
+    "rbp_residual": ["p"],
+    "rbo": ["p"],
+}
 
 
 def options(metric):
