@@ -15,7 +15,7 @@ from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import averages_squares, has_direction, value_range
+from rankql.registry.parse import averages_logarithms, averages_squares, has_direction, value_range
 from rankql.retired import refuse_retired
 from rankql.sources.fetching import read_frame
 from rankql.sources.private import create_macros, private_connection
@@ -200,10 +200,13 @@ def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
 
 
 def root_of_squares(meta: Meta, mean: str) -> str:
-    """The mean, or its root if `values_sql` has squared the values of the metric."""
+    """The mean of a metric, of which `values_sql` has squares or logarithms."""
     squared = [str(i) for i, name in enumerate(meta.metrics) if averages_squares(name)]
-    root = f"CASE WHEN i IN ({', '.join(squared)}) THEN sqrt({mean}) ELSE {mean} END"
-    return root if squared else mean
+    logged = [str(i) for i, name in enumerate(meta.metrics) if averages_logarithms(name)]
+    for listed, inverse in ((squared, "sqrt"), (logged, "exp")):
+        if listed:
+            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {inverse}({mean}) ELSE {mean} END"
+    return mean
 
 
 def values_sql(meta: Meta) -> str:
@@ -216,12 +219,14 @@ def values_sql(meta: Meta) -> str:
     parts = []
     for i, name in enumerate(meta.metrics):
         column, weight = quote(name), meta.metric_weights.get(name)
-        value = column if other is None or weight else f"coalesce({column}, {other})"
+        logged = averages_logarithms(name)
+        pooled = weight and not logged
+        value = column if other is None or pooled else f"coalesce({column}, {other})"
         value = f"{value} * {value}" if averages_squares(name) else value
         undefined = f"{column} IS NULL"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
-        if conventions["missing"] == "zero" and not weight and has_direction(name):
+        if conventions["missing"] == "zero" and not pooled and has_direction(name):
             value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
         if bounded := _bounded_metric(meta, name):
             # Over the queries of the metric itself, otherwise its mean could lie out of bounds.
@@ -230,11 +235,15 @@ def values_sql(meta: Meta) -> str:
             instead = f"{end}({other}, coalesce({column}, {other}))"
             instead = "NULL" if other is None else instead
             value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
+        weight_sql = quote(weight) if weight else "1"
+        if logged:
+            weight_sql = f"({value} IS NOT NULL)"
+            value = f"ln(CASE WHEN {value} < 0.00001 THEN 0.00001 ELSE {value} END)"
         parts.append(
             f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
             f"{undefined} AS undefined, {weight is not None} AS micro, "
             f"CAST({query_weight} AS DOUBLE) AS query_weight, "
-            f"CAST({quote(weight) if weight else 1} AS DOUBLE) * {query_weight} AS weight FROM rows"
+            f"CAST({weight_sql} AS DOUBLE) * {query_weight} AS weight FROM rows"
         )
     return "\nUNION ALL ".join(parts)
 

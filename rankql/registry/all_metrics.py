@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 from rankql.registry.beyond import BEYOND
 from rankql.registry.metric_record import MetricRecord
 from rankql.registry.order import ORDER, RATING, WEIGHTED
-from rankql.registry.relevance import MICRO, RELEVANCE
+from rankql.registry.relevance import GEOMETRIC, MICRO, RELEVANCE
 
 if TYPE_CHECKING:
     import polars as pl
 
 RECORDS: tuple[MetricRecord, ...] = (
-    *RELEVANCE, *ORDER, *RATING, *MICRO, *WEIGHTED, *BEYOND
+    *RELEVANCE, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND
 )  # fmt: skip
 # The metrics that `evaluate` and `correlate` know by name.
 EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)
 CORRELATIONS = tuple(record for record in RECORDS if "correlate" in record.asked_by)
 NAMED = (*EVALUATED, *(record for record in CORRELATIONS if record not in EVALUATED))
 # By function name.
-FUNCTIONS = {record.function: record for record in RECORDS if record not in WEIGHTED}
+FUNCTIONS = {record.function: record for record in RECORDS if record not in (*GEOMETRIC, *WEIGHTED)}
 
 
 def metrics() -> pl.DataFrame:

@@ -166,6 +166,8 @@ class MetricRecord:
     weight: str = ""
     # That mean is the root of the mean of squares.
     squares: bool = False
+    # That mean is the geometric mean of values of at least 0.00001.
+    geometric: bool = False
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None

@@ -30,9 +30,11 @@ _CLOSEST = {
     "bpm": "RBP(p=0.8)",
     "utility": "'utility = sum(CASE WHEN rel >= 1 THEN 1 ELSE -1 END) FILTER (WHERE pos > 0)'",
     "relstring": "explain, which shows the grade at each position",
-    "gm_map": "AP. Take exp(avg(ln(greatest(AP, 0.00001)))) over result.per_query",
     "num_ret": "'num_ret = count(pos)'",
     "num_rel": "'num_rel = count(*) FILTER (WHERE rel >= 1)'",
+    "gm_bpref": "Bpref",
+    "ndcg_rel": "nDCG",
+    "num_nonrel_judged_ret": "'num_nonrel_judged_ret = count(pos) FILTER (WHERE rel < 1)'",
     "num_rel_ret": "'num_rel_ret = count(pos) FILTER (WHERE rel >= 1)'",
 }
 
@@ -117,6 +119,12 @@ def averages_squares(name: str) -> bool:
     return record is not None and record.squares
 
 
+def averages_logarithms(name: str) -> bool:
+    """Is its mean the geometric mean?"""
+    record = _record_of(name)
+    return record is not None and record.geometric
+
+
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
     record = _record_of(re.sub(" (low|high)$", "", name), NAMED)
@@ -195,7 +203,8 @@ def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:
 @cache
 def _index(records: tuple[MetricRecord, ...]) -> dict[str, MetricRecord]:
     """The records by their names in lower case."""
-    functions = [f"micro_{r.macro}" if r.weight else r.function for r in records]
+    prefixes = ["gm_" if r.geometric else "micro_" if r.weight else "" for r in records]
+    functions = [f"{prefix}{r.macro}" for prefix, r in zip(prefixes, records, strict=True)]
     return {
         name.lower(): record
         for record, function in zip(records, functions, strict=True)

@@ -116,7 +116,11 @@ RELEVANCE = (
         function="precision_at",
         name="P",
         aliases=("Precision",),
-        trec_eval={"P_": {"denominator": "k"}, "set_P": {"denominator": "retrieved"}},
+        trec_eval={
+            "P_": {"denominator": "k"},
+            "set_P": {"denominator": "retrieved"},
+            "relative_P_": {"denominator": "min"},
+        },
         ir_measures={
             "SetP": {"denominator": "retrieved"},
             "R_cap": {"denominator": "min"},  # as in BEIR
@@ -274,6 +278,20 @@ RELEVANCE = (
         source="Deshpande & Karypis 2004",
         explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
         packed="CASE WHEN {relevant} > 0 THEN {reciprocals} END",
+    ),
+)
+
+GEOMETRIC = (
+    _of_relevant(
+        function="ap",
+        name="GMAP",
+        trec_eval={"gm_map": {"denominator": "R"}},
+        parameters=(K, THRESHOLD, AP_DENOMINATOR),
+        level="rankings",
+        source="Buckley & Voorhees 2000",
+        no_expected_ties={"denominator": "found"},
+        weight="1",
+        geometric=True,
     ),
 )
 

@@ -90,7 +90,7 @@ class Metric:
             "k": RETRIEVED,
             "min": f"CASE WHEN {RELEVANT} > {{k}} THEN {{k}} ELSE {RELEVANT} END",
             "retrieved": "count({pos})" if self.k is None else retrieved,
-        }[denominator]
+        }.get(denominator, "")
         weight = self.record.weight.replace("{size}", size)
         return weight.format(k=k, threshold=self.threshold(conventions), pos=place)
 

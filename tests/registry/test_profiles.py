@@ -79,6 +79,32 @@ def test_trec_eval_sample():
         rankql.evaluate(*frames(run, qrels), ["infAP", "Bpref"], conventions="trec_eval")
 
 
+@pytest.mark.parametrize("missing", ["skip", "zero"])
+def test_trec_eval_geometric_mean(missing):
+    """Of all queries, those without relevant items and, with -c, those that the run lacks."""
+    run, qrels = other_tools.random_data(3)
+    each = pytrec_eval.RelevanceEvaluator(qrels, {"gm_map"}).evaluate(run)
+    logs = [values["gm_map"] for values in each.values()]
+    logs += [np.log(1e-5)] * (len(qrels.keys() - each.keys()) if missing == "zero" else 0)
+    names = ["gm_map", "AP"]
+    ours = rankql.evaluate(*frames(run, qrels), names, conventions="trec_eval", missing=missing)
+    assert ours["gm_map"] == pytest.approx(np.exp(np.mean(logs)), rel=1e-12)
+    assert ours.summary["lo"].is_null().to_list() == [True, False]
+    halves = {"a": {q: run[q] for q in [*run][:20]}, "b": run}
+    halves = {name: frames(part, qrels)[0] for name, part in halves.items()}
+    table = rankql.compare(halves, frames(run, qrels)[1], "GMAP").table
+    assert table["p"].is_null().all()  # one value for all queries
+
+
+def test_trec_eval_relative_precision():
+    run, qrels = other_tools.random_data(4)
+    each = pytrec_eval.RelevanceEvaluator(qrels, {"relative_P"}).evaluate(run)
+    ours = rankql.evaluate(*frames(run, qrels), "relative_P_5", conventions="trec_eval").per_query
+    for query, value in ours.select("query", ours.columns[-1]).rows():
+        if query in each:
+            assert value == pytest.approx(each[query]["relative_P_5"], abs=1e-12)
+
+
 def test_trec_eval_judged_only():
     run, qrels = other_tools.random_data(11)
 

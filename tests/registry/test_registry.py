@@ -178,6 +178,8 @@ def test_what_comes_closest_is_a_metric(name):
         closest = own[1]
         rows = {"query": ["a"] * 3, "rel": [1, 0, 1], "pos": [1, 2, None], "item": [*"xyz"]}
         result = rankql.evaluate(pl.DataFrame(rows), metrics=closest, interval=None)
-        assert result[name] == {"num_ret": 2, "num_rel": 2, "num_rel_ret": 1, "utility": 0}[name]
+        assert result[name] == {
+            "num_ret": 2, "num_rel": 2, "num_rel_ret": 1, "num_nonrel_judged_ret": 1, "utility": 0
+        }[name]  # fmt: skip
     elif name != "relstring":
         assert parse.is_metric(re.split(r", |\. ", closest)[0])
