@@ -44,13 +44,14 @@ def compare(
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
-    test: str = "t",
+    test: str = "auto",
     correction: str = "holm",
     confidence: float = 0.95,
     resamples: int = 9_999,
     seed: int = 7,
     min_queries: int = 0,
     bounds: Mapping[str, Sequence[float]] | None = None,
+    equivalence: float | None = None,
     on_mismatch: str = "error",
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
@@ -69,19 +70,24 @@ def compare(
     `higher_is_better` is the direction of columns that are not metrics of rankql: True, False or a
     dict of name: bool. By default, higher is assumed to be better, and a note says so.
 
-    `test` is 't', 'randomisation' or 'anytime'. Only 'anytime' stays valid if you look
-    again as queries come in. It needs metrics with a known range, or `bounds`, such as
-    {'DCG@10': (0, 20)}. `correction` adjusts for multiple tests, over all rows of the table:
-    'holm', 'bonferroni', 'bh' or 'none'. Each interval has the level of its own test, so it
-    excludes 0 exactly where the verdict is better or worse. `cluster` names the attribute of
-    queries that belong together, such as a user. It needs test='t' or 'randomisation', and at least
-    10 clusters. `weight` names a column with one weight per query, such as its traffic, which means
-    and tests then respect: test='t' or 'randomisation'. `resamples` and `seed` are for
-    'randomisation'. Slices with fewer than `min_queries` queries are shown, but not tested.
+    `test` is 'auto', 't', 'randomisation' or 'anytime'. 'auto' is the paired t test, widened for
+    skewed differences, with an interval for equal differences too if the range of the metric is
+    known. Only 'anytime' stays valid if you look again as queries come in. It needs metrics with a
+    known range, or `bounds`, such as {'DCG@10': (0, 20)}. `correction` adjusts for multiple tests,
+    over all rows of the table: 'holm', 'bonferroni', 'bh' or 'none'; 'tukey' is Tukey's HSD for all
+    systems of each metric and slice, with test='t' or 'randomisation'. Each interval has the level
+    of its own test, so it excludes 0 exactly where the verdict is better or worse. `cluster` names
+    the attribute of queries that belong together, such as a user: at least 10 clusters. `weight`
+    names a column with one weight per query, such as its traffic, which means and tests then
+    respect. Both work with all tests but 'anytime'. `resamples` and `seed` are for 'randomisation'.
+    Slices with fewer than `min_queries` queries are shown, but not tested.
+
+    `equivalence`, such as 0.01, is a difference that does not matter. Two one-sided tests then say
+    which systems are equivalent within it, a verdict of its own.
 
     `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
     for a random sample of at least 10: see `evaluate`. Differences are then those under human
-    labels, corrected by the judge, with test='t'.
+    labels, corrected by the judge, with test='auto' or 't'.
 
     Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
 
@@ -98,10 +104,12 @@ def compare(
     from rankql.decisions.pair_table import compare_pairs
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
-                        min_queries, bounds, weight)  # fmt: skip
+                        min_queries, bounds, weight, equivalence)  # fmt: skip
     settings.check()
     if judge is not None and test not in ("t", "auto"):
         raise RankqlError(f"test={test!r} does not support judge=. Use 't'")
+    if judge is not None and correction == "tukey":
+        raise RankqlError("correction='tukey' does not support judge=. Use 'holm'")
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")

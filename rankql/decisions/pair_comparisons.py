@@ -15,7 +15,7 @@ from rankql.decisions.alignment import hash_rankings
 from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import require_probability, require_whole_number
+from rankql.registry.argument_checks import require, require_probability, require_whole_number
 from rankql.registry.parse import value_range
 from rankql.retired import refuse_retired
 from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
@@ -49,16 +49,33 @@ class Settings:
     min_queries: int
     bounds: Mapping[str, Sequence[float]] | None = None
     weight: str | None = None
+    equivalence: float | None = None
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
         refuse_retired(f"test={self.test!r}")
-        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
+        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS, "tukey"])):
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))
         require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in _SMALLEST.items():
             require_whole_number(name, getattr(self, name), smallest)
+        if self.correction == "tukey":
+            # Student's t and the randomisation test have one for all systems together.
+            joint = [name for name, test in TESTS.items() if test.joint is not PairedTest.joint]
+            if self.test == "auto" or self.test not in joint:
+                names = " or ".join(f"test={name!r}" for name in joint if name != "auto")
+                raise RankqlError(f"correction='tukey' needs {names}, not test={self.test!r}")
+            for option in ("baseline", "cluster", "weight", "equivalence"):
+                if (value := getattr(self, option)) is not None:
+                    raise RankqlError(
+                        f"correction='tukey' does not support {option}={value!r}. Use 'holm'"
+                    )
+        if self.equivalence is not None:
+            margin, alpha = self.equivalence, self.alpha
+            valid = isinstance(margin, int | float) and 0 < margin < math.inf
+            require(valid, f"equivalence must be a number above 0, not {margin!r}")
+            require(alpha < 0.5, f"equivalence= needs confidence above 0.5, not {self.confidence}")
         known = [name for name, test in TESTS.items() if test.weights]
         for option in ("cluster", "weight"):
             if (value := getattr(self, option)) is not None and self.test not in known:
@@ -134,6 +151,8 @@ class PairComparison:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
         if self.result.p_adjusted is None:
             return self.result.reason
+        if self.result.equivalent:
+            return f"equivalent within {settings.equivalence:g}"
         if self.result.p_adjusted > settings.alpha:
             return NOT_SIGNIFICANT
         return "better" if (self.sample.mean > 0) != self.lower_is_better else "worse"
@@ -183,11 +202,35 @@ def run_tests(
         comparison.result = TestResult(reason=comparison.explain_untested(settings))
         if not comparison.result.reason:
             tested.append(comparison)
-    samples = [comparison.sample for comparison in tested]
-    family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
-    for comparison, found in zip(tested, family.results(), strict=True):
-        comparison.result = found
+    families: dict[Any, list[PairComparison]] = {}
+    for comparison in tested:
+        joint = settings.correction == "tukey"
+        key = (comparison.metric, comparison.slice) if joint else None
+        families.setdefault(key, []).append(comparison)
+    for key, members in families.items():
+        samples = [comparison.sample for comparison in members]
+        family = Family(samples, settings.paired_test, settings.correction, settings.alpha,
+                        settings.equivalence)  # fmt: skip
+        found = family.results() if key is None else _test_jointly(family, values, members)
+        for comparison, result_ in zip(members, found, strict=True):
+            comparison.result = result_
     return comparisons, len(tested)
+
+
+def _test_jointly(
+    family: Family, values: SystemValues, members: Sequence[PairComparison]
+) -> list[TestResult]:
+    """Tukey's test of all systems on a metric and slice."""
+    metric, part = members[0].metric, members[0].slice
+    rows = values.values[metric][values.slices[part]]
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    if any(member.queries != len(rows) for member in members):
+        raise RankqlError(
+            f"correction='tukey' needs queries that all systems share: {metric} is undefined in "
+            "some systems only. Use correction='holm'"
+        )
+    places = [(values.systems.index(x.a), values.systems.index(x.b)) for x in members]
+    return family.joint_results(rows, places)
 
 
 def required_ranges(

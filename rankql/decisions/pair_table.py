@@ -14,7 +14,6 @@ from rankql import text
 from rankql.decisions.corrected import CorrectedSample, system_values
 from rankql.decisions.pair_comparisons import (
     NO_DIFFERENCE,
-    NOT_SIGNIFICANT,
     OVERALL,
     TOO_FEW,
     PairComparison,
@@ -36,6 +35,8 @@ from rankql.stats.tests import (
     count_required_units,
 )
 
+# With fewer queries, a note says that rare losses cannot be seen.
+RARE = 30
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
     **dict.fromkeys(("mean_a", "mean_b", "difference", "lo", "hi"), pl.Float64),
@@ -63,6 +64,8 @@ def compare_pairs(
     rows = [_row(pair, settings, tests) for pair in comparisons]
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     schema = SCHEMA | (CORRECTED if isinstance(result, CorrectedResult) else {})
+    if settings.equivalence is not None:
+        schema |= {"p_equivalence": pl.Float64}
     return pl.DataFrame(rows, schema=schema), notes
 
 
@@ -96,6 +99,7 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "p": pair.result.p,
         "p_adjusted": pair.result.p_adjusted,
         "p_error": pair.result.p_error,
+        "p_equivalence": pair.result.p_equivalence,
         "effect": pair.sample.effect if has_values else None,
         "wins": negative if lower else positive,
         "ties": ties,
@@ -110,18 +114,24 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     a, b, verdict = pair.a, pair.b, pair.verdict(settings)
     if pair.result.p_adjusted is None:
         return _describe_untested(pair, settings)
-    significant = verdict != NOT_SIGNIFICANT
+    significant = verdict in ("better", "worse")
     sign = -1 if significant and pair.sample.mean < 0 else 1
     difference, interval = _format_difference(pair, settings, sign)
-    p = text.format_p(pair.result.p_adjusted, settings.alpha)
+    equivalent = pair.result.equivalent and pair.result.p_equivalence is not None
+    shown = pair.result.p_equivalence if equivalent else pair.result.p_adjusted
+    p = text.format_p(shown or 0.0, settings.alpha)
     family = ""
-    if tests > 1 and settings.correction != "none":
+    if settings.correction == "tukey":
+        family = "Tukey-adjusted"
+    elif tests > 1 and settings.correction != "none":
         family = f"{CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
     evidence = ", ".join(filter(None, [p, family]))
     queries = text.format_queries(pair.queries)
     if isinstance(pair.sample, CorrectedSample):
         queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
     basis = f"({interval}{evidence}; {queries})"
+    if equivalent:
+        return f"{b} and {a} are {verdict}: {difference} {basis}"
     if significant:
         verb = "beats" if verdict == "better" else "loses to"
         return f"{b} {verb} {a} by {difference} {basis}"
@@ -188,7 +198,10 @@ def _format_difference(pair: PairComparison, settings: Settings, sign: int) -> t
     digits = text.count_decimals_apart(lo, hi)
     lo, hi = sorted((sign * lo, sign * hi))
     difference, low, high = (text.format_decimal(x, digits) for x in (mean, lo, hi))
-    return difference, f"{settings.percent} CI {low} to {high}; "
+    percent = settings.percent
+    if pair.result.equivalent:  # that of two one-sided tests
+        percent = text.format_percent(round(1 - 2 * settings.alpha, 12))
+    return difference, f"{percent} CI {low} to {high}; "
 
 
 def describe_tests(
@@ -207,7 +220,26 @@ def describe_tests(
         if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
             rows = text.format_count(unbounded, "row")
             notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
-    if tests and TESTS[settings.test].resampled:
+    if tests and settings.equivalence is not None:
+        percent = text.format_percent(round(1 - 2 * settings.alpha, 12))
+        notes.append(
+            f"p_equivalence: two one-sided tests that the difference is less than "
+            f"{settings.equivalence:g} either way. Rows that are equivalent have the {percent} "
+            "interval, which lies within it"
+        )
+    few = [x.queries for x in pairs if x.result.p is not None and x.queries < RARE]
+    if few:
+        chance = f"{0.9 ** max(few):.0%}"
+        notes.append(
+            f"With fewer than {RARE} queries, rare losses may not be seen: {max(few)} queries "
+            f"contain none of those that hit one query in ten in {chance} of samples"
+        )
+    if tests and settings.correction == "tukey" and TESTS[settings.test].resampled:
+        notes.append(
+            "All orders of the systems within queries were counted if there are at most 2^20, "
+            f"otherwise {settings.resamples:,} random ones (seed {settings.seed})"
+        )
+    elif tests and TESTS[settings.test].resampled:
         notes += _describe_resampling(pairs, tests, settings)
     if TESTS[settings.test].needs_range:
         notes.append(
@@ -238,12 +270,15 @@ def _describe_method(tests: int, settings: Settings) -> str:
         return f"{label}. There is 1 test, so p-values need no adjustment"
     if settings.correction == "none":
         return f"{label}. p-values are not adjusted for {tests:,} tests"
+    if settings.correction == "tukey":
+        return f"{label}. p-values are Tukey-adjusted for all pairs of each metric and slice"
     correction = CORRECTIONS[settings.correction]
     family = f"{tests:,} tests (metrics x pairs x slices)"
     return f"{label}. p-values are {correction}-adjusted for {family}"
 
 
 _LEVELS = {
+    "tukey": ", simultaneous (Tukey) for each metric and slice",
     "holm": ", each at the level of its Holm step",
     "bonferroni": ", simultaneous (Bonferroni)",
     "bh": ", at the false coverage rate of the significant rows",

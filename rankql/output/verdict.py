@@ -87,6 +87,8 @@ def _describe_lead(comparison: Comparison, best: Sequence[str], metrics: Sequenc
         return f"{lead}, and significantly better than {_join_names([*won])}{each}."
     if won:
         return f"{lead}; significantly better than {_list_wins(comparison, won)}."
+    if any(verdict.startswith("equivalent") for verdict in verdicts):
+        return f"{lead}, but the lead is too small to matter."
     if verdicts & {"better", "worse", "not significant"}:
         return f"{lead}, but the lead is not significant."
     return f"{lead}; the lead was not tested."

@@ -110,7 +110,7 @@ def test_shown(two):
     assert two.table["sentence"][0] in text and "Note: Paired t test" in text
     assert "slice" not in text.splitlines()[0]
     said = json.loads(two.to_json())
-    assert len(said["table"]) == 3 and said["settings"]["test"] == "t"
+    assert len(said["table"]) == 3 and said["settings"]["test"] == "auto"
     assert said["conventions"]["gain"] == "linear" and said["summary"]
     assert two.to_markdown().count("| nDCG@2 |") == 1
     assert "<table>" in two._repr_html_()
@@ -472,7 +472,7 @@ def test_anytime_needs_a_range():
     ):
         with pytest.raises(rankql.RankqlError, match=said):
             rankql.compare({"x": own, "y": own}, test="anytime", bounds=bounds)
-    with pytest.raises(rankql.RankqlError, match="bounds= has no effect on test='t'"):
+    with pytest.raises(rankql.RankqlError, match="bounds= has no effect on test='auto'"):
         rankql.compare(runs, QRELS, "DCG@2", bounds={"DCG@2": (0, 5)})
 
 
@@ -573,9 +573,8 @@ def test_p_values_show_their_side_of_alpha(p, alpha, words):
 
 def test_one_of_everything_reads_well():
     one = _two(_own([1.0]), _own([2.0]))
-    assert one.notes[:2] == [
-        "Paired t test. Nothing could be tested", "Not tested: 1 of 1 row (not testable: 1)"
-    ]  # fmt: skip
+    assert one.notes[0].endswith("Nothing could be tested")
+    assert one.notes[1] == "Not tested: 1 of 1 row (not testable: 1)"
     users = {"u": ["x"] * 4}
     same = _two(_own([1, 2, 3, 7], **users), _own([2, 4, 5, 8], **users), cluster="u")
     assert "needs at least 10 clusters, not 1" in same.sentences[0]

@@ -43,7 +43,7 @@ def expected(metric, part=None, cluster=None, weight=None, **options):
 )
 def test_differences_are_corrected(metric, options):
     comparison = rankql.compare(
-        RUNS, qrels=HUMAN, metrics=metric, judge=JUDGE, attributes=ABOUT, **options
+        RUNS, qrels=HUMAN, metrics=metric, judge=JUDGE, attributes=ABOUT, test="t", **options
     )
     row, found = comparison.table.row(0, named=True), expected(metric, **options)
     assert row["difference"] == pytest.approx(found.mean)
