@@ -16,7 +16,7 @@ from rankql.decisions.association import Association, AssociationTable
 from rankql.decisions.key_join import KeyJoin, match_keys, read_number
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.combining import open_result, read_metadata
+from rankql.evaluation.combining import compare_judgments, open_result, read_metadata
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import compared_value
@@ -77,8 +77,13 @@ def associate(
 
     keys, groups = _parse_key(on), parse_groupings(by)
     with open_session(con, per_query, outcomes) as session:
-        left, result_metrics = _open_table(session, per_query, "per_query")
-        right, _ = _open_table(session, outcomes, "outcomes")
+        inputs = {"per_query": per_query, "outcomes": outcomes}
+        inputs = {label: _open_result(data, label) for label, data in inputs.items()}
+        results = {label: data for label, data in inputs.items() if isinstance(data, Result)}
+        # Two results may have different judgments on purpose, such as grades and clicks.
+        judgment_notes = compare_judgments(results, "note")
+        left, result_metrics = _open_table(session, inputs["per_query"], "per_query")
+        right, _ = _open_table(session, inputs["outcomes"], "outcomes")
         keys = {
             require_column(left, one, "on"): require_column(right, other, "on")
             for one, other in keys.items()
@@ -94,7 +99,7 @@ def associate(
     if systems:
         change = f"Each value is the change per {join.unit}: {systems[1]} - {systems[0]}"
         notes = [change, *notes]
-    notes += sign_notes
+    notes += judgment_notes + sign_notes
     if metrics is None and not any(map(is_metric, names)):
         notes.insert(
             0,
@@ -135,8 +140,8 @@ def _parse_columns(value: Any) -> dict[str, tuple[str, ...]]:
     return columns if valid else {}
 
 
-def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[str]]:
-    """The input as a table, and its metrics if it is a result."""
+def _open_result(data: Any, label: str) -> Any:
+    """The result that the input is or that its file holds, else the input itself."""
     if isinstance(data, Mapping):
         raise RankqlError(
             f"{label} must be one table, not a dict. Put systems in one table with a column "
@@ -144,9 +149,13 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[st
         )
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         data = Result(meta, values=Path(data))
-    if not isinstance(data, MeansResult):
+    return open_result(data) if isinstance(data, MeansResult) else data
+
+
+def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[str]]:
+    """The input as a table, and its metrics if it is a result."""
+    if not isinstance(data, Result):
         return session.table(data, label), []
-    data = open_result(data)
     metrics = [name for name in data.metrics if name not in data.catalogue_metrics]
     values = [compared_value(name, data.conventions) for name in metrics]
     rows = data.frame().select(*data.keys, *data.meta.by, *values)

@@ -984,3 +984,22 @@ def test_charts():
     keys, (x, y) = np.arange(3000), np.random.default_rng(0).random((2, 3000))
     large = rankql.associate(table(user=keys, AP=x), table(user=keys, CTR=y), on="user")
     assert len(drawn(large.plot())) == 2000
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_results_of_different_judgments_are_noted(saved, tmp_path):
+    run = table(query=[*"aabbcc"], item=[*"xyxyxy"], score=[2, 1, 2, 1, 1, 2])
+    first = table(query=[*"abc"], item=[*"xxx"], rel=[1, 1, 1])
+    other = first.with_columns(item=pl.Series(["y", "x", "y"]))
+
+    def judgment_notes(qrels):
+        inputs = [rankql.evaluate(run, first, "AP"), rankql.evaluate(run, qrels, "RR")]
+        if saved:
+            for number, result in enumerate(inputs):
+                result.save_values(tmp_path / f"{number}.parquet")
+            inputs = [tmp_path / f"{number}.parquet" for number in range(2)]
+        found = rankql.associate(*inputs, on="query", outcome="RR")
+        return [note for note in found.notes if "judgments" in note]
+
+    assert len(judgment_notes(other)) == 1
+    assert judgment_notes(first) == []
