@@ -1,0 +1,329 @@
+"""Errors of `evaluate`: each names what is wrong."""
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from support import metric_engines
+from support.random_runs import QRELS, RUN
+
+
+@pytest.mark.parametrize(
+    "text", ["q1 Q0 d1 1 2.0 t\nq1 Q0 d2\n", "q1 Q0 d1 1 2.0 t\nq1 Q0 d 2 1 2.0 t\n"]
+)
+def test_broken_lines_of_trec_files(tmp_path, text):
+    (tmp_path / "x.run").write_text(text)
+    with pytest.raises(rankql.RankqlError, match="has a line without 6 columns: 'q1 Q0 d"):
+        rankql.evaluate(tmp_path / "x.run", QRELS, "AP")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query,item,score\nq1,a,2\nq1,b,1\nq2,a,1,9\n", "line 4 has 4 instead of 3 values"),
+        ("query;item;score\nq1;a;2\nq1;b\n", r"line 3 has 2 instead of 3 values \(query, item, sc"),
+        ("query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n", "line 30,002 has 4 instead of 3"),
+        ("q1,a,2\nq1,b,3\nq2,a,1\n", "No query column in run"),
+        ("query\na,\nb,\n", "No item column in run"),
+        ('doc\n{"a": 1, "b": 2}\n', "No query column in run"),
+    ],
+)
+def test_uneven_lines_of_csv_files(tmp_path, text, message):
+    """DuckDB guesses that the first line is no header, or names the line without the reason."""
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(tmp_path / "x.csv", QRELS, "AP")
+
+
+def bad(**columns):
+    return RUN.with_columns(**columns)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: rankql.evaluate(QRELS, RUN, "AP"), "run and qrels look swapped"),
+        (lambda: rankql.evaluate("no.parquet", QRELS), "run: file 'no.parquet' does not exist"),
+        (
+            lambda: rankql.evaluate(3, QRELS),
+            "run must be a path, a table, a relation or a frame, not int",
+        ),
+        (lambda: rankql.evaluate({}, QRELS), "A dict of runs must map at least one name"),
+        (lambda: rankql.evaluate(RUN.clear(), QRELS), "run is empty"),
+        (lambda: rankql.evaluate(RUN, QRELS.clear()), "qrels is empty"),
+        (
+            lambda: rankql.evaluate(bad(query=pl.lit("zz")), QRELS),
+            "No query of the run is judged: it has 'zz'",
+        ),
+        (
+            lambda: rankql.evaluate(bad(score=pl.lit(float("nan"))), QRELS),
+            "run: score must be a number, not nan",
+        ),
+        (
+            lambda: rankql.evaluate(bad(score=pl.lit("x")), QRELS),
+            "run: score must be a number, not text. Cast it first",
+        ),
+        (
+            lambda: rankql.evaluate(bad(pos=pl.lit(0)), QRELS),
+            "run: pos must be a whole number from 1, not 0",
+        ),
+        (
+            lambda: rankql.evaluate(bad(pos=pl.lit(1.5)), QRELS),
+            "run: pos must be a whole number from 1, not 1.5",
+        ),
+        (lambda: rankql.evaluate(bad(pos=pl.lit(1)), QRELS), "run has duplicates: query .*, pos 1"),
+        (lambda: rankql.evaluate(bad(query=pl.lit(None)), QRELS), "run: query is NULL in"),
+        (lambda: rankql.evaluate(bad(item=pl.lit(None)), QRELS), "run: item is NULL in"),
+        (
+            lambda: rankql.evaluate(pl.concat([RUN, RUN]), QRELS),
+            "run has duplicates: query .*system=",
+        ),
+        (lambda: rankql.evaluate(RUN, pl.concat([QRELS, QRELS])), "qrels has duplicates: query"),
+        (
+            lambda: rankql.evaluate(pl.concat([RUN, RUN]).with_columns(session_id=1), QRELS),
+            "run has duplicates: .*system=, or queries: query='session_id'$",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit(float("inf")))),
+            "qrels: rel must be a finite number, not inf",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit("high"))),
+            "qrels: rel must be a number, not text",
+        ),
+        (
+            lambda: rankql.evaluate(RUN.rename({"item": "thing"}), QRELS),
+            "No item column in run: expected .*item='...'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN.drop("score"), QRELS),
+            "No score column in run",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, query="qeury"),
+            "query='qeury': no column of that name in run and qrels. Did you mean 'query'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
+            "query='q': no column of that name in qrels",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, item=["item"]), "a pair names the columns of run"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, by="segmnt"),
+            "by='segmnt': no column of that name in ",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, by="query"),
+            "by='query' is the column of the queries",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, system="model"),
+            "system='model': no column of that name in run",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, system=5), "system must be the name of a column"),
+        (lambda: rankql.evaluate(RUN, QRELS, by=["a", 1]), "by must be names of columns, or lists"),
+        (lambda: rankql.evaluate(RUN, QRELS, item=""), "item='' has an empty name"),
+        (lambda: rankql.evaluate(RUN, QRELS, query=["", "q"]), "'q'. has an empty name"),
+        (lambda: rankql.evaluate(RUN, QRELS, conventions=["a"]), "Unknown profile"),
+        (lambda: rankql.evaluate(RUN, QRELS, output=5), "output must be a path, not 5"),
+        (lambda: rankql.compare({"a": RUN}, QRELS, cluster=5), "cluster must be the name of a"),
+        (
+            lambda: rankql.compare({"a": RUN}, QRELS, higher_is_better=5),
+            "higher_is_better must be True, False or a dict",
+        ),
+        (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
+            "Unknown metric 'nDGC'. Did you mean 'nDCG'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "Gini@10"),
+            "Unknown metric 'Gini'. evaluate does not compute it: call gini",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
+        (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
+        (
+            lambda: rankql.evaluate(RUN, RUN, "nDCG@10"),
+            r"Pass rel='...'. It has score, like a run: are these the judgments\?",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "nDCG@10, AP"),
+            "'nDCG@10, AP': 'AP' is not a cutoff. Pass a list of metrics",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "MAP@10(rel=2)"),
+            r"write options before the cutoff: MAP\(rel=2\)@10",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, f"P@{2**53 + 1}"),
+            "k must be at most 9007199254740992, not 9007199254740993",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "P(rel=x)@5"),
+            "threshold must be a finite number, not the text 'x'",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "P(foo=1)@5"), "P has no option 'foo'"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "P(denominator=R)@5"),
+            "denominator must be 'k', 'retrieved' or 'min', not R",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "RBP@5"), "p must be given"),
+        (lambda: rankql.evaluate(RUN, QRELS, "RBP(p=1)@5"), "p must lie between 0 and 1, not 1"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "ERR(max_rel=2)@5"),
+            "max_rel=2 is below the highest grade, 3",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "ERR@5", ties="expected"),
+            "ties 'expected' is not available for err",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, []), "metrics is empty. Name at least one"),
+        (lambda: rankql.evaluate(RUN, QRELS, [3]), "A metric must be a name"),
+        (lambda: rankql.evaluate(RUN, QRELS, "x = foo(rel)"), "foo"),
+        (
+            lambda: rankql.evaluate(RUN.drop("score").with_columns(pos=1), QRELS, "RMSE"),
+            "RMSE compares",
+        ),
+        (
+            lambda: rankql.evaluate("", QRELS),
+            "run must be a path or the name of a table, not an empty text",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, None), "metrics must be names such as"),
+        (lambda: rankql.evaluate(RUN, QRELS, "nDCG(k=1)@10"), "the cutoff is given twice"),
+        (lambda: rankql.evaluate(RUN, QRELS, "P(rel=1, rel=2)@10"), "threshold is given twice"),
+        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
+        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
+        (lambda: rankql.evaluate(RUN, QRELS, "AP = 1"), "'AP' is the name of a metric of rankql"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=found)@5"),
+            "denominator must be 'k', 'retrieved' or 'min', not found",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, by=5), "by must be names of columns"),
+        (lambda: rankql.evaluate(RUN, QRELS, gain={}), "gain is an empty dict"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, ties="best", gain={0: 0, 1: 3, 2: 1, 3: 4}),
+            "gains must rise with the grade",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, ties="worst", discounts=[2.0, 1.0]),
+            "and discounts with the position",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, gain={0: 1, 3: 4}, unjudged="bounds"),
+            "a gain of 0 for",
+        ),
+        (
+            lambda: rankql.evaluate({"a": RUN, "b": bad(query=pl.lit("z"))}, QRELS),
+            "No query of run 'b' is judged",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "x = rbp(rel, pos, p := 2)"),
+            "p must lie between 0 and 1",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "x = ndcg(rel, pos, 0)"), "k must be a whole number"),
+        (lambda: rankql.evaluate(RUN, QRELS, output="x.csv"), "'x.csv' must end in .parquet"),
+        (
+            lambda: rankql.combine([3]),
+            "combine takes results and files that output= wrote",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, tie="best"),
+            "Unknown option 'tie'. Did you mean 'ties'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, ties="bets"),
+            "ties must be 'item', 'order', 'expected', 'best' or 'worst', not bets",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, gain="exp"),
+            "gain must be 'linear', 'exp2', 'binary' or a dict",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, threshold="2"),
+            "threshold must be a finite number, not the text '2'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, discounts=[1, 0]),
+            "discounts must be a list of finite numbers above 0",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "DCG@9", discounts=[1, 2]),
+            "discounts has 2 entries, but position",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, conventions="trec"),
+            "Unknown profile 'trec'. Did you mean 'trec_eval'",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, interval="z"), "interval must be"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, confidence=95),
+            "confidence must lie between 0 and 1, not 95",
+        ),
+    ],
+)
+def test_errors(call, line):
+    with pytest.raises(rankql.RankqlError, match=line) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["score", "pos", "rel"])
+def test_nan_in_parquet(tmp_path, column):
+    """Whose statistics leave NaN out: DuckDB 2.0 answers isnan() and comparisons from them."""
+    rows = {"query": ["q"] * 3, "item": ["a", "b", "c"], "rel": [1.0, 0.0, 1.0]}
+    rows |= {"score" if column == "rel" else column: [3.0, 2.0, 1.0]}
+    rows[column][1] = float("nan")
+    pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(rankql.RankqlError, match=f"{column} must be a .*number.*, not nan"):
+        rankql.evaluate(tmp_path / "x.parquet", metrics="RR")
+    con = metric_engines.connect()
+    call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
+    with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
+        con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
+
+
+def test_rows_of_text_files_are_checked(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("query,item,score\nq1,a,1.5\nq1,b,high\n")
+    qrels = pl.DataFrame({"query": ["q1"], "item": ["a"], "rel": [1]})
+    with pytest.raises(rankql.RankqlError, match="run: score must be a number, not high"):
+        rankql.evaluate(path, qrels, "AP")
+    path.write_text("not a run\nat all\n")
+    with pytest.raises(rankql.RankqlError, match="No query column in run"):
+        rankql.evaluate(path, qrels, "AP")
+    other = tmp_path / "x.run"
+    other.write_text("only three columns\n")
+    with pytest.raises(rankql.RankqlError, match=r"TREC \(4 or 6 columns; its first line has 3\)"):
+        rankql.evaluate(other, qrels, "AP")
+
+
+def test_control_characters_reach_no_terminal():
+    """A line of its own would be a command in a log of CI, ESC one to a terminal."""
+    name = "new\n::error::\x1b[2J"
+    runs = {"old": RUN, name: RUN}
+    shown = [
+        repr(rankql.evaluate(runs, QRELS, "RR@2")),
+        repr(rankql.compare(runs, QRELS, "RR@2")),
+        repr(rankql.limits(runs, QRELS, "RR@2")),
+        repr(rankql.explain(RUN, QRELS, metric="RR@2")),
+        repr(rankql.check(runs, QRELS)),
+        repr(rankql.correlate(runs, RUN, "TauB")),
+    ]
+    for text in shown:
+        assert "\x1b" not in text
+        assert not any(line.startswith("::") for line in text.splitlines())
+    assert "new\\n::error::\\x1b[2J" in shown[0]
+
+
+def test_grades_whose_sum_overflows():
+    """Not duplicates, which have the same symptom: a DCG above the ideal one."""
+    run = pl.DataFrame({"query": "a", "item": [*"xyz"], "pos": [1, 2, 3], "rel": 1e308})
+    with pytest.raises(rankql.RankqlError, match=r"grades are too large: sums of 1e.308 over"):
+        rankql.evaluate(run, metrics="nDCG@3")
+    for metric, rel, value in (("CG", 1e308, "inf"), ("DCG@1", 1e200, r"1e\+200")):
+        message = f"^metrics: {metric} is {value} for query 'a', so sums overflow. Rescale the num"
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(run.with_columns(rel=rel), metrics=metric)

@@ -1,0 +1,89 @@
+"""Names of metrics in `evaluate`."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.registry import parse as names
+from rankql.registry.all_metrics import EVALUATED
+from rankql.registry.conventions import choose
+from support.random_runs import QRELS, RUN
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("ndcg@10", ["nDCG@10"]),
+        ("nDCG@5,10,20", ["nDCG@5", "nDCG@10", "nDCG@20"]),
+        (" P ( rel = 2 ) @ 5 ", ["P(rel=2)@5"]),
+        ("P(threshold=2,cutoff=5)", ["P(rel=2)@5"]),
+        ("MAP", ["AP"]),
+        ("map", ["AP"]),
+        ("map_cut_10", ["AP(denominator=R)@10"]),
+        ("AP(denominator=r)@10", ["AP(denominator=R)@10"]),
+        ("MRR@10", ["RR@10"]),
+        ("recip_rank", ["RR"]),
+        ("HR@10", ["Success@10"]),
+        ("Hit@1", ["Success@1"]),
+        ("success_5", ["Success@5"]),
+        ("P_10", ["P@10"]),
+        ("recall_100", ["R@100"]),
+        ("Rprec", ["Rprec"]),
+        ("bpref", ["Bpref"]),
+        ("ndcg_cut_10", ["nDCG@10"]),
+        ("set_P", ["P"]),
+        ("nDCG(dcg='exp-log2')@10", ["nDCG(gain=exp2)@10"]),
+        ("nDCG(gain=linear)@10", ["nDCG@10"]),
+        ("ERR(max_rel=4, p=0.9)@20", ["ERR(max_rel=4, p=0.9)@20"]),
+        ("TauDistance(normalized=true)", ["TauDistance(normalized=true)"]),
+        ("mine = sum(rel) / 2", ["mine"]),
+    ],
+)
+def test_names(given, canonical):
+    under = [metric.under(vars(choose(None, {}))).name for metric in names.parse(given)]
+    assert under == canonical
+    if canonical != ["mine"]:  # which is a label, not a name
+        assert [metric.name for name in under for metric in names.parse(name)] == under
+
+
+def test_names_of_trec_eval_keep_their_meaning():
+    """map_cut_10 divides by R whatever the conventions; under those of trec_eval it is AP@10."""
+    ours = rankql.evaluate(RUN, QRELS, ["map_cut_3", "AP@3"])
+    theirs = rankql.evaluate(
+        RUN, QRELS, ["map_cut_3", "AP(denominator=min)@3"], conventions="trec_eval"
+    )
+    assert list(ours) == ["AP(denominator=R)@3", "AP@3"]
+    assert list(theirs) == ["AP@3", "AP(denominator=min)@3"]
+    # Without a cutoff, min and R are the same; found is not.
+    every = ["AP", "AP(denominator=min)", "AP(denominator=R)", "AP(denominator=found)"]
+    assert list(rankql.evaluate(RUN, QRELS, every)) == ["AP", "AP(denominator=found)"]
+    assert ours["map_cut_3"] != ours["AP@3"]
+    gained = rankql.evaluate(RUN, QRELS, ["ndcg_cut_5", "nDCG@5"], gain="exp2")
+    assert list(gained) == ["nDCG(gain=linear)@5", "nDCG@5"]
+    assert gained["ndcg_cut_5"] == rankql.evaluate(RUN, QRELS, "nDCG@5")["nDCG@5"]
+
+
+def test_every_macro_has_a_name():
+    macros = {m.macro for m in EVALUATED}
+    rows = {n for n in rankql.__all__ if f"{n}_by_score" in rankql.__all__} | {"rmse", "mse", "mae"}
+    assert macros == rows
+    assert all(m.definition for m in EVALUATED)
+
+
+def test_discounts_in_the_name_of_a_metric():
+    """Position 1 counts more: (2 / 0.8 + 3 / 2) / (3 / 0.8 + 2 / 2)."""
+    ranked = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [2, 3], "pos": [1, 2]})
+    metrics = ["nDCG(discounts=[0.8, 2])@2", "ndcg(gain=exp2, discounts=[0.8,2])@1", "nDCG@2"]
+    result = rankql.evaluate(ranked, metrics=metrics, interval=None)
+    value = (2 / 0.8 + 3 / 2) / (3 / 0.8 + 2 / 2)
+    assert result[metrics[0]] == pytest.approx(value)
+    assert result[metrics[1]] == pytest.approx(3 / 7)
+    again = rankql.evaluate(ranked, metrics=result.metrics, interval=None)
+    assert again.metrics == result.metrics and again["nDCG@2"] != pytest.approx(value)
+    same = rankql.evaluate(ranked, metrics=[metrics[0], "nDCG@2"], discounts=[0.8, 2])
+    assert same.metrics == ["nDCG@2"] and same["nDCG@2"] == pytest.approx(value)
+    found = rankql.explain(ranked, metric=metrics[0])
+    assert found.summary is not None
+    for wrong in ("[0, 1]", "[a]", "x", "[1, inf]", "[1_0]"):
+        with pytest.raises(rankql.RankqlError, match="discounts must be a list"):
+            rankql.evaluate(ranked, metrics=f"nDCG(discounts={wrong})@2")
