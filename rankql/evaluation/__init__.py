@@ -3,7 +3,7 @@
 `evaluate` runs an evaluation from start to end: it resolves metrics and conventions, learns the
 `facts` about the data, and chooses a `plan`. `query` writes the `steps` of the SQL from
 the sources, the rankings of `ctes` and `metric_columns`, with `packed` and `packed_metrics` for
-grades that are few whole numbers, and `catalogue` for metrics of all rankings together.
+grades that are few whole numbers.
 `validation` and `overlap` check the data. `result` holds the values and its `meta`, a
 `means_result` what is displayed of them. `summary` averages them, in partitions from their
 `moments`, with the intervals of `stats`; `result_checks` refuses values and weights,

@@ -25,11 +25,10 @@ from rankql.evaluation.arguments import (
     RankingOptions,
     parse_groupings,
 )
-from rankql.evaluation.catalogue import catalogue_meta, is_catalogue
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.meta import Meta
-from rankql.evaluation.metric_columns import reads_judged
+from rankql.evaluation.metric_columns import catalogue_meta, is_catalogue, reads_judged
 from rankql.evaluation.packed_metrics import WrongAssumption
 from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query

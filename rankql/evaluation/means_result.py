@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.meta import Meta
+from rankql.evaluation.metric_columns import describe_together
 from rankql.evaluation.result_checks import describe_weights
 from rankql.evaluation.summary import attribute_column, system_columns
 from rankql.evaluation.wide_table import WideTable, make_wide_table

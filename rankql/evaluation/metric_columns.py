@@ -1,19 +1,27 @@
-"""The metrics as SQL columns: calls of their macros, and the rows that they need."""
+"""The metrics as SQL columns: calls of their macros, and the rows that they need.
+
+Metrics of the complete catalogue have one value for all rankings of a slice, none per query.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rankql.evaluation.catalogue import is_catalogue
+from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.beyond import CATALOGUE_METRICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.relevance import RELEVANT
 from rankql.registry.requested_metric import Metric
+from rankql.text import join_words
 
 # Above this k, rows are sorted: max(score, k) reserves 16 * k bytes per ranking.
 SMALL_K = 100
+_RECORDS = {record.function: record for record in CATALOGUE_METRICS}
+_CALL = re.compile(rf"\b({'|'.join(_RECORDS)})\s*\(", re.I)
 
 
 def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
@@ -142,3 +150,38 @@ def is_ideal_retrieved(metric: Metric, conventions: Conventions) -> bool:
 def needs_scores(metrics: Sequence[Metric]) -> bool:
     """Does a metric read scores?"""
     return any(m.record is None or m.record.compares_scores for m in metrics)
+
+
+def is_catalogue(metric: Metric) -> bool:
+    """Is it an expression of the user that calls a metric of the catalogue?"""
+    return metric.record is None and bool(_CALL.search(metric.expression))
+
+
+def describe_together(names: Sequence[str]) -> str:
+    """Say that metrics have no value for one ranking, for notes and errors."""
+    verb = "describes" if len(names) == 1 else "describe"
+    return f"{join_words(names)} {verb} all rankings together"
+
+
+def catalogue_meta(metrics: Sequence[Metric]) -> dict[str, Any]:
+    """What a result must know of these metrics: their values, still to compute, and directions."""
+    better = {}
+    for metric in filter(is_catalogue, metrics):
+        # One call, not an expression of several.
+        call = re.fullmatch(
+            rf"\s*{_CALL.pattern}(?:[^()]|\([^()]*\))*\)\s*", metric.expression, re.I
+        )
+        record = call and _RECORDS[call[1].lower()]
+        if record and record.better != "neither":
+            better[metric.name] = record.better == "higher"
+    values: dict[str, list[Any]] = {metric.name: [] for metric in filter(is_catalogue, metrics)}
+    return {"catalogue": values, "higher_is_better": better} if values else {}
+
+
+def refuse_weights(names: Sequence[str], weight: str | None) -> None:
+    """Refuse weights of queries, which these metrics cannot respect."""
+    if names and weight is not None:
+        raise RankqlError(
+            f"{describe_together(names)}, so it is not a mean and has no weight= ({weight!r}). "
+            "Leave it out"
+        )

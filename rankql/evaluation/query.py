@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from rankql.errors import RankqlError
-from rankql.evaluation.catalogue import is_catalogue, refuse_weights
 from rankql.evaluation.ctes import (
     DUPLICATES,
     JUDGED,
@@ -23,6 +22,7 @@ from rankql.evaluation.metric_columns import (
     cut_column,
     gain_of_grade,
     gain_sql,
+    is_catalogue,
     is_cut,
     is_ideal_retrieved,
     last_position,
@@ -31,6 +31,7 @@ from rankql.evaluation.metric_columns import (
     needs_scores,
     option_sql,
     own_metric,
+    refuse_weights,
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import PackedSums, pack_metrics

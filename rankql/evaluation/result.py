@@ -14,8 +14,8 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.catalogue import refuse_weights
 from rankql.evaluation.means_result import MeansResult
+from rankql.evaluation.metric_columns import refuse_weights
 from rankql.evaluation.moments import compute_moments
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts, sum_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
