@@ -222,10 +222,15 @@ def sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
 
 
 def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
-    """What must be unique in the tables; positions only as far as macros read them."""
+    """What must be unique in the tables; positions only as far as macros read them.
+
+    Judgments come first: some plans find duplicates in the run only when they compute the metrics.
+    """
     plain, conventions = plan.readable, plan.conventions
     rows: Rows = plain.rows(inputs)
     columns = []
+    if inputs.qrels is not None:
+        columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
     _, packed = pack_metrics(plan.scale, plan.metrics, vars(plan.effective))
     # Packed sums check that a ranking has one position 1.
     if not inputs.scored and not (packed and sums_integers(inputs, conventions)):
@@ -234,7 +239,6 @@ def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
     if inputs.every("item") and not checks_top(inputs, plan.metrics, plan.effective, plan.ranker):
         columns += [("run", "item", where) for where in _rows_read(inputs, plan)]
     if inputs.qrels is not None:
-        columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
         if removed and not inputs.scored:
             columns.append(("run", "pos", f"{JUDGED} AND pos IS NOT NULL"))
         return columns
