@@ -1,12 +1,30 @@
 """rankql: ranking metrics where your data lives, as DuckDB macros and polars expressions."""
 
+import ast
+from pathlib import Path
+
 import lazy_loader
 
 import rankql.processes  # noqa: F401 - it remembers this process
 
 # The names are in __init__.pyi and imported on first use: `rankql --help` need not wait for polars
 # and duckdb.
-_lazy_getattr, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_lazy_getattr, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+# The packages and suffixes of names that have sections of their own in the reference.
+_SPECIAL_MODULES = ("logs.", "expressions.catalogue", "expressions.diversity")
+
+
+def __dir__() -> list[str]:
+    """List the tasks, their results and the metrics of one ranking. `__all__` has all names."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    return sorted(
+        alias.name
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(_SPECIAL_MODULES)
+        for alias in node.names
+        if not alias.name.startswith(("list_", "micro_")) and not alias.name.endswith("_by_score")
+    )
 
 
 def __getattr__(name: str) -> object:

@@ -16,6 +16,7 @@ from rankql.cli.options import (
     COMPARISON_OPTIONS,
     CONFIDENCE,
     CONVENTIONS,
+    DATA,
     FORMAT,
     INPUTS,
     LOWER_IS_BETTER,
@@ -144,8 +145,8 @@ def _run_comparison(
     "associate values.parquet sessions.parquet --on query",
     "associate values.parquet kpis.csv --on user=user_id --outcome revenue",
 )
-@click.argument("per_query")
-@click.argument("outcomes")
+@click.argument("per_query", type=DATA)
+@click.argument("outcomes", type=DATA)
 @metrics_option("all")
 @click.option(
     "--on",

@@ -16,6 +16,7 @@ from rankql.cli.options import (
     CLUSTER,
     COLUMNS,
     CONVENTIONS,
+    DATA,
     FORMAT,
     JUDGE,
     LOWER_IS_BETTER,
@@ -31,8 +32,8 @@ from rankql.cli.options import (
     "gate my.run my.qrels --min 'nDCG@10>=0.45'",
     "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01",
 )
-@click.argument("run")
-@click.argument("qrels", required=False)
+@click.argument("run", type=DATA)
+@click.argument("qrels", type=DATA, required=False)
 @click.option("--baseline", metavar="FILE", help="Run, or file that eval --output wrote.")
 @click.option(
     "--min",

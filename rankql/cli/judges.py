@@ -17,8 +17,8 @@ from rankql.cli.inputs import keyword_arguments, split_name
     "judges", "judges human.qrels llm.qrels",
     "judges human.qrels gpt=a.qrels llama=b.qrels --run old.run --run new.run -m nDCG@10",
 )  # fmt: skip
-@click.argument("human")
-@click.argument("llm", nargs=-1, required=True, metavar="LLM...")
+@click.argument("human", type=options.DATA)
+@click.argument("llm", type=options.DATA, nargs=-1, required=True, metavar="LLM...")
 @click.option("--run", "runs", multiple=True, metavar="RUN",
               help="Run to evaluate under both labels, or NAME=RUN. Repeatable.")  # fmt: skip
 @options.metrics_option("nDCG@10")

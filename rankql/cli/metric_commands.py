@@ -15,6 +15,7 @@ from rankql.cli.options import (
     COLUMNS,
     CONFIDENCE,
     CONVENTIONS,
+    DATA,
     FORMAT,
     INPUTS,
     JUDGE,
@@ -43,7 +44,8 @@ from rankql.cli.hints import as_cli_options
 @MEANS_OPTIONS
 @WEIGHT
 @JUDGE
-@click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
+@click.option("-o", "--output", type=DATA, metavar="FILE",
+              help="Write the values per query to a Parquet file.")  # fmt: skip
 @FORMAT
 @CONVENTIONS
 @COLUMNS
@@ -63,7 +65,7 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
 @command(
     "correlate", "correlate new.run old.run", "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'"
 )
-@click.argument("inputs", nargs=-1, required=True, metavar="RUN... REFERENCE")
+@click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... REFERENCE")
 @metrics_option(", ".join(DEFAULT_CORRELATIONS))
 @click.option("-k", type=click.IntRange(1), help="Compare the first k items of each ranking.")
 @MEANS_OPTIONS
@@ -217,7 +219,7 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
 
 
 @command("convert", "convert my.run run.parquet", "convert run.parquet my.run --tag bm25")
-@click.argument("source")
+@click.argument("source", type=DATA)
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--tag", default="rankql", help="Last column of a TREC run.")
 @COLUMNS

@@ -16,8 +16,8 @@ from rankql.cli.inputs import keyword_arguments, split_slices
     "monitor", "monitor 'day=*/*.parquet' -m nDCG@10 --by device --report page.html",
     "monitor runs.parquet my.qrels --baseline 56",
 )  # fmt: skip
-@click.argument("days")
-@click.argument("qrels", required=False)
+@click.argument("days", type=options.DATA)
+@click.argument("qrels", type=options.DATA, required=False)
 @options.metrics_option("nDCG@10")
 @click.option("--day", default="day", metavar="COLUMN", help="Column or folders of the day.")
 @click.option("--baseline", default="28", metavar="DAYS|FIRST:LAST", help="Days to compare with.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -9,6 +11,7 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import click
+from click.shell_completion import CompletionItem
 
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.conventions import CHOICES, PROFILES, Conventions
@@ -16,6 +19,23 @@ from rankql.registry.parameters import GAIN
 
 FORMATS = ("table", "markdown", "csv", "json", "jsonl")
 Decorator: TypeAlias = Callable[[Any], Any]
+
+
+class _DataPath(click.types.StringParamType):
+    """A file, or NAME=FILE. The shell completes the path of both."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        name, equals, path = incomplete.partition("=")
+        matches = sorted(glob.glob(f"{glob.escape(path)}*")) if equals and "/" not in name else []
+        return [
+            CompletionItem(f"{name}={match}{'/' if os.path.isdir(match) else ''}")
+            for match in matches
+        ] or [CompletionItem(incomplete, type="file")]
+
+
+DATA = _DataPath()
 
 
 def combine_options(*options: Decorator) -> Decorator:
@@ -99,11 +119,12 @@ FORMAT = click.option(
 WIDE = click.option(
     "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
 )
-INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
+INPUTS = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
 SLICES = combine_options(
     click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Add slices: one per value "
                  "of the column. Repeat --by for several."),
-    click.option("--attributes", metavar="TABLE", help="Table with attributes of the queries."),
+    click.option("--attributes", type=DATA, metavar="TABLE",
+                 help="Table with attributes of the queries."),
 )  # fmt: skip
 CONFIDENCE = click.option(
     "--confidence", type=float, default=0.95, help="Level of the confidence intervals."

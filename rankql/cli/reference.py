@@ -13,28 +13,51 @@ from rankql.cli.command import command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
 from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
-from rankql.cli.options import COLUMNS, CONVENTIONS, FORMAT, SLICES, WEIGHT, metrics_option
+from rankql.cli.options import COLUMNS, CONVENTIONS, DATA, FORMAT, SLICES, WEIGHT, metrics_option
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.conventions import PROFILES
 
 
-@command("metrics", "metrics", "metrics --format json")
+@command("metrics", "metrics", "metrics recall", "metrics --format json")
+@click.argument("text", default="")
 @FORMAT
-def metrics_command(form: str) -> None:
-    """List the metrics.
+def metrics_command(text: str, form: str) -> None:
+    """List the metrics, or those that match TEXT.
 
-    With the columns, level, direction, range, definition, aliases and options of each.
+    TEXT is a part of a name or definition. With a --format, prints also the level,
+    direction, range, aliases and options of each.
     """
+    import polars as pl
+
+    from rankql.errors import RankqlError, describe_unknown
     from rankql.registry.all_metrics import metrics
 
     values = PROFILES["rankql"].as_dict().items()
     defaults = ", ".join(f"{k}={v}" for k, v in values if k != "profile" and v is not None)
-    print_frame(metrics(), form, [f"Default conventions: {defaults}"])
+    remark = f"Default conventions: {defaults}"
+    frame = metrics()
+    texts = pl.concat_str("name", "function", "aliases", "definition", separator=" ")
+    matches = frame.filter(texts.str.to_lowercase().str.contains(text.lower(), literal=True))
+    if matches.is_empty():
+        raise RankqlError(describe_unknown("metric", text, frame["name"].to_list()))
+    if form != "table":
+        print_frame(matches, form, [remark])
+        return
+    formatter = click.HelpFormatter(width=80)
+    formatter.write_dl(
+        [
+            (row["name"], f"{row['function']}({row['columns']}). {row['definition']}")
+            for row in matches.iter_rows(named=True)
+        ]
+    )
+    formatter.write_paragraph()
+    formatter.write_text(remark)
+    click.echo(formatter.getvalue(), nl=False)
 
 
 @command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
          "sql my.run my.qrels -m nDCG@10")  # fmt: skip
-@click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
+@click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY]")
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
               "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
 @metrics_option()
@@ -105,9 +128,11 @@ def versions_command() -> None:
     show_versions()
 
 
-@command("demo", "demo", "demo --out data --queries 1000")
+@command("demo", "demo", "demo --output data --queries 1000")
 @click.option(
-    "--out",
+    "-o",
+    "--output",
+    "folder",
     type=click.Path(path_type=Path),
     default=Path("rankql-demo"),
     help="Folder for the data.",
@@ -115,7 +140,7 @@ def versions_command() -> None:
 @click.option("--queries", type=click.IntRange(1), default=20_000,
               help="Number of queries to simulate.")  # fmt: skip
 @click.pass_context
-def demo_command(ctx: click.Context, out: Path, queries: int) -> None:
+def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:
     """Write a simulated shop log, and run metrics on it.
 
     Writes Parquet files, and prints the SQL with its result.
@@ -128,7 +153,7 @@ def demo_command(ctx: click.Context, out: Path, queries: int) -> None:
 
     con = duckdb.connect()
     macros.register(con)
-    path = demo.write_shop(out, queries)
+    path = demo.write_shop(folder, queries)
     click.echo(f"Simulated {queries:,} queries of a shop: {path}\n", err=True)
     query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)

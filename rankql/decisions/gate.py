@@ -55,7 +55,7 @@ def gate(
     baseline: Data | Results | None = None,
     *,
     minimum: str | Sequence[str] = (),
-    max_drop: str | Sequence[str] | None = None,
+    max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
     inconclusive: str = "fail",
     minimum_bound: bool = False,
     beyond_noise: bool = True,
@@ -79,12 +79,13 @@ def gate(
     the direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
     The default is True.
 
-    `max_drop`, such as `nDCG@10:0.01`, is how much worse than the baseline the mean may be: lower
-    for nDCG, higher for RMSE. The limit passes if the confidence interval of the drop (level
-    1 - alpha) is within it, fails if the interval is beyond it, and is inconclusive otherwise. An
-    inconclusive limit says about how many queries would decide it, and fails the gate unless
-    inconclusive="warn". With a limit of 0, or a baseline without `max_drop`, only a significant
-    drop fails, and a note recommends a limit. beyond_noise=False compares the means alone.
+    `max_drop`, such as `nDCG@10:0.01` or `{"nDCG@10": 0.01}`, is how much worse than the baseline
+    the mean may be: lower for nDCG, higher for RMSE. The limit passes if the confidence interval of
+    the drop (level 1 - alpha) is within it, fails if the interval is beyond it, and is inconclusive
+    otherwise. An inconclusive limit says about how many queries would decide it, and fails the gate
+    unless inconclusive="warn". With a limit of 0, or a baseline without `max_drop`, only a
+    significant drop fails, and a note recommends a limit. beyond_noise=False compares the means
+    alone.
 
     `minimum` is a limit on the mean, such as `nDCG@10>=0.45` or `RMSE<0.9`, or a list of limits. If
     minimum_bound=True, the confidence interval of the mean decides.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rankql.errors import RankqlError, describe_unknown
@@ -74,7 +74,9 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
     return limits
 
 
-def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -> list[GateLimit]:
+def parse_drops(
+    max_drop: str | Sequence[str] | Mapping[str, float], known: Sequence[Sequence[str]]
+) -> list[GateLimit]:
     """The limits on drops below a baseline."""
     limits = []
     for text in split_limits("max_drop", max_drop):
@@ -110,8 +112,10 @@ def list_default_drops(
     ]
 
 
-def split_limits(argument: str, value: str | Sequence[str]) -> Iterable[str]:
+def split_limits(argument: str, value: str | Sequence[str] | Mapping[str, float]) -> Iterable[str]:
     """The limits of an argument as texts."""
+    if argument == "max_drop" and isinstance(value, Mapping):
+        value = [f"{metric}:{limit}" for metric, limit in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")

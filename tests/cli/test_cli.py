@@ -14,6 +14,7 @@ import sys
 import duckdb
 import polars as pl
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
@@ -257,6 +258,34 @@ def test_metrics(files):
     assert "nDCG" in out and "Normalised DCG" in out and "Default conventions: gain=linear" in out
     rows = json.loads(run(files, "metrics", "--format", "json")[0])
     assert {row["name"] for row in rows} >= {"nDCG", "AP", "RR", "ERR", "microF1"}
+    assert max(map(len, out.splitlines())) <= 80
+    for text, expected in (("recall", "microR"), ("mrr", "RR"), ("gini", "gini")):
+        rows = json.loads(run(files, "metrics", text, "--format", "json")[0])
+        names = {row["name"] for row in rows}
+        assert expected in names and "nDCG" not in names
+    assert "recalll" in run(files, "metrics", "recalll", code=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [
+        ("eval", "one", [("one", "file")]),
+        ("eval one.run", "", [("", "file")]),
+        ("compare", "new=on", [("new=one.run", "plain")]),
+        ("compare", "new=fold", [("new=folder/", "plain")]),
+        ("compare", "day=1/", [("day=1/", "file")]),
+        ("gate", "one", [("one", "file")]),
+        ("convert", "one", [("one", "file")]),
+        ("eval --attributes", "one", [("one", "file")]),
+    ],
+)
+def test_the_shell_completes_paths(tmp_path, monkeypatch, words, incomplete, expected):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.run").touch()
+    (tmp_path / "folder").mkdir()
+    completion = ShellComplete(main, {}, "rankql", "_RANKQL_COMPLETE")
+    items = completion.get_completions(words.split(), incomplete)
+    assert [(item.value, item.type) for item in items] == expected
 
 
 def test_explain(files):
@@ -342,7 +371,7 @@ def test_without_a_command(tmp_path):
 
 
 def test_demo_says_what_is_next(tmp_path):
-    _, err = run(tmp_path, "demo", "--out", "my demo", "--queries", 50)
+    _, err = run(tmp_path, "demo", "--output", "my demo", "--queries", 50)
     (line,) = re.findall(r"^Next: rankql (.*)$", err, re.MULTILINE)
     assert "segment=vip" in run(tmp_path, *shlex.split(line))[0]
 

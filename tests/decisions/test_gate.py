@@ -69,6 +69,18 @@ def test_a_drop_beyond_its_limit_fails():
     assert said(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
 
 
+def test_a_dict_of_drops_is_the_text():
+    new = values(shift=lambda i: -0.02)
+    for limit in (0.005, 1e-5, 0.05):
+        verdicts = [
+            rankql.gate(new, baseline=values(), max_drop=drops)
+            for drops in ({"nDCG@10": limit}, f"nDCG@10:{limit}")
+        ]
+        assert verdicts[0].table.equals(verdicts[1].table)
+    with pytest.raises(rankql.RankqlError, match="nDCG@10:often"):
+        rankql.gate(new, baseline=values(), max_drop={"nDCG@10": "often"})
+
+
 def test_the_interval_decides():
     """A drop of 0.0169 with a limit of 0.01: passes, fails or neither, by the interval shown."""
     drop = [0.0169 + 0.045 * (-1) ** i for i in range(40)]

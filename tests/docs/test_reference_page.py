@@ -25,6 +25,14 @@ def test_forms_are_those_of_metrics_with_an_entry():
             assert name.removeprefix("list_").removesuffix("_by_score") in rankql.__all__
 
 
+def test_dir_has_the_tasks_and_the_metrics_of_one_ranking():
+    names = set(dir(rankql))
+    assert names < set(rankql.__all__) and len(names) <= 70
+    assert names >= {"evaluate", "compare", "gate", "register", "ranked", "metrics", "ndcg", "rmse"}
+    others = ["list_ndcg", "ndcg_by_score", "gini", "alpha_ndcg", "click_model", "tally"]
+    assert names.isdisjoint(others) and all(hasattr(rankql, name) for name in others)
+
+
 def test_every_command_has_its_help():
     commands = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/reference.md"], re.MULTILINE)
     assert sorted(commands) == sorted(main.commands)

@@ -45,7 +45,7 @@ WRITERS = {
     "rankql funnel": (".csv", lambda run, to: cli("funnel", f"a={run}", run, "-o", to)),
     "rankql gate": (".csv", lambda run, to: cli("gate", run, "--min", "AP>=0", "--junit", to)),
     "monitor --report": (".parquet", lambda run, to: cli("monitor", run, "--report", to)),
-    "demo": ("shop.parquet", lambda run, to: cli("demo", "--queries", 9, "--out", to.parent)),
+    "demo": ("shop.parquet", lambda run, to: cli("demo", "--queries", 9, "--output", to.parent)),
     "rankql sql": (".duckdb", lambda run, to: cli("sql", "--database", to)),
 }
 every_writer = pytest.mark.parametrize("name", WRITERS)
