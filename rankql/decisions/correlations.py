@@ -25,6 +25,7 @@ Codes: TypeAlias = NDArray[np.intp]
 TOO_FEW = "too few to correlate"
 NO_INTERVAL = "too few for an interval"
 PERFECT = "a perfect correlation: no interval"
+REPEATED_DAYS = "several rows of a day are not independent: no interval"
 # Fewer degrees of freedom (10 values; slices cost one each) make a correlation not significant:
 # if values are tied, up to 1 in 10 of unrelated columns would seem related.
 FREEDOM = 8
@@ -47,15 +48,22 @@ def correlate_pairs(
     columns = pairs.select(pl.col(*join.values).cast(pl.Float64).fill_null(math.nan))
     rows, notes = [], []
     parts = [*_list_parts(pairs, join.groups)]
+    all_days = _read_days(pairs, [*join.keys])
+    if all_days is not None:
+        notes.append(
+            "The keys are days: weekday and linear trend are taken out, and similar neighbouring "
+            "days count as fewer"
+        )
     for metric, outcome in itertools.product(join.metrics, join.outcome_columns):
         overall: list[Coefficient] = []
         for label, part, codes in parts:
             x, y = (columns[name].to_numpy()[part] for name in (metric, outcome))
             known = ~np.isnan(x) & ~np.isnan(y)
             x, y = x[known], y[known]
+            days = None if all_days is None else all_days[part][known]
             if codes is not None:
                 codes = np.unique(codes[known], return_inverse=True)[1]
-            coefficients = [f(x, y, confidence, codes) for f in (pearson, spearman)]
+            coefficients = [f(x, y, confidence, codes, days) for f in (pearson, spearman)]
             overall = overall or coefficients
             if codes is not None and (reversal := _describe_reversal(overall, coefficients)):
                 notes.append(f"{metric} and {outcome}: {reversal.format(label)}")
@@ -116,35 +124,48 @@ class Coefficient:
         return text.format_estimate(self.r, self.lo, self.hi, 2)
 
 
-def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
+def pearson(
+    x: Array, y: Array, confidence: float, codes: Codes | None = None, days: Codes | None = None
+) -> Coefficient:
     """Pearson's r with Fisher's z interval; with codes, the correlation within their slices.
 
     Within slices, r is that of the deviations from the slices' means: the partial correlation given
     the slice. With n values in G slices (without codes, G = 1) and f = n - 1 - G degrees of
-    freedom, the standard error of atanh(r) is 1 / sqrt(f - 1), for the interval and for p.
+    freedom, the standard error of atanh(r) is 1 / sqrt(f - 1), for the interval and for p. With
+    days, see `_independent_share`.
     """
-    return _correlate(x, y, confidence, codes, 0.0)
+    return _correlate(x, y, confidence, codes, days, 0.0)
 
 
-def spearman(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
+def spearman(
+    x: Array, y: Array, confidence: float, codes: Codes | None = None, days: Codes | None = None
+) -> Coefficient:
     """Spearman's rho; with codes, the correlation within their slices.
 
     Within slices, ranks are divided by the size of the slice plus 1, so that large slices do not
     count more. The variance of atanh(rho) is (1 + rho^2 / 2) / (f - 1): Bonett and Wright 2000.
     """
-    return _correlate(_ranks(x, codes), _ranks(y, codes), confidence, codes, 0.5)
+    return _correlate(_ranks(x, codes), _ranks(y, codes), confidence, codes, days, 0.5)
 
 
 def _correlate(
-    x: Array, y: Array, confidence: float, codes: Codes | None, spread: float
+    x: Array, y: Array, confidence: float, codes: Codes | None, days: Codes | None, spread: float
 ) -> Coefficient:
-    free = len(x) - 1 - (1 if codes is None else int(codes.max(initial=-1)) + 1)
+    repeated = days is not None and len(np.unique(days)) < len(days)
+    calendar = None if days is None or repeated or len(x) < 3 else _calendar(days, codes)
+    free = len(x) - 1.0 - (1 if codes is None else int(codes.max(initial=-1)) + 1)
+    if calendar is not None:
+        free = len(x) - 1.0 - calendar.shape[1]
     if free < 1:
         return Coefficient(reason=TOO_FEW)
-    x, y = _deviations(x, codes), _deviations(y, codes)
+    x, y = _deviations(x, codes, calendar), _deviations(y, codes, calendar)
     if not (x.any() and y.any()):
         return Coefficient()
     r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
+    if repeated:
+        return Coefficient(r, reason=REPEATED_DAYS)
+    if calendar is not None and days is not None:
+        free *= _independent_share(x, y, np.argsort(days))
     enough = free >= FREEDOM
     if 1 - abs(r) <= ROUNDING:
         return Coefficient(math.copysign(1.0, r), reason=PERFECT, enough=enough)
@@ -157,13 +178,50 @@ def _correlate(
     return Coefficient(r, math.tanh(z - width), math.tanh(z + width), p, enough=enough)
 
 
-def _deviations(values: Array, codes: Codes | None) -> Array:
+def _read_days(pairs: pl.DataFrame, keys: Sequence[str]) -> Codes | None:
+    """The number of each row's day, if a column of the key has dates."""
+    for key in keys:
+        texts = pairs[key].cast(pl.String)
+        iso = texts.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+        compact = texts.str.to_date("%Y%m%d", strict=False)
+        for days in (iso, compact):
+            if len(days) and not days.null_count() and days.dt.year().is_between(1900, 2200).all():
+                return days.to_physical().to_numpy().astype(np.intp)
+    return None
+
+
+def _calendar(days: Codes, codes: Codes | None) -> Array:
+    """Weekdays (if the days are not weeks or months apart), trend and slices, orthonormal."""
+    week = days % 7 if np.ptp(days) < 2 * len(days) else np.zeros_like(days)
+    columns = [week[:, None] == np.unique(week), days[:, None] - days.mean()]
+    if codes is not None:
+        columns.append(codes[:, None] == np.unique(codes))
+    left, sizes, _ = np.linalg.svd(np.hstack(columns).astype(float), full_matrices=False)
+    return np.asarray(left[:, sizes > ROUNDING * sizes[0]])
+
+
+def _independent_share(x: Array, y: Array, order: Codes) -> float:
+    """The share of days that are independent, for series of autocorrelation a and b.
+
+    (1 - a b) / (1 + a b), Bartlett 1935, with a and b corrected for their bias after a trend has
+    been taken out. At most 5% of unrelated series then seem related (test_associate.py).
+    """
+    n, product = len(x), 1.0
+    for z in (x[order], y[order]):
+        lag = float(z[1:] @ z[:-1] / (z @ z))
+        product *= min(max((n * lag + 2) / max(n - 4, 1), 0.0), 0.95)
+    return (1 - product) / (1 + product)
+
+
+def _deviations(values: Array, codes: Codes | None, calendar: Array | None = None) -> Array:
     """Deviations from the mean of all or of the slice; 0 if they are only rounding.
 
     Values are divided by the largest one first, so that their squares do not overflow.
     """
     values = values / (np.abs(values).max(initial=0) or 1.0)
-    if codes is None:
+    if calendar is not None:
+        deviations = values - calendar @ (calendar.T @ values)
+    elif codes is None:
         deviations = values - values.mean()
     else:
         deviations = values - (np.bincount(codes, values) / np.bincount(codes))[codes]
@@ -212,7 +270,9 @@ def _sentence(
     if pearson.r is None:
         return f"no correlation of {metric} and {outcome}: {row['remark']} ({count})"
     values = f"Pearson {pearson.text}, Spearman {spearman.text}"
-    if not spearman.enough:
+    if spearman.reason == REPEATED_DAYS:
+        start = f"no evidence about {metric} and {outcome}, because days repeat in the key"
+    elif not spearman.enough:
         start = f"too few {text.pluralise(unit)} to say whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
         start = f"no significant association between {metric} and {outcome}"

@@ -59,8 +59,9 @@ def limits(
     """Show how far the metrics of one or more runs can be trusted.
 
     Takes the arguments of `evaluate`. Counts undefined queries and unjudged items, computes the
-    bounds of each metric over all possible judgments of these items, and measures how sensitive it
-    is to position i: how much a swap of two neighbours changes it::
+    bounds of each metric over all possible judgments of the retrieved items (relevant items that
+    were not retrieved can lower nDCG further), and measures how sensitive it is to position i: how
+    much a swap of two neighbours changes it::
 
         loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|
 
@@ -226,7 +227,8 @@ def _describe_unjudged(
         openable = max(row["undefined"] for row in bounds)
         further = f" {text.format_queries(openable)} could become defined." if openable else ""
         scale = f"{levels[0]:g} to {levels[-1]:g}"
-        ranges = [f"With grades from {scale}, {text.join_words(ranges)}.{further}"]
+        given = f"With grades from {scale} of the retrieved items"
+        ranges = [f"{given}, {text.join_words(ranges)}.{further}"]
     if shares:
         yield " ".join([f"{text.join_words(shares)} are unjudged.", *ranges])
 

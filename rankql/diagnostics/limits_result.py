@@ -35,7 +35,8 @@ class Limits(EvaluatedTable):
     # k (NULL: the complete ranking), judged (the metric Judged@k), the number of items, of unjudged
     # items, and of queries with unjudged items.
     judged: pl.DataFrame
-    # metric, lo, mean, hi, and the number of undefined queries that a judgment could define.
+    # Over all judgments of the retrieved items: metric, lo, mean, hi, and the number of undefined
+    # queries that a judgment could define.
     bounds: pl.DataFrame
     notes: list[str] = field(default_factory=list)
 

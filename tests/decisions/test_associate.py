@@ -1,7 +1,9 @@
 """Metrics and outcomes: joined, correlated, and the launches of the past."""
 
+import functools
 import json
 import math
+from datetime import date
 
 import duckdb
 import numpy as np
@@ -198,6 +200,48 @@ def test_unrelated_columns_are_called_related_in_1_of_20_at_most(kinds, slices, 
     times = REPEATS
     share = called_related(kinds, n + slices - 1, slices, times)
     assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / times)
+
+
+def autocorrelated(rng, n, phi):
+    """Days with this autocorrelation, a weekly pattern and a trend."""
+    x = rng.normal(size=n + 50)
+    for day in range(1, n + 50):
+        x[day] += phi * x[day - 1]
+    return x[50:] + np.sin(np.arange(n) * 2 * np.pi / 7) + np.arange(n) / n
+
+
+def days_called_related(n, phi, times):
+    """The share of unrelated series of days that Spearman calls related."""
+    rng = np.random.default_rng([n, round(10 * phi)])
+    draw = functools.partial(autocorrelated, rng, n, phi)
+    days = np.arange(n)
+    return sum(spearman(draw(), draw(), 0.95, None, days).sign != 0 for _ in range(times)) / times
+
+
+def test_unrelated_days_are_rarely_called_related():
+    assert days_called_related(50, 0.7, 300) <= 0.06
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [20, 50, 300])
+@pytest.mark.parametrize("phi", [0.0, 0.4, 0.7])
+def test_unrelated_days_are_called_related_in_1_of_20_at_most(phi, n):
+    share = days_called_related(n, phi, REPEATS)
+    assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_days_lose_weekday_and_trend(as_text):
+    days = pl.date_range(date(2026, 1, 1), date(2026, 3, 1), eager=True)
+    days = days.cast(pl.String) if as_text else days
+    trend, (x, y) = np.arange(60), np.random.default_rng(3).normal(size=(2, 60))
+    found = rankql.associate(
+        table(day=days, AP=trend + x), table(day=days, CTR=trend + y), on="day"
+    )
+    assert abs(row(found)["spearman"]) < 0.3 and row(found)["spearman_lo"] < 0
+    twice = table(day=[*days, *days], user=[1] * 60 + [2] * 60, AP=[*x, *y], CTR=[*y, *x])
+    found = rankql.associate(twice.drop("CTR"), twice.drop("AP"), on=["day", "user"])
+    assert row(found)["pearson"] is not None and row(found)["pearson_lo"] is None
 
 
 @pytest.mark.parametrize("n", range(3, 10))

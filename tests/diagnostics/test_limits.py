@@ -295,7 +295,8 @@ def test_unjudged_share_with_missing_queries():
     qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x", "x", "x"], "rel": [1, 1, 1]})
     found = limits(run, qrels, "RBP(p=0.5)@10")
     assert found.notes[0].startswith(
-        "50% of the items in the top 10 (1 of 3 queries) are unjudged. With grades from 0 to 1, "
+        "50% of the items in the top 10 (1 of 3 queries) are unjudged. With grades from 0 to 1 "
+        "of the retrieved items, "
         "RBP(p=0.5)@10 is between"
     )
 
@@ -353,7 +354,8 @@ def test_notes_by_hand():
     assert found.notes == [
         "1 of 4 queries of the run is not judged and left out ('d')",
         "nDCG@1 and RR@1: undefined for 1 of 3 queries (33%): no relevant item.",
-        "33% of the items in the top 1 (1 of 3 queries) are unjudged. With grades from 0 to 1, "
+        "33% of the items in the top 1 (1 of 3 queries) are unjudged. With grades from 0 to 1 "
+        "of the retrieved items, "
         "nDCG@1 is between 0.5000 and 1.0000, RR@1 is between 0.5000 and 1.0000 and "
         "P@1 is between 0.3333 and 0.6667.",
         "On average over queries, a swap of two neighbours changes nDCG@1 by up to 1.0000 "
@@ -401,7 +403,7 @@ def test_what_all_systems_share_is_said_once():
         "On average over queries, a swap of two neighbours changes RR@1 by up to 1.0000 "
         "(positions 1 and 2, 1 of 1 query).",
         "two: 50% of the items in the top 1 (1 of 2 queries) are unjudged. With grades from 0 to "
-        "1, RR@1 is between 0.0000 and 1.0000.",
+        "1 of the retrieved items, RR@1 is between 0.0000 and 1.0000.",
     ]
 
 
@@ -570,7 +572,7 @@ def test_dl19():
     assert bert.startswith(
         "D_BERT_KD_TASB: 10% of the items in the top 10 (15 of 43 queries) and "
         "51% of the items in the rankings (42 of 43 queries) are unjudged. With grades from 0 to "
-        "3, nDCG@10 is between 0.6117 and 0.7850"
+        "3 of the retrieved items, nDCG@10 is between 0.6117 and 0.7850"
     )
     assert (
         rankql.evaluate(DL19 / "BM25.run", DL19 / "dl19.qrels")["nDCG@10"]
