@@ -57,6 +57,8 @@ class TableResult:
     about them. `sql` is the query that computed the values, '' if there is none.
     """
 
+    # Is the title printed above the table?
+    _prints_title = True
     # Does an HTML page show the chart of `plot` too?
     _charted = False
     # The paths that the arguments named, which `save` does not overwrite.
@@ -123,7 +125,8 @@ class TableResult:
 
     def to_markdown(self) -> str:
         """The findings, the table and the notes, as Markdown for a pull request."""
-        parts = [f"**{text.format_paragraph(self.title)}**"] if self.title else []
+        headline = self._headline()
+        parts = [f"**{text.format_paragraph(headline)}**"] if headline else []
         bullets = [f"- {text.format_paragraph(line)}" for line in self.sentences[:SENTENCES]]
         if (more := len(self.sentences) - SENTENCES) > 0:
             bullets.append(f"- and {more} more in the table")
@@ -138,7 +141,7 @@ class TableResult:
     def to_latex(self) -> str:
         """The table for LaTeX with the package booktabs; findings and notes are comments."""
         tables = [text.format_latex(each.rows, each.right) for each in self._rendered()]
-        lines = [line for line in [self.title, *self.sentences, *self.remarks()] if line]
+        lines = [line for line in [self._headline(), *self.sentences, *self.remarks()] if line]
         return "\n".join([*tables, *(f"% {text.escape_controls(line)}" for line in lines)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -171,14 +174,18 @@ class TableResult:
         """The metadata in `to_dict`."""
         return {}
 
+    def _headline(self) -> str:
+        """The title, if it is printed."""
+        return self.title if self._prints_title else ""
+
     def __repr__(self) -> str:
         cut = [each.cut() for each in self._rendered()]
         tables = (text.format_text(each.rows, right=each.right) for each in cut)
         lines = ["\n".join(map(text.escape_controls, each)) for each in self._lines()]
-        return "\n\n".join(filter(None, [text.escape_controls(self.title), *tables, *lines]))
+        return "\n\n".join(filter(None, [text.escape_controls(self._headline()), *tables, *lines]))
 
     def _repr_html_(self) -> str:
-        captions = itertools.chain([self.title or self.caption], itertools.repeat(""))
+        captions = itertools.chain([self._headline() or self.caption], itertools.repeat(""))
         tables = [
             text.format_html(each.cut().rows, each.right, caption)
             for each, caption in zip(self._rendered(), captions, strict=False)

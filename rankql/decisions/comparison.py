@@ -13,6 +13,7 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import query_differences
+from rankql.decisions.headline import write_headline
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
@@ -89,16 +90,27 @@ class Comparison(EvaluatedTable):
 
     @property
     def sentences(self) -> list[str]:
-        """The findings in words."""
-        columns = ("metric", "slice", "sentence")
+        """The findings over all queries, and those of slices that say otherwise."""
+        pair = ["metric", "a", "b"]
+        overall = self.table.filter(slice="all").select(*pair, overall="verdict")
+        rows = self.table.join(overall, on=pair, how="left", maintain_order="left")
+        significant = pl.col("verdict").is_in(["better", "worse"])
+        other = significant & pl.col("verdict").ne_missing(pl.col("overall"))
         return [
             f"{text.add_slice(metric, part)}: {sentence}"
-            for metric, part, sentence in self.table.select(columns).iter_rows()
+            for metric, part, sentence in rows.filter((pl.col("slice") == "all") | other)[
+                "metric", "slice", "sentence"
+            ].rows()
         ]
 
     @property
     def title(self) -> str:
-        """Which of three or more systems may be the best, if all pairs were compared."""
+        """The finding: of three or more systems the possibly best ones, of two the better one."""
+        return self.possibly_best or write_headline(self).removesuffix(".")
+
+    @property
+    def possibly_best(self) -> str:
+        """Which of three or more systems may be the best, '' if not all pairs were compared."""
         from rankql.decisions.pair_comparisons import NO_DIFFERENCE  # which needs scipy
 
         overall = self.table.filter(pl.col("slice") == "all")

@@ -17,7 +17,7 @@ from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns
-from rankql.text import format_percent, join_words
+from rankql.text import format_interval, format_percent, join_words
 
 if TYPE_CHECKING:
     import altair as alt
@@ -33,6 +33,8 @@ class MeansResult(TableResult):
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
+    # The table has the same numbers.
+    _prints_title = False
 
     if TYPE_CHECKING:
 
@@ -89,6 +91,20 @@ class MeansResult(TableResult):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
+
+    @property
+    def title(self) -> str:
+        """The means over all queries, of several systems which has the best ones."""
+        means = self.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
+        if not self.meta.system:
+            rows = means["metric", "mean", "lo", "hi"].rows()
+            return ", ".join(f"{name} {format_interval(bounds)}" for name, *bounds in rows)
+        best: dict[str, list[str]] = {}
+        for metric, systems in means.group_by("metric", maintain_order=True):
+            worst_first = systems.sort("mean", descending=self.lower_is_better(str(metric[0])))
+            best.setdefault(worst_first["system"][-1], []).append(str(metric[0]))
+        leads = [f"best {join_words(names)}: {system}" for system, names in best.items()]
+        return f"{'; '.join(leads)} (not tested)" if leads else ""
 
     @property
     def caption(self) -> str:

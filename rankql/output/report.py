@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from rankql.decisions.headline import write_headline
 from rankql.errors import require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
 from rankql.output.vega import bundle_vega
-from rankql.output.verdict import write_verdict
 from rankql.text import format_count, format_queries, join_words
 from rankql.versions import find_version
 
@@ -51,7 +51,7 @@ def render_page(
     return environment.from_string(_read("report.html.j2")).render(
         title=_default_title(comparison) if title is None else title,
         facts=facts,
-        verdict=write_verdict(comparison),
+        verdict=write_headline(comparison),
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),

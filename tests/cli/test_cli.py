@@ -130,7 +130,7 @@ def test_lists_of_ids_and_chunks(tmp_path):
     out, _ = run(tmp_path, "eval", "old.jsonl", "new.jsonl", *collapse, "--format", "json")
     assert [row["mean"] for row in json.loads(out)["table"]] == [1, 0.5]
     out, _ = run(tmp_path, "compare", "old.jsonl", "new.jsonl", *collapse)
-    assert out.startswith("metric  a    b")
+    assert out.startswith("new is best on RR")
     run(tmp_path, "gate", "old.jsonl", *collapse[:2], "--min", "RR>=0.5")
     out, _ = run(
         tmp_path, "eval", "old.jsonl", *collapse, "--positions", "keep", "--interval", "none"

@@ -117,9 +117,10 @@ def test_shown(two):
 
 
 def test_the_printed_table_fits(two):
-    header = repr(two).splitlines()[0]
-    assert "verdict" in header and "ties" not in header
-    assert max(map(len, repr(two).split("\n\n")[0].splitlines())) <= 100
+    title, table, *_ = repr(two).split("\n\n")
+    header = table.splitlines()[0]
+    assert title == two.title and "verdict" in header and "ties" not in header
+    assert max(map(len, table.splitlines())) <= 100
     assert {"ties", "effect", "detectable"} < {*two.displayed(complete=True)[0].columns}
 
 

@@ -15,10 +15,10 @@ import rankql
 from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
+from rankql.decisions.headline import write_headline
 from rankql.diagnostics.explain import explain_items
 from rankql.output import report_sections, vega
 from rankql.output.texts import Texts
-from rankql.output.verdict import write_verdict
 from support import components
 from support.parameters import cycled
 from support.paths import DL19
@@ -168,7 +168,7 @@ def test_nothing_comes_from_elsewhere(parsed):
 
 def test_the_verdict_comes_first(sliced, parsed):
     text = parsed["sliced"].text
-    verdict = write_verdict(sliced)
+    verdict = write_headline(sliced)
     assert "is best on" in verdict
     order = [verdict, "Means Differences Slices", "Means with 95% confidence intervals",
              "nDCG@10: means", "Differences with confidence intervals",
@@ -297,16 +297,16 @@ def test_verdict_names_the_best_system(systems, words):
 
     tables = {name: per_query(**{metric: values(change) for metric, change in metrics.items()})
               for name, metrics in systems.items()}  # fmt: skip
-    assert write_verdict(rankql.compare(tables)) == words
+    assert write_headline(rankql.compare(tables)) == words
 
 
 def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
     (tables,) = [{"only": per_query(AP=SPREAD)}]
-    assert write_verdict(rankql.compare(tables)).startswith("only: AP 0.29")
+    assert write_headline(rankql.compare(tables)).startswith("only: AP 0.29")
     demo.write_shop(tmp_path, 4000)
     old, new = (str(tmp_path / f"{name}.parquet") for name in ("shop", "new"))
     result = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
-    assert write_verdict(result) == (
+    assert write_headline(result) == (
         "new is best on nDCG@10, and significantly better than old. "
         "The reverse is true for segment=vip."
     )
@@ -315,7 +315,7 @@ def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
 def test_verdict_where_nothing_is_relevant():
     """Nobody is best with 0."""
     zeros = {name: per_query(AP=0.0, RR=SPREAD) for name in "ab"}
-    assert write_verdict(rankql.compare(zeros)) == (
+    assert write_headline(rankql.compare(zeros)) == (
         "a and b are tied for best on RR. No system has a mean above 0 on AP."
     )
 
@@ -326,7 +326,7 @@ def test_verdict_of_means_over_different_queries():
     new = pl.DataFrame({"user": range(15, 30), "rev": [5.0 + i % 4 for i in range(15)]})
     result = rankql.compare({"old": old, "new": new}, metrics="rev")
     assert result.sentences[0].startswith("rev: new beats old by 4.40")
-    assert write_verdict(result) == (
+    assert write_headline(result) == (
         "old has the best mean on rev, but not over the same queries: new is better on those of "
         "both."
     )

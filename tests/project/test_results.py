@@ -236,7 +236,7 @@ def test_tables_in_a_notebook_have_a_caption_and_aligned_numbers(name):
     result = make(name)
     page, (frame, *_) = result._repr_html_(), result.displayed()
     (caption,) = re.findall(r"<caption .*?>(.*?)</caption>", page)
-    assert caption == html.escape(result.title or result.caption) and len(caption) > 10
+    assert caption == html.escape(result._headline() or result.caption) and len(caption) > 10
     head = re.findall(r'<th style="text-align:(.*?)">(.*?)</th>', page)
     assert [name for side, name in head if side == "right"] == [
         name for name, kind in frame.schema.items() if kind.is_numeric()
@@ -291,7 +291,7 @@ def test_all_that_is_to_know_is_displayed(name):
     result = make(name)
     notes = [f"Note: {note}" for note in result.notes]
     assert result.remarks()[len(result.remarks()) - len(notes) :] == notes
-    for line in [result.title, *result.sentences, *([] if name == "Report" else result.remarks())]:
+    for line in [result._headline(), *result.sentences, *([] if name == "Report" else result.remarks())]:
         assert line in repr(result) and html.escape(line) in result._repr_html_()
         assert f"% {line}\n" in f"{result.to_latex()}\n" or not line
 

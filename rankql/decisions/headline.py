@@ -1,4 +1,4 @@
-"""The verdict of a comparison: one line for readers who read nothing else."""
+"""The headline of a comparison: one line for readers who read nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.output.chart_selection import summary_by_system
 from rankql.text import format_interval, has_or_have, is_or_are, join_words
 
 if TYPE_CHECKING:
@@ -17,9 +16,11 @@ if TYPE_CHECKING:
 NAMES = 3
 
 
-def write_verdict(comparison: Comparison) -> str:
+def write_headline(comparison: Comparison) -> str:
     """Say which system is best on which metrics, and what it beats significantly."""
-    means = summary_by_system(comparison).filter(pl.col("slice") == "all").drop_nulls("mean")
+    means = comparison.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
+    if "system" not in means.columns:
+        means = means.with_columns(system=pl.lit(comparison.systems[0]))
     if means.is_empty():
         return "No metric is defined on these queries."
     if len(comparison.systems) == 1:
