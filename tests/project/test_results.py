@@ -291,7 +291,11 @@ def test_all_that_is_to_know_is_displayed(name):
     result = make(name)
     notes = [f"Note: {note}" for note in result.notes]
     assert result.remarks()[len(result.remarks()) - len(notes) :] == notes
-    for line in [result._headline(), *result.sentences, *([] if name == "Report" else result.remarks())]:
+    for line in [
+        result._headline(),
+        *result.sentences,
+        *([] if name == "Report" else result.remarks()),
+    ]:
         assert line in repr(result) and html.escape(line) in result._repr_html_()
         assert f"% {line}\n" in f"{result.to_latex()}\n" or not line
 
