@@ -268,7 +268,10 @@ ARGUMENTS = {
 
 
 def arguments():
-    """A bad value of every option of every metric; each bad value of an option for one metric."""
+    """A bad value of every option of every metric; each bad value of an option for one metric.
+
+    The first metric that has the option refuses it in every form.
+    """
     table, tried = [], set()
     for metric in [*signatures.RANKING, *signatures.MICRO]:
         for name in signatures.ROWS[metric]:
@@ -283,7 +286,8 @@ def arguments():
                 rules = [*rules, (MAX_REL_NEEDED, None)]
             for place, (text, bad) in enumerate(rules):
                 if place == 0 or (name, text, str(bad)) not in tried:
-                    table.append((metric, name, bad, text, place == 0))
+                    first = place == 0 and (name, text, str(bad)) not in tried
+                    table.append((metric, name, bad, text, first))
                     tried.add((name, text, str(bad)))
     return table
 
