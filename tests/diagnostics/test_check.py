@@ -408,6 +408,7 @@ def test_trec_files(tmp_path):
 ODD = ['a"b', "select", "drop table x; --", "it's", "a b", "{0}", "ünï", "%s"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names(name, tmp_path):
     """As columns, as systems, as tables, as files, and as ids."""

@@ -99,6 +99,7 @@ def rbo_of_prefixes(first, second, p):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["min", "max"])
 def test_rbo_bounds_are_reached(bound):
     """By lists that go on as unlike, or as like, as they can: here for 300 items more."""

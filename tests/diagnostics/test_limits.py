@@ -379,6 +379,7 @@ def test_nothing_to_say():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["ERR@3", "RBP(p=0.5)", "nDCG@3", "DCG@3"])
 def test_bounds_hold_for_every_grade_of_the_scale(metric):
     """max_rel= says that there are grades that no judgment has."""

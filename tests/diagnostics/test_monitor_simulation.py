@@ -13,6 +13,7 @@ from support.monitor_simulation import SHAPES, dates, delays, draw, false_alarms
 from support.simulation import REPEATS, at_most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("weeks", [3, 8])
 def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks):

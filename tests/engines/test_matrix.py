@@ -7,6 +7,7 @@ import pytest
 
 from support import case_matrix, hand_cases
 from support.case_table import cell, stored, written
+from support.parameters import slow_except
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def place(request):
         yield made
 
 
-@pytest.mark.parametrize("family", hand_cases.FAMILIES)
+@pytest.mark.parametrize("family", slow_except(hand_cases.FAMILIES, "gain", "list", "score"))
 @pytest.mark.parametrize(
     ("place", "name"),
     [pytest.param(e.place, e.name, marks=e.marks, id=e.name) for e in case_matrix.ENGINES.values()],

@@ -85,6 +85,7 @@ def test_round_trip(tmp_path, suffix):
     assert back == "a 0 x 1\na 0 y 0.5\nb 0 x -2\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".trec.gz"])
 @pytest.mark.parametrize("name", ["BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL"])

@@ -66,6 +66,7 @@ def sources(tables, folder):
     yield ("run", "qrels"), {"con": con}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [*itertools.combinations(FAULTS, 2)])
 def test_sources_and_metrics_name_the_same_fault(names, tmp_path):
     tables = {"run": RUN, "qrels": QRELS}

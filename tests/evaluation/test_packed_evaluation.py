@@ -315,6 +315,7 @@ def test_far_patience(p):
     hold(ranked(3), None, [f"ERR(p={p})@25", f"RBP(p={p})@25"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_beside_plain_metrics(shape):
     """One that can be packed between those that cannot, in the order that was asked for."""
@@ -356,6 +357,7 @@ def test_names_that_mean_more_to_polars_or_sql(name):
     hold(about, None, SMALL, by=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["run", "qrels", "attributes"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_by(shape, home):

@@ -100,6 +100,7 @@ def test_lists_of_all_scores_follow_conventions(options):
     require_same_values(one_system(run), fractions, ["AP"], "judged", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("ties", ["item", "order"])
 def test_lists_of_the_best_scores_equal_the_window(seed, ties):
@@ -109,6 +110,7 @@ def test_lists_of_the_best_scores_equal_the_window(seed, ties):
         require_same_values(run, qrels, metrics, "top", ties=ties, system="system")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"ties": "expected"}, {"ties": "expected", "missing": "skip"},
                                      {"ties": "expected", "undefined": "drop"}])  # fmt: skip
 @pytest.mark.parametrize("factor", [1, 0.5])
@@ -397,6 +399,7 @@ def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics, indexed):
     assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", ["item", "order", "expected"])
 @pytest.mark.parametrize("missing", ["zero", "skip"])
 def test_ideal_of_retrieved_items_is_that_of_grades_without_the_others(ties, missing):

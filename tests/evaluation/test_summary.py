@@ -152,6 +152,7 @@ def test_summaries_are_the_same_to_the_last_bit():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"system": "system"}, {"by": "w"}])
 @pytest.mark.parametrize("queries", [1, 30, 1024, 2048, 2049])
 def test_small_means_are_reproducible(monkeypatch, options, queries):

@@ -229,7 +229,7 @@ FORGOTTEN = [
 def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     rows = {"rel": [1, 0, 0], "pos": [1, 2, 3], "score": [0.9, 0.8, 0.7], "item": ["a", "b", "c"]}
     frame = pl.DataFrame(rows | {"sets": [["s"]] * 3, "ten": 10, "places": [10, 11, 12]})
-    con = metric_engines.connection()
+    con = metric_engines.connect()
     con.register("three", frame.to_arrow())
     con.register("one", frame[:1].to_arrow())
 
@@ -257,7 +257,7 @@ def test_grades_below_1_are_not_counted_as_0_by_rbp(grades):
     """Without max_rel no item is relevant. P, which is 0 then, says so in evaluate."""
     frame = pl.DataFrame({"query": 1, "item": range(len(grades)), "rel": grades})
     frame = frame.with_columns(pos=pl.col("item") + 1, score=-pl.col("item"))
-    con = metric_engines.connection()
+    con = metric_engines.connect()
     con.register("frame", frame.to_arrow())
     lists = frame.select(pl.col("rel").implode().alias("rels"))
     sql = ("rbp(rel, pos, {})", "rbp_by_score(rel, score, item, {})", "list_rbp(list(rel), {})")

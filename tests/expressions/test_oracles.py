@@ -26,7 +26,7 @@ import rankql
 from support import metric_engines
 from support.parameters import cycled
 
-ENGINES = ["sql score", "polars score", "polars score streaming"]
+ENGINES = ["sql score", "polars score streaming"]
 ROW_ENGINES = ["sql", "polars", "pipe", "pipe streaming"]
 
 

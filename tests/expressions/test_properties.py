@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from rankql.registry.all_metrics import FUNCTIONS
 from support import definitions, metric_engines, signatures, strategies
 from support.metric_engines import Sql
-from support.parameters import slow
+from support.parameters import slow, slow_except
+
+# A metric of each family, whose other forms belong to the default run.
+LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
 
 
 def expected(metric, groups, options):
@@ -64,7 +67,7 @@ def test_two_rankings(metric, data):
     agree(metric, groups, data.draw(strategies.options(metric)))
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
 @given(data=st.data())
 def test_lists(metric, data):
     groups = data.draw(strategies.batches(strategies.lists()))
@@ -75,7 +78,7 @@ def test_lists(metric, data):
     agree(f"list_{metric}", groups, options)
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
 @given(data=st.data())
 def test_scores(metric, data):
     """Ties broken by the item's text bytes."""
@@ -84,7 +87,8 @@ def test_scores(metric, data):
 
 
 @pytest.mark.parametrize(
-    "metric", [m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}]
+    "metric",
+    slow_except([m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}], *LIGHT),
 )
 @given(data=st.data())
 def test_expected_over_ties(metric, data):
@@ -112,7 +116,7 @@ def fitting(kind):
 KINDS = [kind for kind in metric_engines.TYPES if kind != "VARCHAR"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "UTINYINT", "BIGINT", "DECIMAL(9,2)", "FLOAT"))
 @given(data=st.data())
 def test_columns_have_any_numeric_type(kind, data):
     """Grades and positions in columns of every numeric type; each example asks another metric."""

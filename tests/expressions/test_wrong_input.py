@@ -10,9 +10,10 @@ import pytest
 import rankql
 from support import metric_engines, signatures
 from support.metric_engines import Column
-from support.parameters import cycled
+from support.parameters import cycled, slow_except
 
 NAN, INF = math.nan, math.inf
+LIGHT = ("ndcg", "ap", "rr", "bpref")
 PLAIN = {
     "err": {"max_rel": 4},
     "nerr": {"max_rel": 4},
@@ -113,7 +114,7 @@ def test_rel_is_finite_in_every_metric(place, kind):
         assert_refused(metric, groups, options_of(metric), pattern, ["sql", "polars"], rel=kind)
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
 def test_rel_as_text_is_refused(metric):
     """Text is refused even where it reads as a number."""
     groups = [[("1", 1), ("0", 2)]]
@@ -149,7 +150,7 @@ def test_pos_as_text_is_refused(metric):
     assert_refused(metric, [group], options, pattern, metric_engines.ROWS, pos="VARCHAR")
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
 def test_a_score_may_be_infinite_but_not_nan(metric):
     """A score may be infinite but not NaN, also where the item is unjudged or beyond k."""
     options = options_of(metric)
@@ -434,7 +435,7 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
             metric_engines.collect(made.select(rankql.exp2_gain("rel")), mode)
 
 
-@pytest.mark.parametrize("metric", signatures.TAKES_IDEAL)
+@pytest.mark.parametrize("metric", slow_except(signatures.TAKES_IDEAL, *LIGHT))
 def test_ideal_contains_the_list(metric):
     """An ideal of the grades that the list lacks would give values above 1."""
     text = (
@@ -452,7 +453,7 @@ def test_ideal_contains_the_list(metric):
             metric_engines.ENGINES[name].run(f"list_{metric}", [(rels, ideal)], options)
 
 
-@pytest.mark.parametrize("metric", signatures.TAKES_IDEAL)
+@pytest.mark.parametrize("metric", slow_except(signatures.TAKES_IDEAL, *LIGHT))
 def test_the_ideal_list_is_checked(metric):
     """The list of all judged items is checked as the list shown is."""
     for bad in BAD_REL:

@@ -292,6 +292,10 @@ REFUSED = {
 }  # fmt: skip
 
 
+# DuckDB plans each call of these for 0.2 seconds.
+LONG_PLANS = ("counterfactual", "propensity_scored", "harvested_propensity", "click_model")
+
+
 def frame_of(rows, changes):
     frame = pl.DataFrame(rows).with_columns(g=pl.lit(0))
     return frame.with_columns(**{
@@ -302,7 +306,11 @@ def frame_of(rows, changes):
 
 @pytest.mark.parametrize(
     ("name", "changes", "options", "message"),
-    [(name, *case) for name, cases in REFUSED.items() for case in cases],
+    [
+        pytest.param(name, *case, marks=[pytest.mark.slow] if name in LONG_PLANS else [])
+        for name, cases in REFUSED.items()
+        for case in cases
+    ],
 )
 def test_input_is_refused(name, changes, options, message):
     if name in TABLES:
@@ -315,6 +323,7 @@ def test_input_is_refused(name, changes, options, message):
     assert_refused(name, frame, [*arguments.values()], options, message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "option", "value"),
     [

@@ -144,6 +144,7 @@ class Ended(BaseException):
     """The process was told to end."""
 
 
+@pytest.mark.slow
 @every_writer
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "full"])
 def test_complete_or_not_at_all(name, paths, how, monkeypatch):

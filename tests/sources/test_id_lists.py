@@ -397,6 +397,7 @@ def test_literal_lists_and_columns_of_nothing_but_null():
     assert frame.select(rankql.list_ndcg("nothing")).to_series().to_list() == [None, None]
 
 
+@pytest.mark.slow
 def test_metrics_of_the_grades_are_those_of_evaluate():
     con = metric_engines.connect()
     con.register("lists", LISTS.to_arrow())

@@ -687,6 +687,7 @@ SCORES = DISTANCES.select("query", "item", score="distance")
 NEGATED = DISTANCES.select("query", "item", score=-pl.col("distance"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [
     *({"ties": ties} for ties in ("item", "order", "best", "worst", "expected")),
     *({"unjudged": "remove"}, {"unjudged": "bounds"}, {"conventions": "trec_eval"}),

@@ -30,6 +30,7 @@ def values(path, **options):
     return rankql.evaluate(path, metrics=metrics, interval=None, **options).per_query
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.jsonl", "run.json", "run.jsonl.gz", "run.ndjson"])
 @pytest.mark.parametrize("column, first, last", [
     ("rel", 1, 1.5), ("rel", None, 1), ("rel", 0, "1.5"), ("rel", False, True),
