@@ -38,4 +38,13 @@ def __getattr__(name: str) -> object:
     from rankql.retired import refuse_retired
 
     refuse_retired(name)
-    return _lazy_getattr(name)
+    try:
+        return _lazy_getattr(name)
+    except AttributeError:
+        if name.startswith("_"):
+            raise
+        from rankql.errors import find_closest
+
+        likely = find_closest(name, __all__)
+        hint = f". Did you mean {likely}?" if likely else ""
+        raise AttributeError(f"module 'rankql' has no attribute {name!r}{hint}") from None

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import combine_systems, read_metadata
-from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, align_results, read_result
-from rankql.registry.conventions import describe_option, option_names
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import has_retrieved_lists
@@ -187,17 +184,3 @@ def require_no_run_options(keywords: Mapping[str, Any]) -> None:
                 f"{name}= is an option for runs, but these are results, already evaluated. Leave "
                 "it out, or pass the runs"
             )
-
-
-def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
-    """Refuse options that neither this function nor `evaluate` has."""
-    # The first three, tables and metrics, are arguments of the function itself.
-    _, _, _, *of_evaluate = signature(evaluate).parameters
-    names = [*signature(function).parameters, *of_evaluate, *option_names()]
-    known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]
-    for name in options:
-        if name not in known:
-            raise RankqlError(describe_option(name, known))
-
-
-_NOT_OPTIONS = ("run", "runs", "data", "interval", "output", "options")

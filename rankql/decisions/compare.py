@@ -16,14 +16,13 @@ from rankql.decisions.arguments import (
     cluster_errors,
     combine_results,
     require_attributes,
-    require_known_options,
     require_no_run_options,
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
-from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.evaluate import evaluate, require_known_options
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics

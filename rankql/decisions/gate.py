@@ -18,7 +18,6 @@ from rankql.decisions.arguments import (
     cluster_errors,
     is_result,
     require_attributes,
-    require_known_options,
     require_metrics,
     require_no_run_options,
 )
@@ -33,7 +32,7 @@ from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.combining import combine_systems, compare_judgments, require_finite_metrics
-from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.evaluate import evaluate, require_known_options
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result, set_directions
 from rankql.macros import MISSING

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, database_message, require_package
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import (
     DEFAULT_METRICS,
     EvaluateArguments,
@@ -38,13 +39,14 @@ from rankql.evaluation.summary import require_interval
 from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
-from rankql.registry.conventions import Conventions, choose
+from rankql.registry.conventions import Conventions, choose, describe_option, option_names
 from rankql.registry.order import RATING
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import holds_numbers, require_scalar
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
+from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data, Rel, Table, mentioned, require_column
 from rankql.text import format_queries
@@ -136,6 +138,7 @@ def evaluate(
     0.5
     """
     require_interval(interval, confidence)
+    require_known_options(evaluate, options)
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:
@@ -199,6 +202,20 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
         result.notes += _undefined_notes(result, plan.metrics)
     return result
+
+
+def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
+    """Refuse options that neither this function nor `evaluate` has."""
+    # The first three, tables and metrics, are arguments of the function itself.
+    _, _, _, *of_evaluate = signature(evaluate).parameters
+    names = [*signature(function).parameters, *of_evaluate, *option_names()]
+    known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]
+    for name in options:
+        if name not in known:
+            raise RankqlError(describe_option(name, known))
+
+
+_NOT_OPTIONS = ("run", "runs", "data", "interval", "output", "options")
 
 
 def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Facts, Plan]:
@@ -319,7 +336,7 @@ def _own_metric_errors(session: Session, inputs: Inputs, plan: Plan) -> Iterator
                     sql = write_query(inputs, alone).sql
                 fetch(session, sql, True)
             except _REFUSED as own:
-                line = re.sub(r'! Did you mean "(__|rankql ).*', "", database_message(own))
+                line = re.sub(r'! Did you mean "(__|rankql ).*', "", reword_error(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
                     continue
                 raise RankqlError(

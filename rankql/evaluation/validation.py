@@ -240,7 +240,15 @@ def find_duplicates(
     if source == "run" and not inputs.many:
         hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
-        others = [name for name in table.known("query") if name != table.roles["query"]]
+        key = table.roles["query"]
+        # A coarser key would have more duplicates.
+        finer = "SELECT count(DISTINCT {}) > count(DISTINCT {}) FROM {}"
+        others = [
+            name
+            for name in table.known("query")
+            if name != key
+            and fetch(run_sql.session, finer.format(quote(name), quote(key), table.sql))[0][0]
+        ]
         hint += f", or queries: query={others[0]!r}" if others else ""
     remedy = _unique_remedy(run_sql, inputs.qrels if source == "qrels" else None)
     return f"{source} has duplicates: {examples}. {remedy}{hint}"

@@ -8,12 +8,13 @@ from functools import cache
 
 from rankql.errors import RankqlError
 
-# Ids of queries, their texts, topics, users and sessions: the first that a table has is its key.
+# Ids of queries, their texts, topics, sessions and users: the first that a table has is its key.
 KEYS = (
     ("query_id", "qid", "q_id", "question_id"),
     ("query", "question", "user_input", "query_text"),
     ("topic",),
-    ("user", "user_id", "uid", "session_id"),
+    ("session", "session_id"),
+    (*("user", "user_id", "uid"), *("customer", "customer_id", "visitor", "visitor_id")),
 )
 
 

@@ -168,6 +168,8 @@ def describe_option(name: str, known: list[str]) -> str:
                 f"{name} is an option of {record.function} and the like, not of evaluate. Write it "
                 f"in the metric: {{'{record.function}@10': '{record.example}'}}"
             )
+    if name in ("k", "cutoff", "top_k"):
+        return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
     return describe_unknown("option", name, known)
 
 

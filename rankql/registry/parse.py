@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
 from rankql.registry.argument_checks import as_number
+from rankql.registry.column_names import squash
 from rankql.registry.metric_record import MetricRecord, Parameter
 from rankql.registry.parameters import GAIN, RECALL
 from rankql.registry.requested_metric import Metric
@@ -36,10 +37,26 @@ _CLOSEST = {
     "ndcg_rel": "nDCG",
     "num_nonrel_judged_ret": "'num_nonrel_judged_ret = count(pos) FILTER (WHERE rel < 1)'",
     "num_rel_ret": "'num_rel_ret = count(pos) FILTER (WHERE rel >= 1)'",
+    **dict.fromkeys(("cappedrecall", "recallcap"), "R_cap@10"),
+    **dict.fromkeys(
+        ("kendall", "kendalltau", "tau"),
+        "TauDistance, or TauB",
+    ),
+}
+# Other names of functions that evaluate does not compute.
+_FUNCTION_ALIASES = {
+    **dict.fromkeys(("coverage", "itemcoverage", "aggregatediversity"), "catalogue_coverage"),
+    "personalization": "personalisation",
+    # Diversity is 1 - similarity.
+    **dict.fromkeys(
+        ("ils", "ild", "intralistsimilarity", "intralistdiversity", "diversity"), "cosine_diversity"
+    ),
+    "entropy": "shannon_entropy",
+    "catalogcoverage": "catalogue_coverage",
 }
 
 _NAME = re.compile(
-    r"\s*(?P<name>[A-Za-z]\w*)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
+    r"\s*(?P<name>[A-Za-z](?:[\w -]*\w)?)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
 )
 _EXPRESSION = re.compile(
     r"\s*(?P<label>[^=()@\0]*[^=()@\s<>!\0](@(?P<k>[1-9]\d{0,14}))?)\s*=(?!=)\s*(?P<sql>\S.*)",
@@ -201,12 +218,14 @@ def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:
 
 
 @cache
-def _index(records: tuple[MetricRecord, ...]) -> dict[str, MetricRecord]:
-    """The records by their names in lower case."""
+def _index(
+    records: tuple[MetricRecord, ...], spell: Callable[[str], str] = str.lower
+) -> dict[str, MetricRecord]:
+    """The records by their names, in lower case or in another spelling."""
     prefixes = ["gm_" if r.geometric else "micro_" if r.weight else "" for r in records]
     functions = [f"{prefix}{r.macro}" for prefix, r in zip(prefixes, records, strict=True)]
     return {
-        name.lower(): record
+        spell(name): record
         for record, function in zip(records, functions, strict=True)
         for name in (record.name, *record.aliases, function)
     }
@@ -222,15 +241,23 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
     }
 
 
+def function_of(name: str) -> str | None:
+    """The function of a metric that has this name, such as rr for mrr."""
+    record = _index(EVALUATED).get(name.lower())
+    return record.function if record else None
+
+
 def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     index = _index(records)
-    if record := index.get(name.lower()):
+    squashed = squash(name)
+    if record := index.get(name.lower()) or _index(records, squash).get(squashed):
         return record
-    if records is not CORRELATIONS and (closest := _CLOSEST.get(name.lower())):
+    if closest := _CLOSEST.get(name.lower()) or _CLOSEST.get(squashed):
         raise RankqlError(f"rankql does not have the metric {name!r}. The closest is {closest}")
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
-    if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
+    function = _FUNCTION_ALIASES.get(squashed, name.lower())
+    if records is not CORRELATIONS and function in FUNCTIONS:
         other = FUNCTIONS[function]
         own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
         raise RankqlError(

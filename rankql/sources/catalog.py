@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import duckdb
@@ -16,6 +17,11 @@ _CANDIDATES = """
         FROM duckdb_tables()
         UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
     ) WHERE ends_with(lower($name), lower(name))
+"""
+# The tables and views of a database.
+TABLES_OF = """
+    SELECT table_schema, table_name FROM information_schema.tables
+    WHERE table_catalog = ? ORDER BY ALL
 """
 # The kinds of databases, and what holds for the connection. A join takes longer to plan.
 _DATABASES = """
@@ -67,6 +73,18 @@ class CatalogTable:
         if self.schema in _DEFAULT_SCHEMAS:
             names.append(f"{self.database}.{self.name}")
         return name.lower() in map(str.lower, names)
+
+
+def split_database(name: str) -> tuple[str, str] | None:
+    """Split path:table into a DuckDB file and its table; None if it is another name."""
+    path, colon, table = name.rpartition(":")
+    if not colon:
+        path, table = name, ""
+    path = os.path.expanduser(path)
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return (path, table) if file.read(12)[8:] == b"DUCK" else None
 
 
 def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> CatalogTable | None:

@@ -32,7 +32,7 @@ def fetch_frame(
 
 def render_script(session: Session, sql: str) -> str:
     """A query, after the statements that read the text files."""
-    return ";\n".join([*session.loaded.values(), sql])
+    return ";\n".join([*session.attached.values(), *session.loaded.values(), sql])
 
 
 def count_values(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import duckdb
 
 from rankql.errors import RankqlError, database_message
+from rankql.registry.parse import function_of
 from rankql.sources.files import first_line_not_utf8, uneven_line
 
 # What is wrong, and what to do about it, by words in DuckDB's message.
@@ -30,7 +31,12 @@ def reword_error(error: duckdb.Error) -> str:
             f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
             "fewer threads (SET threads = 1), or make room in temp_directory, where DuckDB spills"
         )
+    if (called := _UNKNOWN_FUNCTION.search(line)) and (function := function_of(called[1])):
+        return f'{line.partition(" Did you mean")[0]} Did you mean "{function}"?'
     return next((words for sign, words in _KNOWN_ERRORS.items() if sign in line), line)
+
+
+_UNKNOWN_FUNCTION = re.compile(r"Function with name (\w+) does not exist")
 
 
 def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()) -> RankqlError:

@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-from rankql.errors import RankqlError
-from rankql.macros import literal, quote, require_duckdb
-from rankql.sources.catalog import CatalogTable, find_table
+from rankql.errors import RankqlError, did_you_mean
+from rankql.macros import INTERNAL_PREFIX, literal, quote, require_duckdb
+from rankql.sources.catalog import TABLES_OF, CatalogTable, find_table, split_database
 from rankql.sources.dicts import frame_from_dict, is_several_runs
 from rankql.sources.files import (
     QUEPID,
@@ -73,6 +73,7 @@ def open_session(
                 yield session
         finally:
             if own:
+                session.detach()
                 own.close()
             else:
                 session.close()
@@ -101,6 +102,7 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
         raise
 
 
+_DATABASES = itertools.count()  # of our names of attached files, which a database has once
 # The names of our tables on each connection, which sessions within each other share.
 _NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
@@ -120,6 +122,9 @@ class Session:
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         self.hint = "No table has this name"
+        # The names of the DuckDB files that are attached, by path, and the statements for it.
+        self._catalogs: dict[str, str] = {}
+        self.attached: dict[str, str] = {}
         # What was left out of the files.
         self.notes: list[str] = []
         # Do copied rows keep their order? None if it is not known yet.
@@ -184,7 +189,36 @@ class Session:
                 # twice in one query DuckDB fails to read it
                 return self.load(label, table.sql, text=False)
             return self.describe(label, table.sql, lasting=table.permanent)
+        if database := split_database(name):
+            return self._open_database(*database, label)
         return replace(self._open_file(expand_home(name), label), ordered=True)
+
+    def _open_database(self, path: str, name: str, label: str) -> Table:
+        """A table of a DuckDB file, which is attached until the session ends."""
+        if path not in self._catalogs:
+            catalog = f"{INTERNAL_PREFIX}database_{next(_DATABASES)}"
+            statement = f"ATTACH {literal(path)} AS {quote(catalog)} (READ_ONLY)"
+            try:
+                self.con.execute(statement).fetchall()
+            except duckdb.Error as error:
+                raise RankqlError(
+                    f"{label}: {path!r} cannot be opened: {reword_error(error)}. If a connection "
+                    "has it open, pass con= and the name of the table"
+                ) from error
+            self._catalogs[path], self.attached[path] = catalog, statement
+        catalog = self._catalogs[path]
+        table = find_table(self.con, f"{catalog}.{name}") if name else None
+        if table is None:
+            names = [
+                known if schema == "main" else f"{schema}.{known}"
+                for schema, known in self.con.execute(TABLES_OF, [catalog]).fetchall()
+            ]
+            what = f"{label}: {path!r} is a database"
+            if name:
+                raise RankqlError(f"{what} without the table {name!r}{did_you_mean(name, names)}")
+            example = f"{path}:{names[0] if names else 'table'}"
+            raise RankqlError(f"{what}. Name its table: {example!r}")
+        return self.describe(label, table.sql, lasting=table.permanent)
 
     def _open_file(self, name: str, label: str) -> Table:
         if is_stream(name):
@@ -371,6 +405,13 @@ class Session:
         for name in self.loaded:
             with suppress(duckdb.Error):  # in a transaction that failed it is gone already
                 self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
+        self.detach()
+
+    def detach(self) -> None:
+        """Detach the DuckDB files."""
+        for catalog in self._catalogs.values():
+            with suppress(duckdb.Error):
+                self.con.execute(f"DETACH {quote(catalog)}").fetchall()
 
     def has_collation(self) -> bool:
         """Does the user's connection compare texts by a collation?"""

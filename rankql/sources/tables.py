@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import squash
+from rankql.registry.column_names import KEYS, squash
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -18,23 +18,12 @@ Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | N
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
-    "query": (
-        *("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
-        *("question_id", "question", "user_input", "query_text"),
-    ),
+    "query": tuple(name for names in KEYS for name in names),
     "item": (
-        "item",
-        "item_id",
-        "doc",
-        "doc_id",
-        "docno",
-        "docid",
-        "document",
-        "document_id",
-        "product",
-        "product_id",
-        "iid",
-        *("corpus_id", "passage_id", "pid", "chunk_id", "movie_id"),
+        *("item", "item_id", "doc", "doc_id", "docno", "docid", "document", "document_id"),
+        *("product", "product_id", "iid", "corpus_id", "passage_id", "pid", "chunk_id"),
+        *("movie_id", "book_id", "track_id", "sku", "asin"),
+        *("passage", "chunk", "movie", "book", "track"),
     ),
     "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
     "pos": ("pos", "position", "rank", "doc_position"),
@@ -128,7 +117,8 @@ class Table:
     @property
     def own_columns(self) -> list[str]:
         """Its columns for errors, without those that we added."""
-        return [name for name in self.columns if not name.startswith(INTERNAL_PREFIX)]
+        added = {*self.computed}
+        return [x for x in self.columns if x not in added and not x.startswith(INTERNAL_PREFIX)]
 
     def has(self, name: str) -> bool:
         """Is there a column of this name?"""

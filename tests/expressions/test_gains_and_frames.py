@@ -252,7 +252,7 @@ def test_a_frame_is_grouped_by_the_column_of_its_rankings(key, metric):
         assert made.equals(expected) and made.columns == [key, name] and len(made) == 2
 
 
-@pytest.mark.parametrize("keys", [["user", "session_id"], ["qid", "query_id"], ["shop"]])
+@pytest.mark.parametrize("keys", [["user", "user_id"], ["qid", "query_id"], ["shop"]])
 def test_a_frame_is_asked_for_the_column_of_its_rankings(keys):
     frame = pl.DataFrame({key: [1, 1] for key in keys} | {"rel": [1, 0], "pos": [1, 2]})
     with pytest.raises(rankql.RankqlError, match=rf"{keys[0]}.*Pass by="):

@@ -1,0 +1,90 @@
+"""Errors about unknown names suggest what people meant."""
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+
+ROWS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "rel": [1, 0], "score": [2.0, 1.0]})
+RUN, QRELS = ROWS.drop("rel"), ROWS.drop("score")
+
+
+@pytest.mark.parametrize("task", [rankql.evaluate, rankql.compare])
+@pytest.mark.parametrize(
+    ("option", "suggestion"), [({"attribute": "x"}, "'attributes'"), ({"k": 10}, "nDCG@10")]
+)
+def test_an_unknown_option_suggests_what_to_write(task, option, suggestion):
+    run = RUN if task is rankql.evaluate else {"a": RUN, "b": RUN}
+    with pytest.raises(rankql.RankqlError, match=suggestion):
+        task(run, QRELS, ["AP"], **option)
+
+
+@pytest.mark.parametrize(
+    ("metric", "suggestion"),
+    [
+        ("coverage@10", r"catalogue_coverage\(item, catalogue := 500\)"),
+        ("personalization", "personalisation"),
+        ("ILS@10", "cosine_diversity"),
+        ("ILD", "cosine_diversity"),
+        ("capped recall", "R_cap@10"),
+        ("Kendall", "TauDistance, or TauB"),
+        ("x = mrr(rel, pos)", '"rr"'),
+    ],
+)
+def test_an_unknown_metric_suggests_the_closest(metric, suggestion):
+    with pytest.raises(rankql.RankqlError, match=suggestion):
+        rankql.evaluate(RUN, QRELS, [metric])
+
+
+@pytest.mark.parametrize("metric", ["R_cap@10", "microRMSE", "hit rate", "hit rate@10"])
+def test_names_that_people_use_are_metrics(metric):
+    assert rankql.evaluate(RUN, QRELS, [metric]).metrics
+
+
+def test_a_misspelled_function_suggests_the_right_one():
+    with pytest.raises(AttributeError, match="Did you mean evaluate"):
+        rankql.evalute  # noqa: B018
+
+
+@pytest.mark.parametrize(("key", "suggested"), [("user_id", True), ("session_id", False)])
+def test_duplicates_never_suggest_a_coarser_key(key, suggested):
+    run = pl.DataFrame(
+        {"session_id": [1, 1, 2], "user_id": 1, "item": [1, 1, 2], "rel": 1, "pos": [1, 2, 1]}
+    )
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.evaluate(run, metrics=["AP"], query=key)
+    assert ("queries: query=" in str(error.value)) is suggested
+
+
+def test_available_columns_are_those_of_the_tables():
+    with pytest.raises(rankql.RankqlError, match=r"Available: query, item, rel, score$"):
+        rankql.evaluate(RUN, QRELS, ["AP"], score="score + 1", by="zzz")
+
+
+def test_gate_recognises_swapped_arguments():
+    with pytest.raises(rankql.RankqlError, match="swapped"):
+        rankql.gate(QRELS, RUN, minimum="AP>=0.1")
+
+
+@pytest.mark.parametrize(
+    ("query", "item"), [("visitor_id", "sku"), ("customer", "movie"), ("session", "asin")]
+)
+def test_names_of_columns_that_people_use(query, item):
+    names = {"query": query, "item": item}
+    result = rankql.evaluate(RUN.rename(names), QRELS.rename(names), ["AP"])
+    assert result.per_query.columns[0] == query
+
+
+def test_a_table_of_a_duckdb_file_by_path_and_name(tmp_path):
+    path = f"{tmp_path}/wh.duckdb"
+    with duckdb.connect(path) as con:
+        con.execute("CREATE TABLE impressions AS FROM RUN")
+        con.execute("CREATE SCHEMA s; CREATE TABLE s.judged AS FROM QRELS")
+    for con in (None, duckdb.connect()):
+        result = rankql.evaluate(f"{path}:impressions", f"{path}:s.judged", ["AP"], con=con)
+        assert result.per_query["AP"].to_list() == [1.0]
+    assert result.sql.startswith("ATTACH ")
+    for name, suggestion in (("impresions", "'impressions'"), ("", "wh.duckdb:impressions")):
+        with pytest.raises(rankql.RankqlError, match=suggestion):
+            rankql.evaluate(f"{path}:{name}".rstrip(":"), QRELS, ["AP"])
