@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from rankql.decisions.headline import write_headline
+from rankql.decisions.comparison import write_headline
 from rankql.errors import require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts

@@ -81,7 +81,7 @@ def bad(**columns):
         ),
         (lambda: rankql.evaluate(RUN, pl.concat([QRELS, QRELS])), "qrels has duplicates: query"),
         (
-            lambda: rankql.evaluate(pl.concat([RUN, RUN]).with_columns(session_id=1), QRELS),
+            lambda: rankql.evaluate(pl.concat([RUN, RUN]).with_row_index("session_id"), QRELS),
             "run has duplicates: .*system=, or queries: query='session_id'$",
         ),
         (

@@ -113,7 +113,7 @@ def test_results_are_compared_by_identity():
 
 
 def test_any_numbers_are_compared():
-    found = rankql.compare({"before": BEFORE, "after": AFTER})
+    found = rankql.compare({"before": BEFORE, "after": AFTER}, test="t")
     assert found.metrics == ["revenue", "wait", "clicks"]
     from scipy import stats
 
@@ -314,7 +314,7 @@ def test_named_metrics_settle_what_is_ambiguous():
 
 def test_judgments_are_not_taken_for_values():
     """Of an unknown item column, too: they have several rows per query."""
-    qrels = QRELS.rename({"item": "asin"})
+    qrels = QRELS.rename({"item": "thing"})
     with pytest.raises(rankql.RankqlError, match="No item column in"):
         rankql.compare(OLD, qrels)
     with pytest.raises(rankql.RankqlError):

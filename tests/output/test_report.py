@@ -15,7 +15,7 @@ import rankql
 from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
-from rankql.decisions.headline import write_headline
+from rankql.decisions.comparison import write_headline
 from rankql.diagnostics.explain import explain_items
 from rankql.output import report_sections, vega
 from rankql.output.texts import Texts

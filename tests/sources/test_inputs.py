@@ -79,7 +79,7 @@ def test_slices_by_any_name(home, metrics):
         assert sliced["mean"].to_list() == pytest.approx(plain["mean"].to_list(), abs=1e-12)
         assert found.per_query[name].to_list() == ["u", "v", "v"]
     assert "by_mean" in found.summary.columns and "score" in found.summary.columns
-    assert "mean=u" in repr(found)
+    assert "mean=u" in found.to_markdown()
 
 
 def test_comparisons_by_any_name():

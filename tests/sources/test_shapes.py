@@ -91,7 +91,8 @@ def test_dicts_in_all_functions():
     assert rankql.compare({1: ["d1"]}, {1: {"d1": 1}}, "RR").systems == ["run"]
     assert rankql.compare({"a": LISTS, "b": worse}, QRELS, "RR").systems == ["a", "b"]
     assert rankql.gate(RUN, QRELS, minimum="RR>=0.4")
-    assert rankql.gate(worse, QRELS, baseline=RUN, minimum="RR>=0.4")
+    verdict = rankql.gate(worse, QRELS, baseline=RUN, minimum="RR>=0.4")
+    assert "failed" not in verdict.table["status"]
     assert rankql.check(RUN, QRELS).ok
     assert rankql.limits(RUN, QRELS, "RR").result["RR"] == pytest.approx(5 / 12)
     assert rankql.explain(LISTS, QRELS, "q2", "RR").value == 0.5
