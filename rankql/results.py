@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -201,11 +202,31 @@ class TableResult:
     def _render_page(self) -> str:
         """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
         title = html.escape(self.title or type(self).__name__)
-        head = f'<meta charset="utf-8"><title>{title}</title>'
         drawn = self._charted and all(map(find_spec, ("altair", "vl_convert")))
         svg = load_output("charts").render_svg(self) if drawn else ""
-        page = f"<head>{head}</head>\n<body>{svg}{self._repr_html_()}</body>"
-        return f'<!doctype html>\n<html lang="en">\n{page}\n</html>'
+        chart = f'<div class="chart">{svg}</div>' if svg else ""
+        return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{read_style()}</style>
+</head>
+<body>
+<main class="plain">
+{chart}
+<div class="scroll">{self._repr_html_()}</div>
+</main>
+</body>
+</html>"""
+
+
+def read_style() -> str:
+    """The style of all pages."""
+    return (files("rankql.output") / "page.css").read_text(encoding="utf-8")
 
 
 def _replace_infinite(value: Any) -> Any:

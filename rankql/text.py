@@ -309,7 +309,7 @@ def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "
 
     def line(tag: str, words: Sequence[str]) -> str:
         cells = (
-            f'<{tag} style="text-align:{"right" if i in numbers else "left"}">'
+            f'<{tag} style="text-align:{"right" if i in numbers else "left"};padding:.2em .6em">'
             + _bold(word, html.escape(word), "<strong>", "</strong>")
             for i, word in enumerate(words)
         )

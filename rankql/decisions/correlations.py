@@ -204,7 +204,7 @@ def _independent_share(x: Array, y: Array, order: Codes) -> float:
     """The share of days that are independent, for series of autocorrelation a and b.
 
     (1 - a b) / (1 + a b), Bartlett 1935, with a and b corrected for their bias after a trend has
-    been taken out. At most 5% of unrelated series then seem related (test_associate.py).
+    been taken out. About 5% of unrelated series then seem related (test_associate.py).
     """
     n, product = len(x), 1.0
     for z in (x[order], y[order]):

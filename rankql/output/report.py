@@ -15,6 +15,7 @@ from rankql.errors import require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
 from rankql.output.vega import bundle_vega
+from rankql.results import read_style
 from rankql.text import format_count, format_queries, join_words
 from rankql.versions import find_version
 
@@ -32,6 +33,7 @@ def render_page(
     for package in ("altair", "vl_convert"):
         require_package(package, "report", "report")
     import jinja2
+    from markupsafe import Markup
 
     from rankql.output.report_sections import SECTIONS
     from rankql.output.report_source import open_source
@@ -58,6 +60,7 @@ def render_page(
             *(remark.partition(": ")[::2] for remark in comparison.remarks()),
         ],
         sql=comparison.result.sql.strip(),
+        style=Markup(read_style()),
         scripts=scripts,
         hashes=[_hash_script(script) for script in scripts],
         charts={"config": CONFIG, "specs": specs},

@@ -237,11 +237,11 @@ def test_tables_in_a_notebook_have_a_caption_and_aligned_numbers(name):
     page, (frame, *_) = result._repr_html_(), result.displayed()
     (caption,) = re.findall(r"<caption .*?>(.*?)</caption>", page)
     assert caption == html.escape(result._headline() or result.caption) and len(caption) > 10
-    head = re.findall(r'<th style="text-align:(.*?)">(.*?)</th>', page)
+    head = re.findall(r'<th style="text-align:(\w+).*?">(.*?)</th>', page)
     assert [name for side, name in head if side == "right"] == [
         name for name, kind in frame.schema.items() if kind.is_numeric()
     ]
-    cells = re.findall(r'<td style="text-align:(.*?)">', page)
+    cells = re.findall(r'<td style="text-align:(\w+)', page)
     assert cells == [side for side, _ in head] * len(frame)
 
 
