@@ -77,6 +77,7 @@ def test_one_named_input(files):
     assert {row["system"] for row in json.loads(out)["summary"]} == {"new"}
 
 
+@pytest.mark.report
 def test_options_of_the_tests(files):
     """What compare takes, the command line takes."""
     common = ("--correction", "bh", "--resamples", 200, "--seed", 3)
