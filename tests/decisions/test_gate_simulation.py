@@ -1,6 +1,6 @@
 """A gate in the long run: limits that should not pass seldom do, however skewed the losses.
 
-The tables of docs/gate.md are those of `python tests/run_simulation.py --gate`.
+The tables of docs/how-often-wrong.md are those of `python tests/run_simulation.py --gate`.
 """
 
 import functools

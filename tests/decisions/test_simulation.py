@@ -23,6 +23,7 @@ from support.simulation import (
     clustered,
     family,
     looks_at,
+    means_covered,
     noise,
     often,
     peeking,
@@ -153,3 +154,18 @@ def test_peeking():
     assert ever > 0.2 and by_chance(last)
     ever, last = peeking("anytime", noise)
     assert last <= ever and ever < ALPHA
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    ("values", "least"),
+    [
+        ("like nDCG", 0.94),
+        ("one in ten is 1, others 0", 0.94),
+        ("RR, found at 1 to 10 for 30% of queries", 0.90),
+        ("90% are 1, the others uniform", 0.92),
+        ("unbounded, lognormal", 0.85),
+    ],
+)
+def test_intervals_of_means_contain_the_true_mean(values, least):
+    assert all(at_most(1 - means_covered(values, n), 1 - least) for n in (20, 50, 300))

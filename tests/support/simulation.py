@@ -1,6 +1,7 @@
 """How often the tests of compare reject, and their intervals hold, in the long run.
 
     python tests/run_simulation.py
+    python tests/run_simulation.py --means
     python tests/run_simulation.py --gate
     python tests/run_simulation.py --weights
     python tests/run_simulation.py --monitor
@@ -17,8 +18,10 @@ import os
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
+from rankql.evaluation.summary import mean_intervals
 from rankql.stats import anytime
 from rankql.stats.corrections import adjust_p_values
 from rankql.stats.sample import Sample
@@ -340,6 +343,48 @@ def stratified(each, repeats=REPEATS):
     return tuple((held / repeats).tolist())
 
 
+MEANS_SIZES = (5, 20, 50, 300)
+# Values per query, their true mean, and a metric with their range.
+MEANS = {
+    "like nDCG": (lambda rng, shape: ndcg(rng, math.prod(shape), 1).reshape(shape), None, "RR"),
+    "one in ten is 1, others 0": (lambda rng, shape: 1.0 * (rng.random(shape) < 0.1), 0.1, "RR"),
+    "RR, found at 1 to 10 for 30% of queries": (
+        lambda rng, shape: (rng.random(shape) < 0.3) / rng.integers(1, 11, shape),
+        0.3 * sum(1 / x for x in range(1, 11)) / 10, "RR",
+    ),
+    "90% are 1, the others uniform": (
+        lambda rng, shape: np.where(rng.random(shape) < 0.9, 1, rng.random(shape)), 0.95, "RR",
+    ),
+    "unbounded, exponential": (lambda rng, shape: rng.exponential(1, shape), 1.0, "DCG"),
+    "unbounded, lognormal": (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5), "DCG"),
+    "revenue: 5% buy, lognormal": (
+        lambda rng, shape: (rng.random(shape) < 0.05) * rng.lognormal(0, 1, shape),
+        0.05 * math.exp(0.5), "DCG",
+    ),
+}  # fmt: skip
+
+
+def means_covered(name, n, repeats=REPEATS):
+    """How often the interval of evaluate contains the true mean."""
+    draw, mean, metric = MEANS[name]
+    rng = np.random.default_rng(n)
+    mean = draw(rng, (1000, 1000)).mean() if mean is None else mean
+    values = draw(rng, (repeats, n))
+    columns = {
+        "error": values.std(axis=1, ddof=1) / math.sqrt(n), "mean": values.mean(axis=1),
+        "least": values.min(axis=1), "most": values.max(axis=1), "df": np.full(repeats, n - 1),
+    }  # fmt: skip
+    ends = mean_intervals(pl.DataFrame(columns), [metric] * repeats, "auto", 1 - ALPHA)
+    return sum(lo is not None and lo <= mean <= hi for lo, hi in ends) / repeats
+
+
+def means_table(repeats):
+    """The table of intervals of means."""
+    body = [[name, *(percent(means_covered(name, n, repeats)) for n in MEANS_SIZES)]
+            for name in MEANS]  # fmt: skip
+    print(rows(["values", *(f"n = {n}" for n in MEANS_SIZES)], *body))
+
+
 STRATUM_SIZES = (10, 30, 80)
 
 
@@ -400,6 +445,7 @@ def rows(*lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--means", action="store_true", help="only the table of evaluate")
     parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
     parser.add_argument("--monitor", action="store_true", help="only those of monitor")
     parser.add_argument("--weights", action="store_true", help="only the tables of weights")
@@ -415,6 +461,9 @@ def main():
         from support.judge_simulation import judge_table
 
         judge_table(repeats)
+        return
+    if arguments.means:
+        means_table(repeats)
         return
     if arguments.weights:
         weight_tables(repeats)
