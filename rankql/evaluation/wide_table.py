@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.results import Rendered, TableResult
 from rankql.text import Strong, format_decimal
 
@@ -87,6 +88,9 @@ def make_wide_table(
     summary: pl.DataFrame, higher_is_better: Mapping[str, bool], **fields: Any
 ) -> WideTable:
     """Turn a summary around: one row per slice and system, one column per metric."""
+    for name in ("slice", "system", "queries"):
+        if name in higher_is_better:
+            raise RankqlError(f"wide has a column {name!r}, as the metric. Rename the metric")
     keys = [name for name in ("slice", "system") if name in summary.columns]
     means = summary.select(*keys, "metric", "mean").pivot(
         "metric", index=keys, values="mean", maintain_order=True

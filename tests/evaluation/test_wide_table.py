@@ -71,3 +71,11 @@ def test_a_long_table_is_cut_in_the_middle_when_printed_but_not_in_files(tmp_pat
     wide.save(tmp_path / "wide.csv")
     assert pl.read_csv(tmp_path / "wide.csv").height == 121
     assert wide.to_latex().count(r"\\") == 122
+
+
+@pytest.mark.parametrize("name", ["slice", "queries"])
+def test_a_metric_with_the_name_of_another_column_is_refused(name):
+    values = {x: pl.DataFrame({"user": [1, 2], name: [1.0, 2.0]}) for x in ("old", "new")}
+    comparison = rankql.compare(values, higher_is_better=True)
+    with pytest.raises(rankql.RankqlError, match=repr(name)):
+        comparison.wide()
