@@ -138,7 +138,7 @@ def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
     better = rankql.compare(
         {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 2, "b": 1, "c": 1, "d": 1})},
-        QRELS, "RR",
+        QRELS, "RR", test="t",
     )  # fmt: skip
     assert better.table["lo"][0] > 0
     (panel,) = panels(better.plot("intervals"))

@@ -429,7 +429,8 @@ def test_left_out_charts_are_explained(nasty, pages):
 
 def test_markdown_of_a_comparison(sliced):
     lines = sliced.to_markdown().split("\n")
-    assert lines[0] == "- " + show.format_paragraph(sliced.sentences[0])
+    assert lines[0] == f"**{show.format_paragraph(sliced.title)}**"
+    assert lines[2] == "- " + show.format_paragraph(sliced.sentences[0])
     assert any(line.startswith("Conventions: ") for line in lines)
     assert any(line.startswith("| metric | a | b |") for line in lines)
 
