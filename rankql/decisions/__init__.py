@@ -1,7 +1,8 @@
-"""Is it better, may it ship, does it pay? compare, gate and associate.
+"""Is it better, may it ship, does it pay? compare, gate, associate and judges.
 
-- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
-- `gate`: gate_limits (margin) > gate_tests > gate_rows > verdict.
+- `compare`: arguments > alignment > system_values > corrected > pair_comparisons > pair_table >
+  comparison.
+- `gate`: gate_limits > gate_rows > verdict.
 - `associate`: key_join > correlations > association.
 
 Their statistics are in `stats`. It imports engines, evaluation and the packages below. output, cli

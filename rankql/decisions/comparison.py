@@ -25,6 +25,7 @@ from rankql.results import (
     load_output,
     save_result,
 )
+from rankql.stats.means import ROUNDING
 from rankql.text import format_interval, has_or_have, is_or_are, join_words
 from rankql.writing import output_path
 
@@ -244,8 +245,7 @@ class Comparison(EvaluatedTable):
         if verdicts:
             notes = [f"† significantly better than {baseline}, ‡ significantly worse (adjusted p "
                      f"at most {self.settings.alpha:g})"]  # fmt: skip
-        order = [x for x in self.systems if x == baseline]
-        order += [x for x in self.systems if x != baseline]
+        order = sorted(self.systems, key=lambda name: name != baseline)  # the baseline first
         summary = self.summary
         if "system" in summary.columns:
             summary = summary.sort(pl.col("system").cast(pl.Enum(order)), maintain_order=True)
@@ -418,7 +418,7 @@ def _find_best(comparison: Comparison, means: pl.DataFrame, metric: str) -> tupl
     """Return the system with the best mean, or several with the same."""
     rows = means.filter(pl.col("metric") == metric).select("system", "mean").rows()
     best = (max if comparison.higher_is_better[metric] else min)(mean for _, mean in rows)
-    return tuple(sorted(name for name, mean in rows if abs(mean - best) <= 1e-12))
+    return tuple(sorted(name for name, mean in rows if abs(mean - best) <= ROUNDING))
 
 
 def _find_better(comparison: Comparison, best: Sequence[str], metric: str) -> list[str]:
@@ -428,7 +428,7 @@ def _find_better(comparison: Comparison, best: Sequence[str], metric: str) -> li
     found = []
     for a, b, difference in rows["a", "b", "difference"].rows():
         winner, loser = (b, a) if sign * difference > 0 else (a, b)
-        if loser in best and winner not in best and abs(difference) > 1e-12:
+        if loser in best and winner not in best and abs(difference) > ROUNDING:
             found.append(winner)
     return list(dict.fromkeys(found))
 

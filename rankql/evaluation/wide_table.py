@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,9 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.results import Rendered, TableResult
+from rankql.stats.means import ROUNDING
 from rankql.text import Strong, format_decimal
 
-# Means that differ by less are equal.
-ROUNDING = 1e-12
 MARKS = {"better": "†", "worse": "‡"}
 # Means with larger values have two decimals: DCG, revenue.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 10
@@ -64,24 +63,10 @@ class WideTable(TableResult):
         """The rows with the best mean of their slice, if it has several systems."""
         if "system" not in self.table.columns:
             return set()
-        better: Callable[[float, float], bool] = (
-            float.__gt__ if self.higher_is_better[metric] else float.__lt__
-        )
-        parts = (
-            self.table["slice"] if "slice" in self.table.columns else ["all"] * self.table.height
-        )
-        slices: dict[str, list[tuple[int, float]]] = {}
-        for i, (part, mean) in enumerate(zip(parts, self.table[metric], strict=True)):
-            if mean is not None:
-                slices.setdefault(part, []).append((i, mean))
-        best = set()
-        for rows in slices.values():
-            top = rows[0][1]
-            for _, mean in rows:
-                top = mean if better(mean, top) else top
-            if len(rows) > 1:
-                best |= {i for i, mean in rows if abs(mean - top) <= ROUNDING}
-        return best
+        part = "slice" if "slice" in self.table.columns else pl.lit("all")
+        value = pl.col(metric) if self.higher_is_better[metric] else -pl.col(metric)
+        is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
+        return {*self.table.select(is_best.over(part)).to_series().arg_true()}
 
 
 def make_wide_table(
