@@ -141,19 +141,29 @@ from .expressions.precision import (
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
-from .logs.chunks import collapsed
-from .logs.counterfactuals import counterfactual
-from .logs.debias import debiased, effective_sample_size
-from .logs.grading import consensus, grade_events, graded, tally
+from .logs.debiasing import counterfactual, debiased, effective_sample_size
 from .logs.interleaving import (
     sign_test,
     team_draft,
     team_draft_credit,
 )
-from .logs.missing_labels import item_propensity, propensity_scored
-from .logs.propensity import click_model, harvested_propensity, randomised_propensity
-from .logs.splits import leave_one_out, time_split
-from .logs.weights import weighted_mean
+from .logs.labels import (
+    collapsed,
+    consensus,
+    grade_events,
+    graded,
+    leave_one_out,
+    tally,
+    time_split,
+    weighted_mean,
+)
+from .logs.propensities import (
+    click_model,
+    harvested_propensity,
+    item_propensity,
+    propensity_scored,
+    randomised_propensity,
+)
 from .macros import register
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions

@@ -1,31 +1,28 @@
-"""From a log of events to judgments, in DuckDB."""
+"""Labels from logs of events: grades, times, consensus, weights, splits, documents of chunks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.expressions.columns import is_pandas
-from rankql.logs.moments import decimal_as_float, is_finite
-from rankql.logs.table_macros import value_sql
+from rankql.expressions.columns import Column, as_float, column, is_pandas, refuse_values
+from rankql.expressions.variants import metric
+from rankql.logs.table_macros import ROWS_TABLE, run_query, table_function, value_sql
 from rankql.macros import literal, quote
-from rankql.registry.argument_checks import require, require_choice
+from rankql.registry.argument_checks import as_number, require, require_choice
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
-from rankql.text import join_words
+from rankql.text import TEXT_TYPES, join_words
 
 if TYPE_CHECKING:
     import duckdb
-import polars as pl
-
-from rankql.expressions.columns import Column, as_float, column, refuse_values
-from rankql.expressions.variants import metric
-from rankql.logs.moments import Duration, Moment, weigh_by_moment
-from rankql.logs.table_macros import table_function
-from rankql.text import TEXT_TYPES
 
 
 def grade_events(
@@ -288,3 +285,204 @@ def tally(frame: Data, label: Column = "rel", slice: Column | None = None) -> No
     >>> pl.DataFrame({"rel": [0, 2, 0, None]}).pipe(tally).rows()
     [(0, 2, 0.5), (2, 1, 0.25), (None, 1, 0.25)]
     """
+
+
+Moment: TypeAlias = date | datetime | float
+
+
+Duration: TypeAlias = timedelta | float
+
+
+def weigh_by_moment(
+    moment: Column | None, until: Moment | None, within: Duration | None, half_life: Duration | None
+) -> pl.Expr:
+    """What is left of each event at `until`: NULL from there on and before the window."""
+    if until is None:
+        message = "until must be given: the time that within and half_life count back from"
+        require(within is None and half_life is None, message)
+        return pl.lit(1.0)
+    require(moment is not None, "moment must be a timestamp or a finite number, not None")
+
+    def weigh(times: pl.Series) -> pl.Series:
+        times = _require_moments(times)
+        clock = _is_clock(times)
+        ages = _moment_as_number("until", until, clock) - _as_numbers(times)
+        counts = ages > 0
+        if within is not None:
+            counts &= ages <= _duration_as_number("within", within, clock)
+        faded = pl.repeat(1.0, len(ages), eager=True)
+        if half_life is not None:
+            faded = 2 ** (-ages / _duration_as_number("half_life", half_life, clock))
+        return pl.select(pl.when(counts).then(faded)).to_series()
+
+    return column("" if moment is None else moment).map_batches(
+        weigh, pl.Float64, is_elementwise=True
+    )
+
+
+def _require_moments(times: pl.Series) -> pl.Series:
+    """The times, an error where they are none."""
+    dtype = times.dtype
+    if dtype == pl.Null and times.is_empty():
+        return times.cast(pl.Float64)
+    kind = "text" if dtype in TEXT_TYPES else str(dtype)
+    fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
+    require(fit, f"moment must be a timestamp or a number, not {kind}. Cast it first")
+    bad = times.is_null()
+    if dtype.is_float():
+        bad |= ~times.is_finite().fill_null(True)
+    if dtype.is_temporal():
+        # DuckDB's infinite dates and timestamps, for which polars and Python have no text.
+        ends = times.to_physical().cast(pl.Int64)
+        for end in ends.filter(ends.abs() >= (_MAX_DAYS if dtype == pl.Date else 2**63 - 1)).head(
+            1
+        ):
+            infinity = "infinity" if end > 0 else "-infinity"
+            require(False, f"moment must be a timestamp or a finite number, not {infinity}")
+    refuse_values("moment must be a timestamp or a finite number", times, bad)
+    return times
+
+
+_MAX_DAYS = 2**63 // (24 * 60 * 60 * 10**6)  # as many as there are microseconds for
+
+
+def _is_clock(times: pl.Series) -> bool:
+    return times.dtype.is_temporal()
+
+
+def _as_numbers(times: pl.Series) -> pl.Series:
+    """Times as microseconds, or as the numbers that they are."""
+    if _is_clock(times):
+        times = times.cast(pl.Datetime("us")).cast(pl.Int64)
+    return times.cast(pl.Float64)
+
+
+def _moment_as_number(name: str, value: Moment, clock: bool) -> float:
+    """A moment as a number on the clock of a column."""
+    kind = "a timestamp" if clock else "a finite number"
+    fit = isinstance(value, date) if clock else is_finite(value)
+    require(fit, f"{name} must be {kind}, as moment is, not {value}")
+    if not isinstance(value, date):
+        return float(value)
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    value = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return float((value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
+
+
+def _duration_as_number(name: str, value: Duration, clock: bool) -> float:
+    """A length of time on the clock of a column."""
+    microseconds = value / timedelta(microseconds=1) if isinstance(value, timedelta) else value
+    fit = isinstance(value, timedelta) == clock and is_finite(microseconds) and microseconds > 0
+    kinds = ("an interval", "a timestamp") if clock else ("a number", "a number")
+    require(fit, f"{name} must be {kinds[0]} above 0, as moment is {kinds[1]}, not {value}")
+    return float(microseconds)
+
+
+def decimal_as_float(value: object) -> float:
+    """A number as a float, one of a column of DECIMAL too; NaN where it cannot be one."""
+    return as_number(float(value) if isinstance(value, Decimal) else value)
+
+
+def is_finite(value: object) -> bool:
+    """Is it a number that a float can be?"""
+    return math.isfinite(decimal_as_float(value))
+
+
+@table_function("split")
+def leave_one_out(
+    frame: Data,
+    n: int = 1,
+    query: Column = "user",
+    item: Column = "item",
+    moment: Column = "time",
+) -> None:
+    """The log with `split`: test for the last event of each user, train for those before.
+
+    With `n`, the last n events. Of events at the same time, the item that is higher as text comes
+    last. Rows with the same time and item stay together. Users with nothing left to train on have
+    no test events.
+
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
+    >>> log.pipe(leave_one_out)["split"].to_list()
+    ['train', 'train', 'test', 'train']
+    """
+
+
+@table_function("split")
+def time_split(
+    frame: Data,
+    since: date | datetime | float | None = None,
+    share: float | None = None,
+    query: Column | None = None,
+    moment: Column = "time",
+) -> None:
+    """The log with `split`: test from a time on, or for the last share of the rows, train before.
+
+    Rows with the same time stay together. With `share`, test has as many of the latest times as
+    make up at most this share of the rows, or with `query` of the rows of each user. The latest
+    time is always in test, even if it has more than `share` of the rows, unless it is the only one.
+
+    >>> import polars as pl
+    >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})
+    >>> log.pipe(time_split, since=2)["split"].to_list()
+    ['train', 'test', 'test', 'test']
+    >>> log.pipe(time_split, share=0.5)["split"].to_list()
+    ['train', 'train', 'train', 'test']
+    """
+
+
+@table_function(None)
+def collapsed(
+    frame: Data,
+    document: Column = "document",
+    positions: str = "renumber",
+    query: Column | None = "query",
+) -> None:
+    """The rankings with the best chunk of each document; the others are dropped.
+
+    A row has a chunk, its `document` and its position `pos`. With positions='renumber', rows below
+    a dropped one move up; with 'keep', its position stays empty. With query=None the table is one
+    ranking. In `evaluate`, collapse= does the same.
+
+    >>> import polars as pl
+    >>> chunks = pl.DataFrame({"query": [1, 1, 1], "document": [*"aab"], "pos": [1, 2, 3]})
+    >>> chunks.pipe(collapsed).rows()
+    [(1, 'a', 1), (1, 'b', 2)]
+    >>> chunks.pipe(collapsed, positions="keep").rows()
+    [(1, 'a', 1), (1, 'b', 3)]
+    """
+
+
+_RESULT = pl.Struct(dict.fromkeys(("mean", "lo", "hi", "n_eff"), pl.Float64))
+
+
+@metric(by=None)
+def weighted_mean(
+    value: Column = "value", weight: Column = "weight", confidence: float = 0.95
+) -> pl.Expr:
+    """Weighted mean with its confidence interval and the effective number of rows.
+
+    A struct of mean = sum(weight * value) / sum(weight), the ends lo and hi of Student's t interval
+    with the jackknife's standard error, and n_eff = sum(weight)^2 / sum(weight^2). Weights are
+    traffic, revenue, or 1 / the probability that the row was sampled; a row of weight 0 does not
+    count. Rows without a value are left out. With equal weights, the interval is that of Student's
+    t. lo and hi are NULL with fewer than 2 rows. Kish 1965; Bell and McCaffrey 2002.
+
+    >>> values = pl.DataFrame({"value": [0.2, 0.5, 0.9], "weight": [3, 2, 1]})
+    >>> values.select(weighted_mean().struct.unnest().round(4)).row(0)
+    (0.4167, -0.7357, 1.569, 2.5714)
+    """
+    rows = pl.struct(value=column(value), weight=column(weight)).implode()
+    query = (
+        "SELECT g, weighted_mean(r['value'], r['weight'], "
+        f"confidence := {value_sql(confidence)}) AS mean "
+        f"FROM (SELECT g, unnest(rows) AS r FROM {ROWS_TABLE}) GROUP BY g"
+    )
+
+    def compute(groups: pl.Series) -> pl.Series:
+        table = groups.alias("rows").to_frame().with_row_index("g")
+        return table.select("g").join(run_query(query, table), on="g", how="left")["mean"]
+
+    return rows.map_batches(compute, _RESULT, is_elementwise=True)
