@@ -2619,8 +2619,9 @@ CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
          WHEN direction = 0 THEN exp(x)
          WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
 
--- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning.
-CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo) AS
+-- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning. `shown` is the mean
+-- number of impressions of a query and item in the click model: with 4, 8 and 12, 53%, 80% and 93% of its intervals hold.
+CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo, shown) AS
     CASE WHEN k = 1 THEN NULL
          WHEN c = 0 THEN 'no click'
          WHEN first = 0 THEN 'no click at position 1'
@@ -2630,6 +2631,7 @@ CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, on
          WHEN one THEN 'no interval: it is 1, the most that the model allows'
          WHEN queries < 2 THEN 'no interval: it rests on one query'
          WHEN lo IS NULL THEN 'no interval: too few clicks'
+         WHEN shown < 12 THEN 'biased: fewer than 12 impressions per query and item. Use harvested_propensity'
          WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END;
 
 CREATE OR REPLACE MACRO randomised_propensity(
@@ -2668,7 +2670,7 @@ CREATE OR REPLACE MACRO randomised_propensity(
                rankql_propensity(k, x, reach, -1) AS lo, rankql_propensity(k, x, reach, 1) AS hi,
                CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, 1::BIGINT AS component,
                rankql_position_note(k, c, first, 1, x, true, false, queries,
-                                    rankql_propensity(k, x, reach, -1)) AS note
+                                    rankql_propensity(k, x, reach, -1), NULL) AS note
         FROM compared
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) < 0
@@ -2774,6 +2776,9 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, unit, CAST(count(*) AS DOUBLE) AS times FROM units WHERE pairs = 'model' GROUP BY s, unit
         UNION ALL
         SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
+    ), depth AS ( -- an item shown at one position compares nothing
+        SELECT s, sum(times * list_sum([a_['n'] for a_ in unit])) / sum(times) AS shown
+        FROM patterns WHERE pairs = 'model' AND len(unit) > 1 GROUP BY s
     ), edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
         FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
@@ -2865,8 +2870,9 @@ CREATE OR REPLACE MACRO rankql_propensities(
         JOIN spread AS first ON fitted.s IS NOT DISTINCT FROM first.s AND first.j = 1
     ), compared AS (
         SELECT placed.*, told.x AS x, reach, turn, done, one, queries,
-               max(c) FILTER (WHERE placed.k = 1) OVER (PARTITION BY placed.s) AS first
+               max(c) FILTER (WHERE placed.k = 1) OVER (PARTITION BY placed.s) AS first, shown
         FROM placed JOIN fitted ON placed.s IS NOT DISTINCT FROM fitted.s
+        LEFT JOIN depth ON placed.s IS NOT DISTINCT FROM depth.s
         LEFT JOIN told ON placed.s IS NOT DISTINCT FROM told.s AND placed.k = told.k
     )
     SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
@@ -2874,7 +2880,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
            CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, component,
            CAST(turn AS BIGINT) AS iterations, done AS converged,
            rankql_position_note(k, c, first, component, x, done, one, queries,
-                                rankql_propensity(k, x, reach, -1)) AS note
+                                rankql_propensity(k, x, reach, -1), shown) AS note
     FROM compared
     UNION ALL BY NAME -- no row: checks the options of an empty log
     SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')

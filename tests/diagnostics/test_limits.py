@@ -394,6 +394,16 @@ def test_bounds_hold_for_every_grade_of_the_scale(metric):
     assert "With grades from 0 to 500" in rankql.limits(run, qrels, "nDCG@3", max_rel=500).notes[0]
 
 
+def test_bounds_are_of_the_retrieved_items():
+    """Relevant items elsewhere enter the ideal ranking, and nDCG falls below `lo`."""
+    run, judged = {"q": ["a", "b", "c"]}, {"a": 1}
+    found = rankql.limits(run, {"q": judged}, "nDCG@10")
+    assert found.bounds.select("lo", "hi").row(0) == pytest.approx((0.9197, 1), abs=1e-4)
+    assert "of the retrieved items" in found.notes[0]
+    elsewhere = rankql.evaluate(run, {"q": judged | {"y": 1, "z": 1}}, "nDCG@10")
+    assert elsewhere["nDCG@10"] == pytest.approx(0.4693, abs=1e-4)
+
+
 def test_what_all_systems_share_is_said_once():
     run = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "score": [1.0, 1]})
     qrels = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 0]})

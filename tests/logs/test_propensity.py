@@ -595,3 +595,14 @@ def test_few_impressions_bias_the_click_model_alone():
     made = {"queries": 2000, "items": 1, "shown": 3}
     assert coverage("click_model", 10, **made)[1] > 0.37
     assert coverage("harvested_propensity", 10, **made)[1] == pytest.approx(1 / 3, rel=0.05)
+
+
+@pytest.mark.parametrize(("shown", "noted"), [(11, True), (12, False)])
+def test_few_impressions_of_each_query_and_item_are_noted(shown, noted):
+    """As many as the intervals of the click model need; items shown at one position do not count."""
+    log = random_log(np.random.default_rng(1), queries=300, shown=shown)
+    single = pl.DataFrame({"query": range(300), "item": "x", "pos": 1, "click": 1}, SCHEMA)
+    log = pl.concat([log.cast(SCHEMA), single])
+    note = rankql.click_model(log).filter(pos=3)["note"].item() or ""
+    assert note.startswith("biased: fewer than 12 impressions") == noted
+    assert rankql.harvested_propensity(log).filter(pos=3)["note"].item() is None
