@@ -599,7 +599,7 @@ def test_few_impressions_bias_the_click_model_alone():
 
 @pytest.mark.parametrize(("shown", "noted"), [(11, True), (12, False)])
 def test_few_impressions_of_each_query_and_item_are_noted(shown, noted):
-    """As many as the intervals of the click model need; items shown at one position do not count."""
+    """As many as its intervals need; items shown at one position do not count."""
     log = random_log(np.random.default_rng(1), queries=300, shown=shown)
     single = pl.DataFrame({"query": range(300), "item": "x", "pos": 1, "click": 1}, SCHEMA)
     log = pl.concat([log.cast(SCHEMA), single])
