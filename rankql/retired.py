@@ -35,6 +35,10 @@ RETIRED = {
         ("monitor(higher_is_better=)", "rankql monitor --lower-is-better"),
         "Negate the metric, such as 'speed = -avg(seconds)'.",
     ),
+    **dict.fromkeys(
+        ("gate(beyond_noise=)", "rankql gate --any-drop"),
+        "Leave it out: intervals decide. The means alone are in the table of the verdict.",
+    ),
     "rankql monitor --junit": "Use the exit code, which is 1 if there is an alarm.",
 }
 

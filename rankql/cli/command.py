@@ -27,10 +27,10 @@ _GROUPS = {
         "max_rel", "levels", "ideal", "negative", "precision_denominator", "ap_denominator", "ties",
         "unjudged", "undefined", "missing",
     ),
-    "Limits": ("minimum", "max_drop", "minimum_bound", "any_drop", "inconclusive", "min_queries"),
+    "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive", "min_queries"),
     "Statistics": (
-        "by", "test", "correction", "cluster", "alpha", "confidence", "interval", "resamples",
-        "seed", "bounds",
+        "by", "test", "correction", "equivalence", "cluster", "alpha", "confidence", "interval",
+        "resamples", "seed", "bounds",
     ),
     "Output": (),
 }  # fmt: skip

@@ -49,6 +49,12 @@ from rankql.cli.options import (
     help="Largest drop below the baseline allowed, e.g. nDCG@10:0.01. Repeatable.",
 )
 @click.option(
+    "--equivalence",
+    multiple=True,
+    metavar="LIMIT",
+    help="Largest drop and gain allowed, e.g. nDCG@10:0.01: the means are equivalent. Repeatable.",
+)
+@click.option(
     "--inconclusive",
     type=click.Choice(["fail", "warn"]),
     default="fail",
@@ -59,11 +65,6 @@ from rankql.cli.options import (
     "minimum_bound",
     is_flag=True,
     help="Require that the confidence interval of the mean lies above --min, not the mean alone.",
-)
-@click.option(
-    "--any-drop",
-    is_flag=True,
-    help="Fail any drop beyond its limit, even if chance could explain it.",
 )
 @click.option(
     "--alpha",
@@ -92,7 +93,6 @@ def gate_command(
     run: str,
     qrels: str | None,
     max_drop: Sequence[str],
-    any_drop: bool,
     by: Sequence[str],
     lower_is_better: Sequence[str],
     junit: Path | None,
@@ -113,7 +113,6 @@ def gate_command(
             max_drop=list(max_drop) or None,
             by=split_slices(by),
             higher_is_better=dict.fromkeys(lower_is_better, False) or None,
-            beyond_noise=not any_drop,
             con=con,
             **keyword_arguments(options),
         )

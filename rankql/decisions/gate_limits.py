@@ -15,15 +15,28 @@ from rankql.registry.parse import is_metric, parse, value_range
 from rankql.registry.requested_metric import Metric
 from rankql.stats.means import ROUNDING
 
+_DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
+# By argument: how a limit is written, in general and for people.
+_FORMS = {
+    "minimum": (
+        re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<number>[^<>=]*)", re.DOTALL),
+        "METRIC>=NUMBER, e.g. 'nDCG@10>=0.45' (or <=, >, <)",
+    ),
+    "max_drop": (_DROP, "METRIC:NUMBER with a number of at least 0, e.g. 'nDCG@10:0.01'"),
+    "equivalence": (_DROP, "METRIC:NUMBER with a number above 0, e.g. 'nDCG@10:0.01'"),
+}
+
 
 @dataclass(frozen=True)
 class GateLimit:
-    """A limit on a mean (with an operator), or on its drop below the baseline (without)."""
+    """A limit on a mean (with an operator), or on its change from the baseline (without)."""
 
     spelling: str
     metric: Metric
     bound: float
     operator: str = ""
+    # Of a limit on equivalence, which has two: 'drop' or 'gain'.
+    side: str = ""
 
     def name(self, result: Result) -> str:
         """The name of the metric in a result."""
@@ -39,69 +52,58 @@ class GateLimit:
         """The limit of the mean or the difference; 1 if it must be at least that, -1 at most."""
         if self.operator:
             return self.bound, 1 if self.operator.startswith(">") else -1
-        return (self.bound, -1) if lower_is_better else (-self.bound, 1)
+        return (self.bound, -1) if lower_is_better != (self.side == "gain") else (-self.bound, 1)
 
     def holds(self, margin: float) -> bool:
         """Whether a known value that is this far on the right side of the limit is within it."""
         return margin > ROUNDING if self.operator in (">", "<") else margin >= -ROUNDING
 
 
-_MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=]*)", re.DOTALL)
-
-
-def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -> list[GateLimit]:
-    """The limits on means. `known` has the metrics of each input that is a result."""
+def parse_limits(
+    argument: str,
+    value: str | Sequence[str] | Mapping[str, float],
+    known: Sequence[Sequence[str]],
+) -> list[GateLimit]:
+    """The limits of an argument. `known` has the metrics of each input that is a result."""
+    form, expected = _FORMS[argument]
     limits = []
-    for text in split_limits("minimum", minimum):
-        match = _MINIMUM.fullmatch(text)
-        bound = _parse_number(match["limit"]) if match else None
-        if match is None or bound is None:
+    for text in split_limits(argument, value):
+        match = form.fullmatch(text)
+        bound = _parse_number(match["number"]) if match else None
+        least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
+        if match is None or bound is None or bound < least:
             raise RankqlError(
-                f"Cannot parse the limit {text!r} of minimum=. Expected METRIC>=NUMBER, e.g. "
-                "'nDCG@10>=0.45' (or <=, >, <)"
+                f"Cannot parse the limit {text!r} of {argument}=. Expected {expected}"
             )
         for spelling, metric in _parse_metrics(match["metric"], known):
-            lowest, highest = _range(metric)
-            if metric.record and metric.record.sums_gains:  # with negative='keep'
-                lowest = -math.inf
-            if not lowest <= bound <= highest:
-                between = "at most" if lowest == -math.inf else f"between {lowest:g} and"
-                raise RankqlError(
-                    f"minimum={text!r}: {metric.name} is {between} {highest:g}. Choose a limit in "
-                    "this range"
-                )
-            limits.append(GateLimit(spelling, metric, bound, match["operator"]))
+            _require_possible(f"{argument}={text!r}", metric, bound, argument == "minimum")
+            sides = ("drop", "gain") if argument == "equivalence" else ("",)
+            operator = match["operator"] if argument == "minimum" else ""
+            number = bound + 0.0  # 0 for -0.0
+            limits += [GateLimit(spelling, metric, number, operator, side) for side in sides]
     return limits
 
 
-def parse_drops(
-    max_drop: str | Sequence[str] | Mapping[str, float], known: Sequence[Sequence[str]]
-) -> list[GateLimit]:
-    """The limits on drops below a baseline."""
-    limits = []
-    for text in split_limits("max_drop", max_drop):
-        name, _, number = text.rpartition(":")
-        bound = _parse_number(number)
-        if not name or bound is None or bound < 0:
+def _require_possible(text: str, metric: Metric, bound: float, on_mean: bool) -> None:
+    """Refuse a limit that every value of the metric meets, or none."""
+    lowest, highest = value_range(metric.name)
+    if metric.record is None or lowest is None or highest is None:
+        return
+    if not on_mean:
+        if bound >= highest - lowest:
             raise RankqlError(
-                f"Cannot parse the limit {text!r} of max_drop=. Expected METRIC:NUMBER with a "
-                "number of at least 0, e.g. 'nDCG@10:0.01'"
+                f"{text} can never fail: {metric.name} is between {lowest:g} and {highest:g}. "
+                "Choose a smaller margin"
             )
-        for spelling, metric in _parse_metrics(name, known):
-            lowest, highest = _range(metric)
-            if bound >= highest - lowest:
-                raise RankqlError(
-                    f"max_drop={text!r} can never fail: {metric.name} is between {lowest:g} and "
-                    f"{highest:g}. Choose a smaller margin"
-                )
-            limits.append(GateLimit(spelling, metric, abs(bound)))
-    return limits
+    elif bound > highest or (bound < lowest and not metric.record.sums_gains):
+        between = "at most" if metric.record.sums_gains else f"between {lowest:g} and"
+        raise RankqlError(
+            f"{text}: {metric.name} is {between} {highest:g}. Choose a limit in this range"
+        )
 
 
-def list_default_drops(
-    minima: Sequence[GateLimit], known: Sequence[Sequence[str]]
-) -> list[GateLimit]:
-    """Limits of 0 if there is a baseline and no max_drop=."""
+def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -> list[GateLimit]:
+    """Limits of 0 if there is a baseline and no limit on a drop."""
     names = [limit.spelling for limit in minima]
     if not names and known:
         names = [name for name in known[0] if name in known[-1]]
@@ -114,7 +116,7 @@ def list_default_drops(
 
 def split_limits(argument: str, value: str | Sequence[str] | Mapping[str, float]) -> Iterable[str]:
     """The limits of an argument as texts."""
-    if argument == "max_drop" and isinstance(value, Mapping):
+    if argument != "minimum" and isinstance(value, Mapping):
         value = [f"{metric}:{limit}" for metric, limit in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
@@ -128,20 +130,13 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
         for metric in parse(text):
             yield (metric.name if metric.record else text), metric
     except RankqlError:
-        if not any(text in metrics for metrics in known):
-            if any(not is_metric(name) for metrics in known for name in metrics):
-                names = dict.fromkeys(itertools.chain(*known))
-                raise RankqlError(describe_unknown("metric", text, [*names])) from None
+        names = dict.fromkeys(itertools.chain(*known))
+        if text in names:
+            yield text, Metric(None, label=text)  # a column of the user
+        elif all(map(is_metric, names)):
             raise
-        yield text, Metric(None, label=text)  # a column of the user
-
-
-def _range(metric: Metric) -> tuple[float, float]:
-    """The range of a metric; all numbers unless both bounds are known."""
-    lowest, highest = value_range(metric.name)
-    if metric.record is None or lowest is None or highest is None:
-        return -math.inf, math.inf
-    return lowest, highest
+        else:
+            raise RankqlError(describe_unknown("metric", text, [*names])) from None
 
 
 def _parse_number(text: str) -> float | None:

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from rankql import text
 from rankql.decisions.gate_limits import GateLimit
-from rankql.decisions.system_values import SystemValues
+from rankql.decisions.pair_comparisons import PairComparison
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_FEW
 from rankql.errors import RankqlError
-from rankql.evaluation.result import Result
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.power import queries_to_decide, testable_margin
-from rankql.stats.sample import Sample
-from rankql.stats.tests import MeanTest, SkewedStudent, TestResult
+from rankql.stats.tests import MeanTest, SkewedStudent
 
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
-
-
-@dataclass(frozen=True)
-class LimitRule:
-    """How a limit is decided: by intervals at this level, or by the values alone if None."""
-
-    alpha: float | None
-    min_queries: int
-    # Are the rankings of both systems the same, so that nothing can have dropped?
-    identical: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,172 +31,139 @@ class Decision:
 
 
 def limit_rows(
-    limit: GateLimit, result: Result, values: SystemValues, rule: LimitRule
+    limit: GateLimit,
+    pairs: Sequence[PairComparison],
+    metric: str,
+    alpha: float | None,
+    min_queries: int,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a limit on a mean, or on the drop of a run below its baseline, by slice."""
-    name = limit.name(result)
-    target, sign = limit.target(name in values.lower)
-    systems = [system for system in ("baseline", "run") if system in values.systems]
-    samples = {part: values.sample(name, systems, part) for part in values.slices}
-    rows = result.summary.filter(metric=name).rows(named=True)
-    summary = {(row.get("system", "run"), row["slice"]): row for row in rows}
-    per_query = name not in result.overall_metrics
-    if limit.operator and rule.alpha is not None:
-        _require_interval(name, result)
-    means = {}
-    for part in samples:
-        means[part] = [summary[system, part]["mean"] for system in systems]
-        if per_query and len(systems) > 1:  # over the queries of both
-            means[part] = values.means(name, systems, part)
-    defined = {part: x for part, x in samples.items() if None not in means[part]}
-    gains = {part: sign * (_change(means[part]) - target) for part in defined}
-    decisions = {part: _decide_by_value(limit, gains[part], part, x, rule)
-                 for part, x in defined.items()}  # fmt: skip
-    if rule.alpha is not None and per_query and not rule.identical:
-        decisions |= _decide_by_interval(limit, target, sign, defined, rule)
-    for part in samples:
-        row, decision = summary["run", part], decisions.get(part)
-        if decision is None:
-            decision, message = _describe_undefined(row, values, part, rule, len(systems) > 1)
-        else:
-            message = _describe(limit, decision, means[part], name in values.lower,
-                                len(samples[part].values), row, rule)  # fmt: skip
-            if not per_query:
-                message += " (one value for all queries: no confidence interval)"
-        change = "rise" if name in values.lower else "drop"
+    """The rows of a limit, by slice: decided by intervals at this level, or by the means if None.
+
+    The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
+    """
+    pairs = [pair for pair in pairs if pair.metric == metric]
+    if limit.operator and alpha is not None:
+        _require_interval(pairs[0])
+    decisions = {pair.slice: _decide_by_value(limit, pair, min_queries) for pair in pairs}
+    if alpha is not None:
+        decisions |= _decide_by_interval(limit, pairs, alpha, min_queries)
+    for pair in pairs:
+        decision, several = decisions[pair.slice], not limit.operator
+        way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
         lo, hi = decision.interval or (None, None)
         yield dict.fromkeys(SCHEMA) | {
-            "check": f"{name} {limit.operator or f'{change} <='} {limit.text}",
-            "metric": name,
-            "slice": part,
-            "mean": means[part][-1],
-            "baseline": means[part][0] if len(systems) > 1 else None,
+            "check": f"{metric} {limit.operator or f'{way} <='} {limit.text}",
+            "metric": metric,
+            "slice": pair.slice,
+            "mean": pair.means[-1],
+            "baseline": pair.means[0] if several else None,
             "limit": limit.bound,
-            "difference": _change(means[part]) if len(systems) > 1 and part in defined else None,
+            "difference": pair.change if several else None,
             "lo": lo,
             "hi": hi,
-            "confidence": decision.confidence if decision.interval else None,
-            "n": len(samples[part].values) if per_query else row["queries"] - row["undefined"],
+            "confidence": decision.confidence,
+            "n": pair.n,
             "queries_needed": decision.queries_needed,
             "status": decision.status,
-            "message": message,
+            "message": _describe(limit, pair, decision, min_queries),
         }
 
 
-def _change(means: Sequence[float]) -> float:
-    """The mean of the run, or its difference from the baseline."""
-    return means[-1] - (means[0] if len(means) > 1 else 0.0)
-
-
-def _decide_by_value(
-    limit: GateLimit, gain: float, part: str, sample: Sample, rule: LimitRule
-) -> Decision:
-    if rule.identical:
+def _decide_by_value(limit: GateLimit, pair: PairComparison, min_queries: int) -> Decision:
+    """The decision without an interval: by the means, unless the rankings are identical."""
+    counted = pair.weighed if pair.change is None else pair.n
+    few = pair.slice != "all" and counted < min_queries
+    if pair.change is None:  # undefined
+        return Decision(TOO_FEW if few or not pair.weighed else FAILED)
+    if pair.identical:
         return Decision(PASSED)
-    if part != "all" and len(sample.values) < rule.min_queries:
-        return Decision(TOO_FEW)
-    return Decision(PASSED if limit.holds(gain) else FAILED)
+    target, sign = limit.target(pair.lower_is_better)
+    held = limit.holds(sign * (pair.change - target))
+    return Decision(TOO_FEW if few else PASSED if held else FAILED)
 
 
 def _decide_by_interval(
-    limit: GateLimit, target: float, sign: int, samples: Mapping[str, Sample], rule: LimitRule
+    limit: GateLimit, pairs: Sequence[PairComparison], alpha: float, min_queries: int
 ) -> dict[str, Decision]:
-    """Test every slice against the limit, without a decision where there is no interval.
+    """Test every slice against the limit.
 
     The overall test is not adjusted. Slices are adjusted among themselves (Holm), and so are small
     slices, so that they do not weaken the others. A small one never passes, and fails only if its
     queries cannot all have lost by chance.
     """
-    assert rule.alpha is not None
-    slices = [part for part in samples if part != "all"]
-    small = [part for part in slices if len(samples[part].values) < rule.min_queries]
-    families = [["all"], [part for part in slices if part not in small], small]
+    tested = [x for x in pairs if not (x.change is None or x.identical or x.overall is not None)]
+    families: dict[Any, list[PairComparison]] = {}
+    for pair in tested:
+        few = pair.queries < min_queries
+        families.setdefault("all" if pair.slice == "all" else few, []).append(pair)
     test = MeanTest() if limit.operator else SkewedStudent()
     decisions = {}
-    for family in families:
-        shifted = {part: samples[part].minus(target) for part in family if part in samples}
-        found = Family([*shifted.values()], test, "holm", rule.alpha).results()
-        for (part, sample), result in zip(shifted.items(), found, strict=True):
-            decision = _decide(limit, target, sign, sample, result)
-            few = len(sample.values) < rule.min_queries
-            lucky = 2.0 ** (1 - sample.units) > rule.alpha / len(shifted)
-            if few and (decision.status != FAILED or lucky):
-                status = INCONCLUSIVE if part == "all" else TOO_FEW
-                decision = replace(decision, status=status, queries_needed=None)
-            decisions[part] = decision
+    for members in families.values():
+        target, sign = limit.target(members[0].lower_is_better)
+        samples = [pair.sample.minus(target) for pair in members]
+        results = Family(samples, test, "holm", alpha).results()
+        for pair, sample, result in zip(members, samples, results, strict=True):
+            status, interval, level, needed = INCONCLUSIVE, None, None, None
+            if result.lo is not None and result.hi is not None and result.level is not None:
+                level = result.level
+                worst, best = sorted((sign * result.lo, sign * result.hi))
+                if not limit.holds(best):
+                    status = FAILED
+                elif limit.holds(worst) or not (limit.operator or limit.bound):
+                    status = PASSED
+                else:
+                    ends = Interval(result.lo, result.hi)
+                    needed = queries_to_decide(sample, ends, level)
+                interval = Interval(result.lo + target, result.hi + target)
+            lucky = 2.0 ** (1 - sample.units) > alpha / len(members)
+            if pair.queries < min_queries and (status != FAILED or lucky):
+                status, needed = (INCONCLUSIVE if pair.slice == "all" else TOO_FEW), None
+            confidence = None if level is None else 1.0 - level
+            decisions[pair.slice] = Decision(status, interval, confidence, needed)
     return decisions
 
 
-def _decide(
-    limit: GateLimit, target: float, sign: int, sample: Sample, result: TestResult
-) -> Decision:
-    """The decision for a sample from which the limit is subtracted."""
-    if result.lo is None or result.hi is None or result.level is None:
-        return Decision(INCONCLUSIVE)
-    worst, best = sorted((sign * result.lo, sign * result.hi))
-    status, needed = INCONCLUSIVE, None
-    if not limit.holds(best):
-        status = FAILED
-    elif limit.holds(worst) or not (limit.operator or limit.bound):
-        status = PASSED
-    else:
-        needed = queries_to_decide(sample, Interval(result.lo, result.hi), result.level)
-    interval = Interval(result.lo + target, result.hi + target)
-    return Decision(status, interval, 1.0 - result.level, needed)
-
-
-def _describe_undefined(
-    row: Mapping[str, Any], values: SystemValues, part: str, rule: LimitRule, both: bool
-) -> tuple[Decision, str]:
-    """The decision and message where no query has a value, or none has a weight."""
-    places, queries = values.slices[part], text.format_queries(row["queries"])
-    weighed = len(places) if values.weights is None else np.count_nonzero(values.weights[places])
-    if not weighed:
-        return Decision(TOO_FEW), f"all {queries} have weight 0: not checked"
-    message = f"undefined: none of {queries} has a value{' in both' if both else ''}"
-    if part != "all" and weighed < rule.min_queries:
-        return Decision(TOO_FEW), f"{message}, fewer than {rule.min_queries}: not checked"
-    return Decision(FAILED), message
-
-
-def _describe(
-    limit: GateLimit, decision: Decision, means: Sequence[float], lower_is_better: bool,
-    n: int, row: Mapping[str, Any], rule: LimitRule,
-) -> str:  # fmt: skip
+def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least: int) -> str:
     """What was found, and why it passes or fails."""
-    (target, sign), queries = limit.target(lower_is_better), text.format_queries(row["queries"])
+    queries, status, change = text.format_queries(pair.total), decision.status, pair.change
+    if not pair.weighed:
+        return f"all {queries} have weight 0: not checked"
+    if change is None:
+        both = "" if limit.operator else " in both"
+        few = f", fewer than {least}: not checked" if status == TOO_FEW else ""
+        return f"undefined: none of {queries} has a value{both}{few}"
+    target, sign = limit.target(pair.lower_is_better)
+    worse = not limit.operator and sign * change < -ROUNDING
     if limit.operator:
-        words = _format(means[-1], decision, 1, limit.bound)
-        words += f" over {queries}" if n == row["queries"] else f" over {n:,} of {queries}"
-        worse = False
+        words = _format(change, decision, 1, limit.bound)
+        words += f" over {queries}" if pair.n == pair.total else f" over {pair.n:,} of {queries}"
     else:
-        change = _change(means)
-        worse = sign * change < -ROUNDING
-        shown = -sign if worse or abs(change) <= ROUNDING else sign
-        verb = ("rose" if sign < 0 else "dropped") if worse else "improved"
+        same, better = abs(change) <= ROUNDING, (change > 0) != pair.lower_is_better
+        shown = -sign if same else 1 if change > 0 else -1
+        verb = "improved" if better else "rose" if change > 0 else "dropped"
         size = _format(abs(change), decision, shown, shown * target)
-        words = f"{verb} by {size}"
-        if abs(change) <= ROUNDING:
-            words = "identical rankings" if rule.identical else f"no change on average: {size}"
-    status = decision.status
-    if n < rule.min_queries and status in (TOO_FEW, INCONCLUSIVE):
-        few = f", fewer than {rule.min_queries} queries" if limit.operator else (
-            f" over {text.format_queries(n)}, fewer than {rule.min_queries}")  # fmt: skip
-        return f"{words}{few}: {'not checked' if status == TOO_FEW else 'inconclusive'}"
-    if status == FAILED:
-        return f"{words}, {_BEYOND[limit.operator]} the limit of {limit.text}"
-    if status == INCONCLUSIVE and decision.interval is None:
-        return f"{words}. Inconclusive: there is no confidence interval of {queries}"
-    if status == INCONCLUSIVE:
+        words = f"no change on average: {size}" if same else f"{verb} by {size}"
+        words = "identical rankings" if same and pair.identical else words
+    if pair.n < least and status in (TOO_FEW, INCONCLUSIVE):
+        few = f", fewer than {least} queries" if limit.operator else (
+            f" over {text.format_queries(pair.n)}, fewer than {least}")  # fmt: skip
+        words += f"{few}: {'not checked' if status == TOO_FEW else 'inconclusive'}"
+    elif status == FAILED:
+        words += f", {_BEYOND[limit.operator]} the limit of {limit.text}"
+    elif status == INCONCLUSIVE and decision.interval is None:
+        words += f". Inconclusive: there is no confidence interval of {queries}"
+    elif status == INCONCLUSIVE:
         needed = decision.queries_needed
         many = f"About {needed:,}" if needed else "More than a billion"
-        return (
-            f"{words}. Inconclusive: the interval contains the limit of {limit.text}. {many} "
-            "queries would decide"
+        words += (
+            f". Inconclusive: the interval contains the limit of {limit.text}. {many} queries "
+            "would decide"
         )
-    if worse and not limit.bound and decision.interval:
-        return f"{words}: not significant"
-    return f"{words}, within the limit of {limit.text}" if worse else words
+    elif worse:
+        significant = limit.bound or not decision.interval
+        words += f", within the limit of {limit.text}" if significant else ": not significant"
+    ending = " (one value for all queries: no confidence interval)"
+    return words if pair.overall is None else words + ending
 
 
 def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
@@ -222,61 +175,57 @@ def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
     digits = text.count_decimals_apart(lo, hi, limit)
     size = text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
     ends = " to ".join(text.format_decimal(x, digits) for x in (lo, hi))
-    return f"{size} ({format_level(decision.confidence)} CI {ends})"
+    return f"{size} ({_format_level(decision.confidence)} CI {ends})"
 
 
-def _require_interval(name: str, result: Result) -> None:
-    if name in result.overall_metrics:
+def _require_interval(pair: PairComparison) -> None:
+    if pair.overall is not None:
         raise RankqlError(
-            f"{name} is one value for all queries, so it has no confidence interval. Set a limit "
-            "on its value with minimum= (CLI: --min) alone, or on its drop with max_drop= (CLI: "
-            "--max-drop)"
+            f"{pair.metric} is one value for all queries, so it has no confidence interval. Set a "
+            "limit on its value with minimum= (CLI: --min) alone, or on its drop with max_drop= "
+            "(CLI: --max-drop)"
         )
 
 
 def describe_rule(
-    minima: Sequence[GateLimit], drops: Sequence[GateLimit], rules: Mapping[str, LimitRule],
+    minima: Sequence[GateLimit], drops: Sequence[GateLimit], minimum_bound: bool, alpha: float,
     sliced: bool,
 ) -> list[str]:  # fmt: skip
     """Notes on how limits are tested by intervals."""
-    tested = [(minima, rules["mean"], "a mean"), (drops, rules[""], "a drop")]
-    by_interval = [word for limits, rule, word in tested if limits and rule.alpha is not None]
-    alpha = rules["mean"].alpha or rules[""].alpha
-    if not by_interval or alpha is None:
+    if not (drops or minimum_bound):
         return []
-    every = len(by_interval) == sum(bool(limits) for limits, *_ in tested)
-    which = "A limit" if every else f"A limit on {by_interval[0]}"
+    which = "A limit" if minimum_bound or not minima else "A limit on a drop"
     notes = [
-        f"{which} passes if the {format_level(1 - alpha)} confidence interval (CI) is within it, "
+        f"{which} passes if the {_format_level(1 - alpha)} confidence interval (CI) is within it, "
         "fails if the CI is beyond it, and is inconclusive otherwise"
     ]
-    if rules[""].alpha is not None and any(not limit.bound for limit in drops):
+    if any(not limit.bound for limit in drops):
         notes.append("A limit of 0 on a drop fails only if the CI is beyond it")
+    if any(limit.side for limit in drops):
+        level = _format_level(1 - 2 * alpha)
+        notes.append(f"equivalence= limits the drop and the gain: two one-sided tests, {level} CIs")
     return notes + ["CIs of slices are adjusted for the number of slices (Holm)"] * sliced
 
 
-def recommend_limit(
-    limit: GateLimit, pair: Result, values: SystemValues, alpha: float
-) -> list[str]:
+def recommend_limit(metric: str, pairs: Sequence[PairComparison], alpha: float) -> list[str]:
     """A note on the smallest limit on a drop that this number of queries can test."""
-    name = limit.name(pair)
-    _require_interval(name, pair)
-    sample = values.sample(name, values.systems, "all")
-    result = SkewedStudent().apply(sample, alpha)
-    if result.lo is None or result.hi is None or sample.constant:
+    pair = next(pair for pair in pairs if (pair.metric, pair.slice) == (metric, "all"))
+    _require_interval(pair)
+    result = SkewedStudent().apply(pair.sample, alpha)
+    if result.lo is None or result.hi is None or pair.sample.constant:
         return []
-    margin = testable_margin(sample, Interval(result.lo, result.hi), alpha)
-    queries = text.format_queries(len(sample.values))
+    margin = testable_margin(pair.sample, Interval(result.lo, result.hi), alpha)
     advice = "are too few to test any other limit"
-    if margin < sample.highest:
-        option = f"'{name}:{margin:g}'"
+    if margin < pair.sample.highest:
+        option = f"'{metric}:{margin:g}'"
         advice = (
             f"can test a limit of about {margin:g}: max_drop={option} (CLI: --max-drop {option})"
         )
-    return [f"{name} has no limit, so only a significant drop fails. These {queries} {advice}"]
+    queries = text.format_queries(pair.queries)
+    return [f"{metric} has no limit, so only a significant drop fails. These {queries} {advice}"]
 
 
-def format_level(confidence: float) -> str:
+def _format_level(confidence: float) -> str:
     """A confidence level with as many digits as it needs: 95%, 98.3%, 99.75%."""
     digits = 1 + max(0, -math.floor(math.log10(100 * (1 - confidence))))
     return f"{100 * confidence:.{digits}f}".rstrip("0").rstrip(".") + "%"

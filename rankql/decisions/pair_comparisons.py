@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import hash_rankings
@@ -105,17 +105,23 @@ class Settings:
 
 @dataclass
 class PairComparison:
-    """One pair of systems on one metric and slice, and the result of its test."""
+    """One pair of systems on one metric and slice, and the result of its test.
+
+    Or one system, as `a` and `b`, whose values and mean take the place of differences.
+    """
 
     metric: str
     a: str
     b: str
     slice: str
     sample: Sample
-    # Of a and b; None if no query counts.
+    # Of each system; None if no query counts.
     means: Sequence[float | None]
-    # If the metric is one value for all queries: that of both systems, and the number of queries.
-    overall: tuple[float | None, float | None, int] | None = None
+    # The number of queries of the slice, and of those with a weight above 0.
+    total: int
+    weighed: int
+    # If the metric is one value for all queries, the number of those that count.
+    overall: int | None = None
     lower_is_better: bool = False
     # Are the rankings of both systems known to be the same?
     identical: bool = False
@@ -125,6 +131,17 @@ class PairComparison:
     def queries(self) -> int:
         """The number of queries for which both are defined."""
         return len(self.sample.values)
+
+    @property
+    def n(self) -> int:
+        """The number of queries in the means."""
+        return self.queries if self.overall is None else self.overall
+
+    @property
+    def change(self) -> float | None:
+        """The difference of the means, or the mean of one system; None if undefined."""
+        first, last = self.means[0] if len(self.means) > 1 else 0.0, self.means[-1]
+        return None if first is None or last is None else last - first
 
     def explain_untested(self, settings: Settings) -> str:
         """The reason why this pair is not tested, or ''."""
@@ -158,42 +175,51 @@ class PairComparison:
         return "better" if (self.sample.mean > 0) != self.lower_is_better else "worse"
 
 
+def list_pairs(
+    values: SystemValues, result: Result, pairs: Sequence[tuple[str, ...]]
+) -> list[PairComparison]:
+    """Every pair on every metric and slice, not tested yet. A pair may be one system alone."""
+    whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
+    summary = {}
+    if whole or alone:
+        columns = ("metric", "slice", "system", "mean", "queries", "undefined")
+        summary = {tuple(key): rest for *key, rest in (
+            (*row[:3], row[3:]) for row in result.summary.select(columns).rows())}  # fmt: skip
+    found = []
+    for metric, (label, places), pair in itertools.product(
+        result.metrics, values.slices.items(), pairs
+    ):
+        overall = None
+        if metric in whole or alone:
+            rows = [summary[metric, label, name] for name in pair]
+            means = [mean for mean, *_ in rows]
+            overall = rows[-1][1] - rows[-1][2] if metric in whole else None
+        else:
+            means = values.means(metric, pair, label)
+        weights = None if values.weights is None else values.weights[places]
+        found.append(
+            PairComparison(
+                metric, pair[0], pair[-1], label, values.sample(metric, pair, label), means,
+                len(places), len(places) if weights is None else int(np.count_nonzero(weights)),
+                overall, metric in values.lower,
+            )
+        )  # fmt: skip
+    return found
+
+
 def run_tests(
     values: SystemValues, result: Result, pairs: Sequence[tuple[str, str]], settings: Settings
 ) -> tuple[list[PairComparison], int]:
     """Every pair on every metric and slice, and the number of tests."""
-    metrics, whole = result.metrics, result.overall_metrics
-    rows = (
-        result.summary["metric", "slice", "system", "mean", "queries"] if whole else pl.DataFrame()
-    )
-    overall = {tuple(key): (mean, n) for *key, mean, n in rows.iter_rows() if key[0] in whole}
-
-    def compare_overall(metric: str, label: str, a: str, b: str) -> tuple[Any, Any, int] | None:
-        if metric not in whole:
-            return None
-        (mean_a, n), (mean_b, _) = overall[metric, label, a], overall[metric, label, b]
-        return mean_a, mean_b, n
-
-    per_query = [name for name in metrics if name not in whole]
+    comparisons = list_pairs(values, result, pairs)
+    per_query = [name for name in result.metrics if name not in result.overall_metrics]
     ranges = required_ranges(values, per_query, result.conventions, settings)
-
-    def sample(metric: str, label: str, a: str, b: str) -> Sample:
-        found = values.sample(metric, (a, b), label)
-        if metric not in ranges:
-            return found
-        return replace(found, lowest=-ranges[metric], highest=ranges[metric])
-
-    comparisons = [
-        PairComparison(metric, a, b, label, sample(metric, label, a, b),
-                       values.means(metric, (a, b), label),
-                       compare_overall(metric, label, a, b), metric in values.lower)
-        for metric in metrics
-        for label in values.slices
-        for a, b in pairs
-    ]  # fmt: skip
     tested = []
     prints: dict[str, tuple[str, ...] | None] = {}
     for comparison in comparisons:
+        if widest := ranges.get(comparison.metric):
+            sample = replace(comparison.sample, lowest=-widest, highest=widest)
+            comparison.sample = sample
         if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
             for name in {comparison.a, comparison.b} - prints.keys():
                 prints[name] = hash_rankings(result, name)

@@ -80,19 +80,15 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "verdict": pair.verdict(settings),
         "sentence": describe_pair(pair, settings, tests),
     }
+    row |= {"mean_a": pair.means[0], "mean_b": pair.means[1], "n": n}
     if pair.overall is not None:
-        mean_a, mean_b, queries = pair.overall
-        difference = None if mean_a is None or mean_b is None else mean_b - mean_a
-        values = {"mean_a": mean_a, "mean_b": mean_b, "difference": difference}
-        return row | values | {"n": n or queries}
+        return row | {"difference": pair.change, "n": n or pair.overall}
     if isinstance(pair.sample, CorrectedSample):
         worth = pair.sample.worth(settings.alpha)
         row |= {"lambda": pair.sample.corrected.lam, "worth": worth}
     positive, ties, negative = pair.sample.signs
     has_values = n > 0
     return row | {
-        "mean_a": pair.means[0],
-        "mean_b": pair.means[1],
         "difference": pair.sample.mean if has_values else None,
         "lo": pair.result.lo,
         "hi": pair.result.hi,
@@ -104,7 +100,6 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "wins": negative if lower else positive,
         "ties": ties,
         "losses": positive if lower else negative,
-        "n": n,
         "detectable": pair.detectable(settings) if has_values else None,
     }
 
@@ -157,7 +152,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     a, b, reason = pair.a, pair.b, pair.result.reason
     queries = text.format_queries(pair.queries)
     if pair.overall is not None:
-        return _describe_overall(a, b, pair.metric, *pair.overall[:2])
+        return _describe_overall(a, b, pair.metric, *pair.means)
     if not pair.queries:
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE or pair.sample.is_zero:

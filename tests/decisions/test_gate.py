@@ -117,21 +117,14 @@ def test_a_mean_at_its_limit():
     [
         ({"minimum": "nDCG@10>=0.1"}, "A limit on a drop passes if"),
         ({"minimum": "nDCG@10>=0.1", "minimum_bound": True}, "A limit passes if"),
-        (
-            {"minimum": "nDCG@10>=0.1", "minimum_bound": True, "beyond_noise": False},
-            "A limit on a mean passes if",
-        ),
         ({}, "A limit passes if"),
-        ({"beyond_noise": False}, None),
     ],
 )
 def test_the_rule_is_that_of_these_limits(options, limits):
     notes = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0", **options).notes
-    assert [note.partition(" if")[0] + " if" for note in notes if " passes if " in note] == (
-        [limits] if limits else []
-    )
-    noise = options.get("beyond_noise", True)
-    assert any("A limit of 0 on a drop fails only" in note for note in notes) == noise
+    assert notes[0].startswith(limits)
+    assert any("A limit of 0 on a drop fails only" in note for note in notes)
+    assert not rankql.gate(WORSE, minimum="nDCG@10>=0.1").notes
 
 
 def test_the_number_of_queries_that_decides():
@@ -253,18 +246,38 @@ def test_without_a_limit_only_a_significant_drop_fails():
     assert 0.72 < sum(passed) / 500 < 0.92
 
 
-def test_noise_is_inconclusive_unless_the_means_decide():
+@pytest.mark.parametrize("name", ["AP", "RMSE"])
+@pytest.mark.parametrize("gain", [0.0, 0.009, -0.009, 0.03, -0.03])
+def test_equivalence_limits_drop_and_gain(name, gain):
+    """Both limits pass exactly where compare says that the systems are equivalent."""
+    rng = np.random.default_rng(4)
+    old = pl.DataFrame({"query": range(200), name: rng.uniform(0.3, 0.6, 200)})
+    new = old.with_columns(pl.col(name) + pl.Series(gain + 0.02 * rng.standard_normal(200)))
+    verdict = rankql.gate(new, baseline=old, equivalence=f"{name}:0.01")
+    assert verdict.table["check"].to_list() == [
+        f"{name} {way} <= 0.01"
+        for way in (("rise", "drop") if name == "RMSE" else ("drop", "rise"))
+    ]
+    (compared,) = rankql.compare({"a": old, "b": new}, equivalence=0.01).table.rows(named=True)
+    assert verdict.passed == (compared["verdict"] == "equivalent within 0.01") == (gain == 0)
+    failed = verdict.failures["check"].to_list()
+    assert failed == (
+        [f"{name} {'rise' if gain > 0 else 'drop'} <= 0.01"] if abs(gain) > 0.01 else []
+    )
+    assert set(verdict.table["confidence"]) == {0.9}
+    if gain == 0:
+        assert verdict.table["lo"][0] == pytest.approx(compared["lo"])
+
+
+def test_noise_is_inconclusive():
     verdict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
     assert not verdict and verdict.outcome == "inconclusive" and verdict.exit_code == 3
     assert verdict.inconclusive.height == 1 and verdict.failures.is_empty()
     warned = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", inconclusive="warn")
     assert warned and warned.exit_code == 0 and warned.table.equals(verdict.table)
     assert warned.title == "Gate passed: 1 inconclusive"
-    strict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", beyond_noise=False)
-    assert strict.exit_code == 1 and said(strict) == ["dropped by 0.02, beyond the limit of 0.01"]
-    assert strict.table.select("lo", "hi", "confidence").row(0) == (None, None, None)
-    loose = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.03", beyond_noise=False)
-    assert loose and said(loose) == ["dropped by 0.02, within the limit of 0.03"]
+    with pytest.raises(rankql.RankqlError, match=r"gate\(beyond_noise=\) was removed"):
+        rankql.gate(NOISY, baseline=OLD, beyond_noise=False)
 
 
 def test_a_failure_counts_more_than_an_inconclusive_limit():
@@ -313,7 +326,6 @@ def test_few_queries_never_pass():
                     verdict = rankql.gate(new, baseline=old, min_queries=least, **limit)
                     some = len(values) > 1 and least == 1 and limit.get("max_drop") != "AP:0.02"
                     assert verdict.exit_code == (0 if some else 3)
-        assert rankql.gate(old, baseline=old, max_drop="AP:0.1", beyond_noise=False).passed
 
 
 def test_small_slices_are_reported():
@@ -595,7 +607,7 @@ def test_conventions_of_the_baseline(tmp_path):
     """A scale that a metric beside needed is no difference; another gain is."""
     path = tmp_path / "old.parquet"
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
-    assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0", beyond_noise=False)
+    assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0").outcome == "inconclusive"
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
     with pytest.raises(
         rankql.RankqlError, match="evaluated with gain=exp2, but the run with gain=lin"
@@ -615,7 +627,7 @@ def test_micro_averages():
     assert verdict and "no confidence interval" in verdict.table["message"][0]
     low = RUN.with_columns(score=-pl.col("score"))
     low = low.with_columns(score=pl.when(query=pl.lit("a")).then("score").otherwise(0.0))
-    checks = {"minimum": "microP@1>=0.5", "max_drop": "microP@1:0.1", "beyond_noise": False}
+    checks = {"minimum": "microP@1>=0.5", "max_drop": "microP@1:0.1"}
     verdict = rankql.gate(low, QRELS, RUN, **checks)
     assert verdict.table["mean"].to_list() == [0.5, 0.5]
     last = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [-9.0]})
@@ -651,7 +663,9 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
         ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. max_drop= is empty: leave it"),
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
-        ((RUN, QRELS), {"minimum": "AP>0", "beyond_noise": False}, "needs a baseline. Pass"),
+        ((RUN, QRELS), {"equivalence": "AP:0.1"}, "equivalence= needs a baseline. Pass baseline="),
+        ((RUN, QRELS, RUN), {"equivalence": "AP:0"}, "METRIC:NUMBER with a number above 0"),
+        ((RUN, QRELS, RUN), {"equivalence": "AP:0.1", "alpha": 0.5}, "alpha below 0.5, not 0.5"),
         ((RUN, QRELS, RUN), {"minimum_bound": True}, "needs a limit on a mean. Pass minimum="),
         ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit 'AP=0.4' of minimum=."),
         ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
@@ -672,7 +686,6 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"metrics": "AP"}, "Unknown option 'metrics'."),
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
         ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
-        ((RUN, QRELS, RUN), {"beyond_noise": "no"}, "beyond_noise must be true or false, not no"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
         ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
         ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
@@ -807,7 +820,6 @@ def test_exit_codes(folder):
     assert (
         "invalid" in command("noisy.parquet", *old, "--inconclusive", "no", code=2).stderr.lower()
     )
-    command("noisy.parquet", *old, "--any-drop", code=1)
     command("noisy.parquet", *old, "--alpha", "0.999", code=1)
     command("old.parquet", "--min", "nDCG@10>=0.48")
     command("old.parquet", "--min", "nDCG@10>=0.48", "--min-bound", code=3)

@@ -225,9 +225,8 @@ def test_several_runs_of_lists(tmp_path):
     LISTS.write_parquet(tmp_path / "a.parquet")
     path = write(tmp_path / "b.jsonl", worse.to_dicts())
     assert rankql.compare(tmp_path / "a.parquet", path, "RR").systems == ["a", "b"]
-    assert rankql.gate(
-        worse, baseline=LISTS, minimum="RR>=0.5", max_drop="RR:0.3", beyond_noise=False
-    )
+    limits = {"minimum": "RR>=0.5", "max_drop": "RR:0.3"}
+    assert rankql.gate(worse, baseline=LISTS, **limits).failures.is_empty()
     assert rankql.explain(LISTS, None, "q1", "RR").value == 0.5
     assert rankql.limits(LISTS, None, "RR").result["RR"] == 0.75
     assert rankql.check(LISTS).ok
