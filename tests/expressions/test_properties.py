@@ -11,6 +11,7 @@ from support.parameters import slow, slow_except
 
 # A metric of each family, whose other forms belong to the default run.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
+BEYOND_ENGINES = ["sql", "polars", "polars streaming", "sql whole table", "polars select"]
 
 
 def expected(metric, groups, options):
@@ -26,7 +27,10 @@ def expected(metric, groups, options):
             None if rels is None else plain(definitions.from_list(rels, ideal), **given)
             for rels, ideal in groups
         ]
-    return [getattr(definitions, metric)(group, **given) for group in groups]
+    values = [getattr(definitions, metric)(group, **given) for group in groups]
+    if metric in signatures.BEYOND:  # some definitions count
+        return [None if value is None else float(value) for value in values]
+    return values
 
 
 def agree(metric, groups, options, names=None, values=None, pool=None, **types):
@@ -58,6 +62,14 @@ def test_micro_averages(metric, data):
 @given(groups=strategies.batches(strategies.ratings()))
 def test_ratings(metric, groups):
     agree(metric, groups, {})
+
+
+@pytest.mark.parametrize("metric", signatures.BEYOND)
+@given(data=st.data())
+def test_metrics_beyond_accuracy(metric, data):
+    """NULLs, ties, gaps, any k, empty groups."""
+    groups, options = data.draw(strategies.beyond(metric, metric_engines.names(metric)))
+    agree(metric, groups, options, BEYOND_ENGINES)
 
 
 @pytest.mark.parametrize("metric", signatures.TWO_RANKINGS)
@@ -160,6 +172,11 @@ def test_settings_change_nothing(sql_engines, data):
     wrong = metric_engines.differences(
         sql_engines[2], f"{metric}_by_score", scored, options, values
     )
+    assert not wrong, "\n".join(wrong)
+    metric = data.draw(st.sampled_from([*signatures.BEYOND]))
+    groups, options = data.draw(strategies.beyond(metric, metric_engines.names(metric)))
+    values = expected(metric, groups, options)
+    wrong = metric_engines.differences(sql_engines[0], metric, groups, options, values)
     assert not wrong, "\n".join(wrong)
 
 

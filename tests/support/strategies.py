@@ -123,3 +123,56 @@ def options(metric):
         choices.pop("threshold")
         must["threshold"] = st.sampled_from([0.5, 0, -1])
     return st.fixed_dictionaries(must, optional=choices)
+
+
+# Columns and options of the metrics beyond accuracy.
+
+ITEM = st.sampled_from([None, "a", "a", "b", "c", "d", "A", "é", ""])
+AMOUNT = st.sampled_from([None, 0, 0.25, 1, 1, 2, 3.5])
+TOPICS = st.none() | st.lists(st.sampled_from(["1", "2", "3", "4", "10", "x", "X"]), max_size=3)
+NUMBER = st.sampled_from([-2.0, 0.0, 0.5, 1.0, 3.0])
+VECTOR = st.none() | st.lists(NUMBER, min_size=3, max_size=3).filter(any)
+COLUMNS = {
+    **dict.fromkeys(("item", "category", "attribute"), ITEM),
+    **dict.fromkeys(("exposure", "merit", "target"), AMOUNT),
+    **dict.fromkeys(("attributes", "subtopics"), TOPICS),
+    "user": st.sampled_from([None, 1, 2, 3]),
+    "popularity": st.sampled_from([None, 0, 1, 2, 5, 5, 8]),
+    "created_at": st.sampled_from([None, 0, 1.5, 3]),
+    "shown_at": st.sampled_from([None, 3, 4.5, 100]),
+    "embedding": VECTOR,
+    "baseline": st.sampled_from([None, False, True]),
+    "rel": st.sampled_from([None, -1, 0, 1, 1, 2]),
+    "pos": st.none() | st.integers(1, 12),
+}
+BEYOND_CHOICES = {
+    "catalogue": st.sampled_from([8, 9, 100]),
+    "users": st.sampled_from([8, 9, 100]),
+    "norm": st.sampled_from(["n", "n-1"]),
+    "normalized": st.booleans(),
+    "k": st.sampled_from([None, 1, 2, 3, 5, 100]),
+    "attention": st.sampled_from([None, [1 / n for n in range(1, 13)]]),
+    "missing": st.sampled_from(["drop", "different", "same"]),
+    "similarity": st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    "threshold": st.sampled_from([1, 2]),
+    "alpha": st.sampled_from([0, 0.3, 0.5, 1]),
+}
+UNSEEN = {"novelty": ["one_user", "drop", "max"], "average_popularity": ["zero", "drop"]}
+
+
+@st.composite
+def beyond(draw, metric, names):
+    """Groups of rows, in diversity each item at a place of its own; and options."""
+    places = "pos" in names and metric in signatures.DIVERSITY
+    distinct = (lambda row: row[-1] if row[-1] is not None else object()) if places else None
+    row = st.tuples(*(COLUMNS[name] for name in names))
+    groups = draw(st.lists(st.lists(row, max_size=8, unique_by=distinct), min_size=1, max_size=8))
+    options = {}
+    for name, default in signatures.BEYOND[metric].items():
+        needed = name in ("catalogue", "users", "similarity")
+        if default is not signatures.NEEDED and (needed or draw(st.booleans())):
+            choice = st.sampled_from(UNSEEN[metric]) if name == "unseen" else BEYOND_CHOICES[name]
+            options[name] = draw(choice)
+    if metric == "shannon_entropy":
+        options.setdefault("catalogue", "shown")
+    return groups, options
