@@ -54,12 +54,20 @@ KEYWORDS = {
     "business": ["clicks and revenue", "correlation with clicks", "questionnaire", "robustness"],
     "choosing-k": ["cutoff", "choose k"],
     "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
-    "compare": ["compare two rankers", "a/b test", "multiple comparisons", "html report"],
+    "compare": [
+        *("compare two rankers", "a/b test", "multiple comparisons", "html report"),
+        *("statistical significance", "p-value", "confidence interval", "sample size"),
+    ],
     "conventions": ["ties", "tie", "negative grades"],
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
-    "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
-    "experiment": ["a/b test on users", "tea-tasting", "cuped", "peeking", "sample ratio mismatch"],
-    "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
+    "evaluate": [
+        *("slices", "segments", "export results", "trec files", "missing queries"),
+        *("pandas", "dataframe"),
+    ],
+    "experiment": [
+        *("a/b test on users", "tea-tasting", "cuped", "peeking", "sample ratio mismatch"),
+        "interleaving",
+    ],
     "gate": ["ci", "regression test", "pull request"],
     "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
     "judges": ["llm as a judge", "llm labels", "kappa", "prediction-powered", "calibration"],
@@ -68,15 +76,36 @@ KEYWORDS = {
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],
     "metrics/precision": ["map", "recall", "precision", "hit rate"],
-    "pandas": ["pandas", "dataframe"],
     "queries": ["group by", "sql", "polars", "macro"],
     "questions": ["ndcg above 1", "all zeros", "duplicates", "how many queries"],
     "rag": ["rag", "retrieval-augmented generation", "ragas", "langchain", "llamaindex", "chunks"],
-    "significance": ["statistical significance", "p-value", "confidence interval", "sample size"],
     "speed": ["billion rows", "speed"],
-    "trust": ["check", "explain", "limits"],
-    "unjudged": ["unjudged", "unjudged items", "missing judgments"],
+    "trust": [
+        *("check", "explain", "limits", "unjudged", "unjudged items", "missing judgments"),
+        *("funnel", "pipeline", "reranker", "stages", "retrieval loss"),
+    ],
 }
+
+
+# Pages that became sections of others: their old addresses lead there.
+MOVED = {
+    "beyond": "metrics/diversity.html",
+    "funnel": "trust.html#which-stage-loses-quality",
+    "metrics/interleaving": "../experiment.html#interleaving",
+    "notebooks": "queries.html#examples",
+    "pandas": "evaluate.html#pandas",
+    "scale": "speed.html#very-large-data-on-spark",
+    "significance": "compare.html#in-plain-words",
+    "unjudged": "trust.html#unjudged-items",
+}
+
+
+def add_redirects(app, error):
+    """Write a page that leads on for every page that moved."""
+    if error is None and app.builder.format == "html":
+        for page, target in MOVED.items():
+            text = f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">\n'
+            Path(app.outdir, f"{page}.html").write_text(text)
 
 
 def add_keywords(app, page, source):
@@ -104,5 +133,6 @@ def add_browser_page(app, error):
 def setup(app):
     """Register the hooks."""
     app.connect("build-finished", add_browser_page)
+    app.connect("build-finished", add_redirects)
     app.connect("source-read", add_keywords)
     app.connect("html-page-context", set_language)

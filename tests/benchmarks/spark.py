@@ -6,7 +6,7 @@
 
 Everything is in units of `sum(rel) GROUP BY user` of the same run, from the same Parquet; the works
 take turns, and the median of their times counts. What is shuffled, and for how long cores were
-busy, is what Spark itself has counted; docs/scale.md is written from it.
+busy, is what Spark itself has counted; docs/speed.md is written from it.
 
 With --queries, rankql.spark.evaluate alone runs, on two executors and with 1 GB of memory for the
 driver: time, memory, and how far the means are from those of rankql.evaluate.

@@ -39,7 +39,7 @@ def draws(page):
 
 
 # Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
-LIGHT = ("start", "evaluate", "compare", "queries", "errors", "labels", "significance", "gain")
+LIGHT = ("start", "evaluate", "compare", "queries", "errors", "labels", "trust", "gain")
 
 
 def marks(page):
@@ -69,7 +69,8 @@ def test_kinds_of_blocks():
 
 
 def test_every_metric_has_its_place():
-    text = "".join(page.read_text() for page in PAGES[1:] if page.name != "reference.md")
+    lists = ("reference.md", "functions.md")
+    text = "".join(page.read_text() for page in PAGES[1:] if page.name not in lists)
     for name in rankql.__all__:
         if name.islower() and not name.startswith("list_") and not name.endswith("_by_score"):
             assert re.search(rf"\b{name}\b", text), name
@@ -141,10 +142,19 @@ def test_site_loads_nothing_from_the_network(site):
         assert not loaded, page
 
 
+@pytest.mark.site
+def test_pages_that_moved_lead_to_their_section(site):
+    result = [page for page in site.rglob("*.html") if 'http-equiv="refresh"' in page.read_text()]
+    assert len(result) > 5
+    for page in result:
+        path, _, section = re.search(r"url=([^\"]+)", page.read_text())[1].partition("#")
+        assert not section or f'id="{section}"' in (page.parent / path).read_text(), page
+
+
 SEARCHES = {
     "compare two rankers": "compare",
-    "statistical significance": "significance",
-    "unjudged": "unjudged",
+    "statistical significance": "compare",
+    "unjudged": "trust",
     "group by": "queries",
     "trec_eval": "coming-from",
     "ties": "conventions",

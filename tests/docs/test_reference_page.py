@@ -34,7 +34,7 @@ def test_dir_has_the_tasks_and_the_metrics_of_one_ranking():
 
 
 def test_every_command_has_its_help():
-    commands = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/reference.md"], re.MULTILINE)
+    commands = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/commands.md"], re.MULTILINE)
     assert sorted(commands) == sorted(main.commands)
 
 

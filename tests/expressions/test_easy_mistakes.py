@@ -75,14 +75,6 @@ def test_an_item_that_is_null_stands_last_of_its_peers():
     assert rankql.ranked(frame, query=None).filter(pl.col("pos") <= 2)["rel"].sum() == 5
 
 
-@pytest.mark.parametrize("metric", ["ndcg", "recall_at", "f1_at", "idcg", "ap", "bpref", "rr"])
-def test_a_literal_is_the_grade_of_every_row(metric):
-    made = getattr(rankql, metric)
-    frame = pl.DataFrame({"g": [1, 1, 1, 2], "pos": [1, 2, 3, 4], "rel": 1})
-    for context in (frame.group_by("g", maintain_order=True).agg, frame.select):
-        assert context(made(pl.lit(1), "pos")).equals(context(made("rel", "pos")))
-
-
 @pytest.mark.parametrize("by", ["_rel", "_pos", "_dcg", "_counters", "_other"])
 def test_group_columns_of_any_name(by):
     frame = pl.DataFrame({by: [7, 7], "rel": [0, 1], "pos": [1, 2]})
@@ -102,28 +94,6 @@ def test_group_columns_of_any_name(by):
 def test_polars_refuses(call, message):
     with pytest.raises(rankql.RankqlError, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    ("call", "columns", "rows"),
-    [
-        ("bpref(rel, pos)", "hit, rel, pos", "(7, 1, 1), (7, 0, 2)"),
-        ("err(rel, pos, 10, max_rel := 1)", "rel, pos", "(1, 1), (0, 2)"),
-        ('personalisation("user", item)', '"user", item', "(1, 'a'), (2, 'b')"),
-    ],
-)
-def test_tables_of_any_name(call, columns, rows):
-    """Not even of one that a variable of ours has: x.hit is then the column."""
-    con = metric_engines.connection()
-    group = "GROUP BY hit" if "hit" in columns else ""
-    result = {
-        name: con.sql(
-            f"SELECT {call} FROM (VALUES {rows}) AS {name} ({columns}) {group}"
-        ).fetchall()
-        for name in ("x", "b", "total", "part", "best", "two", "shown")
-    }
-    assert result["x"][0][0] is not None
-    assert all(value == result["shown"] for value in result.values()), result
 
 
 def test_fields_of_variables_are_read_in_brackets():

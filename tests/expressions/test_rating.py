@@ -46,31 +46,6 @@ def test_a_row_without_grade_weighs_nothing():
     assert rankql.evaluate(more, **options)["microMAE"] == 1
 
 
-def before_and_after():
-    """Three items rated 5, 4 and 3: too low but in order; then close, and upside down."""
-    grades = {"query": "q", "item": [*"abc"], "rel": [5, 4, 3]}
-    return [
-        pl.DataFrame({**grades, "score": scores}) for scores in ([3.0, 2.0, 1.0], [3.9, 4.0, 4.1])
-    ]
-
-
-def test_rmse_improves_and_ndcg_falls():
-    """The warning of the guides, computed."""
-    before, after = (
-        rankql.evaluate(scored, metrics=["RMSE", "MAE", "nDCG"], interval=None)
-        for scored in before_and_after()
-    )
-    assert before["RMSE"] == 2 and before["nDCG"] == 1
-    assert after["RMSE"] == pytest.approx(math.sqrt((1.1**2 + 0 + 1.1**2) / 3))  # .898
-    turned, ideal = (
-        sum(rel / math.log2(pos + 1) for pos, rel in enumerate(order, 1))
-        for order in ([3, 4, 5], [5, 4, 3])
-    )
-    assert after["nDCG"] == pytest.approx(turned / ideal)  # .891
-    assert after["RMSE"] < before["RMSE"] and after["MAE"] < before["MAE"]
-    assert after["nDCG"] < before["nDCG"]
-
-
 @pytest.mark.parametrize("metric", ["rmse", "mse", "mae"])
 def test_a_score_is_checked_where_no_item_is_judged(metric):
     """DuckDB does not look at what is subtracted from, or divides, a vector of NULL."""

@@ -78,14 +78,6 @@ def test_means_are_those_of_the_summary_best_first():
     assert "datum.mean, " in str(reciprocal["layer"])  # the label is that number
 
 
-def test_order_of_means_turns_where_less_is_better():
-    result = compare(["RR", RESIDUAL]).result
-    worse = rankql.evaluate({"one": run(OLD), "two": run(OLD | {"a": 2})}, QRELS, ["RR", RESIDUAL])
-    for each, best in ((result, "new"), (worse, "one")):
-        for panel in panels(each.plot()):
-            assert rows(panel)[0]["system"] == best
-
-
 def test_means_of_slices():
     run_ = run(OLD).with_columns(part=pl.col("query").is_in(["a", "b"]).cast(pl.String))
     (panel,) = panels(rankql.evaluate(run_, QRELS, "RR", by="part").plot())

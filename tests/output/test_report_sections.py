@@ -53,11 +53,3 @@ def test_leaderboard(comparison):
     assert make(make_ranks_section, against) is None
     with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
         against.plot("ranks")
-
-
-def test_metrics_of_the_catalogue_have_no_difference_by_query():
-    from rankql.output.report_sections import make_differences_section
-
-    runs = {name: RUNS[name] for name in "ab"}
-    compared = rankql.compare(runs, QRELS, ["RR", "g = gini(item, catalogue := 500)"])
-    assert len(make(make_differences_section, compared).figures) == 2

@@ -1,6 +1,5 @@
 """register(): TEMP or persisted, idempotent, and never over the user's objects."""
 
-import itertools
 import threading
 
 import duckdb
@@ -224,23 +223,6 @@ def test_no_function_of_duckdb_has_a_name_of_ours():
             [macros._CREATE.findall(macros.read_sql())],
         ).fetchall()
     assert names == []
-
-
-def test_the_settings_of_the_user_change_no_number(con):
-    rankql.register(con)
-    query = """
-        SELECT ndcg_by_score(rel, score, item), ap_by_score(rel, score, item),
-               kendall_tau_b_by_score(rel, score, item), r_precision_by_score(rel, score, item),
-               bpref_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3)
-        FROM (VALUES (1, 0.5, 'b'), (0, 0.5, 'C'), (2, NULL, 'd'), (NULL, 0.1, 'e'), (3, 0.1, 'a'))
-             AS t (rel, score, item)"""
-    expected = con.sql(query).fetchall()[0]
-    # Bytes order C before b: descending, b stands first. Then e, which is unjudged, and a.
-    assert expected[1] == pytest.approx((1 + 2 / 4) / 3)
-    con.execute("SET integer_division = true; SET default_collation = 'NOCASE'")
-    for order, nulls in itertools.product(["ASC", "DESC"], ["NULLS_FIRST", "NULLS_LAST"]):
-        con.execute(f"SET default_order = '{order}'; SET default_null_order = '{nulls}'")
-        assert con.sql(query).fetchall()[0] == expected, (order, nulls)
 
 
 @pytest.mark.parametrize(
