@@ -124,14 +124,12 @@ def _run_comparison(
 ) -> Comparison:
     """Run compare with the options of compare and report."""
     from rankql.decisions.compare import compare
-    from rankql.evaluation.values import Request, read_result
+    from rankql.evaluation.values import Request
 
     lower = dict.fromkeys(options.pop("lower_is_better"), False)
     keywords = keyword_arguments(options)
     request = Request.of(keywords, [*metrics], ",".join(by).split(","), lower)
-    last = split_name(inputs[-1])[1]
-    are_values = read_result(last, last, request) is not None
-    runs, qrels = split_inputs(inputs, are_values)
+    runs, qrels = split_inputs(inputs, request)
     if isinstance(runs, str) and qrels is not None and "system" not in keywords:
         runs = dict([split_name(runs)])
     return compare(

@@ -5,30 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from rankql.evaluation.values import Request
 
-def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
+
+def split_inputs(inputs: Sequence[str], request: Request | None = None) -> tuple[Any, str | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
-    A run is named by NAME=PATH or after its file. The last input is a run too if `are_values`, if
-    eval --output wrote it, or if it has lists of retrieved ids. A database opens in the background,
-    so call this before polars is imported.
+    A run is named by NAME=PATH or after its file. The last input is a run too if eval --output
+    wrote it, if it has lists of retrieved ids, or values as this request describes them. A database
+    opens in the background, so call this before polars is imported.
     """
     from rankql.sources.private import open_in_background
 
     open_in_background()
-    from rankql.evaluation.combining import read_metadata
-    from rankql.sources.id_lists import has_retrieved_lists
+    from rankql.evaluation.values import Request, identify
 
-    last = split_name(inputs[-1])[1]
+    request = request or Request(is_run=True)
     no_qrels = (
-        len(inputs) == 1
-        or are_values
-        or read_metadata(last) is not None
-        or has_retrieved_lists(last)
+        len(inputs) == 1 or identify(split_name(inputs[-1])[1], request=request).kind != "rows"
     )
     runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:

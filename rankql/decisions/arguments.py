@@ -13,12 +13,10 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.combining import combine_systems, read_metadata
+from rankql.evaluation.combining import combine_systems
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import Request, align_results, read_result
+from rankql.evaluation.values import Request, align_results, identify
 from rankql.registry.parse import is_metric, resolve_names
-from rankql.sources.dicts import is_several_runs
-from rankql.sources.id_lists import has_retrieved_lists
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
 
@@ -31,7 +29,7 @@ def arrange_arguments(
     if len(positional) > 1 and positional[-1] is None:  # metrics=None
         positional.pop()
     listed = isinstance(runs, list | tuple)
-    several = listed or is_several_runs(runs)
+    several = listed or identify(runs).kind == "several runs"
     if positional and metrics is None and _are_metrics(positional, several):
         metrics = positional.pop()
     if positional and not several:
@@ -83,33 +81,34 @@ def _are_metrics(positional: Sequence[Any], several: bool) -> bool:
 
 def _are_systems(second: Any, first: Any, metrics: Any, keywords: Mapping[str, Any]) -> bool:
     """Return whether two positional arguments are results or runs, not a run and judgments."""
-    if has_retrieved_lists(second, keywords.get("con")):
-        return True
     request = Request.of(keywords, metrics, (), None)
-    return all(read_result(data, "run", request) is not None for data in (first, second))
+    kind = identify(second, "run", request).kind
+    return kind == "lists" or (
+        kind in ("result", "values") and identify(first, "run", request).result is not None
+    )
 
 
 def combine_results(
     runs: Any, qrels: Any, request: Request, on_mismatch: str = "error"
 ) -> Result | None:
     """The results of all systems as one result; None if the systems are runs."""
-    several = is_several_runs(runs)
+    several = identify(runs).kind == "several runs"
     runs_by_name = runs if several else {"run": runs}
     if not runs_by_name:
         raise RankqlError(_NO_RUNS)
     if not all(isinstance(name, str) and name for name in runs_by_name):
         raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
-    certain_results = [name for name, data in runs_by_name.items() if is_result(data)]
+    saved = [name for name, data in runs_by_name.items() if identify(data).kind == "result"]
     if qrels is not None:
-        if len(certain_results) == len(runs_by_name):
+        if len(saved) == len(runs_by_name):
             require_no_run_options({"qrels": qrels})
-        if certain_results:
+        if saved:
             raise RankqlError(
-                f"{certain_results[0]!r} is a result, but other systems are runs. Evaluate them "
+                f"{saved[0]!r} is a result, but other systems are runs. Evaluate them "
                 "too, or pass its run"
             )
         return None
-    read = {name: read_result(data, name, request) for name, data in runs_by_name.items()}
+    read = {name: identify(data, name, request).result for name, data in runs_by_name.items()}
     results = {name: result for name, result in read.items() if result is not None}
     if not results:
         return None
@@ -119,17 +118,10 @@ def combine_results(
             f"{next(iter(results))!r} is a result, but {run!r} is a run or has several rows per "
             "query. Evaluate it too, or pass runs only"
         )
-    tables = [name for name in runs_by_name if name not in certain_results]
+    tables = [name for name in runs_by_name if name not in saved]
     if tables:
         results = align_results(results, tables, request.attributes)
     return combine_systems(results, on_mismatch) if several else next(iter(results.values()))
-
-
-def is_result(data: Any) -> bool:
-    """Return whether it is a result of `evaluate`, or a file that `evaluate` wrote."""
-    return isinstance(data, Result) or (
-        isinstance(data, str | os.PathLike) and read_metadata(data) is not None
-    )
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:

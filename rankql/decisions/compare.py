@@ -23,10 +23,9 @@ from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.evaluate import evaluate, require_known_options
-from rankql.evaluation.values import Request, set_directions
+from rankql.evaluation.values import Request, identify, set_directions
 from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics
-from rankql.sources.dicts import is_several_runs
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
@@ -137,7 +136,7 @@ def compare(
     settings = replace(settings, weight=result.meta.weight)
     settings.check()
     result.notes[:0] = name_notes
-    if is_several_runs(runs):
+    if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
         systems = list(runs)
     else:
         several = result.meta.system

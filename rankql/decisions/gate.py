@@ -16,7 +16,6 @@ from rankql.decisions.alignment import align_systems, hash_rankings, require_sam
 from rankql.decisions.arguments import (
     Results,
     cluster_errors,
-    is_result,
     require_attributes,
     require_metrics,
     require_no_run_options,
@@ -28,7 +27,7 @@ from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.combining import combine_systems, compare_judgments
 from rankql.evaluation.evaluate import evaluate, require_known_options
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import Request, read_result, set_directions
+from rankql.evaluation.values import ROWS, Request, identify, set_directions
 from rankql.macros import MISSING
 from rankql.registry.argument_checks import (
     require,
@@ -140,11 +139,12 @@ def gate(
     request = Request.of(keywords, names, [*itertools.chain(*attributes)], higher_is_better)
     request = replace(request, judged=qrels is not None)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    results = {
-        name: read_result(value, name, request)
-        if name != "run" or qrels is None or is_result(value) else None
+    arguments = {
+        name: identify(value, name, request)
+        if name != "run" or qrels is None or identify(value).kind == "result" else ROWS
         for name, value in data.items()
     }  # fmt: skip
+    results = {name: argument.result for name, argument in arguments.items()}
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
     if all(results.values()):
@@ -173,7 +173,7 @@ def gate(
     if drops:
         if any(results.values()):
             notes += compare_judgments(evaluated, on_mismatch)
-        tables = [name for name in data if results[name] and not is_result(data[name])]
+        tables = [name for name, argument in arguments.items() if argument.kind == "values"]
         scaled = any(limit.metric.scaled for limit in drops)
         notes += _match_conventions(evaluated, tables, scaled, on_mismatch)
     names = evaluated["run"].metrics

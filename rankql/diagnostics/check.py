@@ -22,8 +22,8 @@ from rankql.evaluation.overlap import (
     item_overlap,
 )
 from rankql.macros import quote
+from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.list_checks import FLOATS, is_rounded
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
 from rankql.sources.tables import Data, Rel, same_kind

@@ -39,6 +39,7 @@ from rankql.evaluation.summary import require_interval
 from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
+from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions, choose, describe_option, option_names
 from rankql.registry.order import RATING
 from rankql.registry.parse import parse
@@ -46,9 +47,9 @@ from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import holds_numbers, require_scalar
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
-from rankql.sources.messages import reword_error
+from rankql.sources.reader import reword_error
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import ROLES, Data, Rel, Table, mentioned, require_column
+from rankql.sources.tables import Data, Rel, Table, mentioned, require_column
 from rankql.text import format_queries
 from rankql.versions import find_version
 from rankql.writing import PARQUET, output_path, remember_inputs

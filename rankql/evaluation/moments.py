@@ -22,7 +22,7 @@ from rankql.evaluation.summary import (
     system_columns,
     values_sql,
 )
-from rankql.sources.fetching import read_frame
+from rankql.sources.frames import read_frame
 from rankql.sources.private import private_connection
 
 

@@ -23,8 +23,7 @@ from rankql.evaluation.summary import summarise
 from rankql.macros import literal
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.results import TableResult
-from rankql.sources.fetching import fits_one_thread
-from rankql.sources.frames import register_frame
+from rankql.sources.frames import fits_one_thread, register_frame
 from rankql.sources.private import private_connection
 from rankql.writing import PARQUET, STDOUT, output_path, write_file
 

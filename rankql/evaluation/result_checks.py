@@ -16,7 +16,7 @@ from rankql.evaluation.meta import Meta
 from rankql.macros import MISSING, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import is_metric, value_range
-from rankql.sources.fetching import fetch_rows
+from rankql.sources.frames import fetch_rows
 from rankql.text import format_queries
 
 # The number of queries in an error.

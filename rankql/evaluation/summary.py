@@ -17,7 +17,7 @@ from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import averages_logarithms, averages_squares, has_direction, value_range
 from rankql.retired import refuse_retired
-from rankql.sources.fetching import read_frame
+from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.stats.means import (
     HIGHEST_CONFIDENCE,

@@ -15,10 +15,10 @@ from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
+from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
-from rankql.sources.list_checks import refuse_rounded
 from rankql.sources.macro_sql import count_values, fetch
-from rankql.sources.messages import reword_error
+from rankql.sources.reader import reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, unknown_column
 from rankql.text import format_count, format_queries, has_or_have

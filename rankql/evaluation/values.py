@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 
@@ -23,14 +23,17 @@ from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
+from rankql.registry.column_names import RETRIEVED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.computed import holds_numbers
+from rankql.sources.dicts import is_several_runs
+from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
 from rankql.sources.id_lists import find_list
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import RETRIEVED, Data, Table, is_number, is_text, known_names
+from rankql.sources.tables import Data, Table, is_number, is_text
 
 Direction = bool | Mapping[str, bool] | None
 
@@ -77,30 +80,52 @@ class Request:
         return [*metrics, *(directions if isinstance(directions, Mapping) else ())]
 
 
-def read_result(data: Data, label: str, request: Request) -> Result | None:
-    """The result in the data; None if it is a run or cannot be opened."""
-    if isinstance(data, MeansResult):
+class Argument(NamedTuple):
+    """What an argument is, and the result in it."""
+
+    kind: Literal["several runs", "result", "values", "lists", "rows"]
+    result: Result | None = None
+
+
+ROWS = Argument("rows")
+
+
+def identify(data: Data, label: str = "run", request: Request | None = None) -> Argument:
+    """What an argument is: several runs by name, a result, values per query, a table with lists of
+    retrieved ids, or rows of items.
+
+    Without a request, values and lists count as rows, and nothing but the metadata is read. With
+    one, values are read; of a run in a file, only the header. What cannot be opened counts as rows:
+    `evaluate` says why.
+    """
+    if isinstance(data, Mapping):
+        return Argument("several runs" if is_several_runs(data) else "rows")
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else ""
+    if isinstance(data, MeansResult) or (path and read_metadata(path) is not None):
         if getattr(data, "judge", None) is not None:
             raise RankqlError(f"{label} is corrected by a judge. Pass its run with judge= instead")
-        return open_result(data)
-    if isinstance(data, str | os.PathLike):
-        if read_metadata(data) is not None:
-            return open_result(data)
-        if Path(data).suffix not in _TABLES and os.path.exists(data):
-            return None
-    if request.is_run or isinstance(data, Mapping):
-        return None
-    if isinstance(data, str | os.PathLike) and not request.named and has_items(os.fspath(data)):
-        return None  # do not read all of a run
+        return Argument("result", open_result(data) if request else None)
+    if request is None or (os.path.exists(path) and suffix_of(path) not in (*PARQUET, *CSV, *JSON)):
+        return ROWS
+    with suppress(RankqlError, duckdb.Error):
+        if is_path(path):
+            with private_connection() as con:
+                file = con.sql(f"FROM {literal(path)} LIMIT 0")
+                kinds = map(str, file.types)
+                header = Table(label, "", dict(zip(file.columns, kinds, strict=True)))
+            if find_list(header, RETRIEVED):
+                return Argument("lists")
+            if request.is_run or (header.known("item") and not request.named):
+                return ROWS
     with open_session(request.con, data) as session:
         try:
             table = session.table(data, label)
+            if find_list(table, RETRIEVED):
+                return Argument("lists")
         except (RankqlError, duckdb.Error):
-            return None  # `evaluate` says why it cannot be opened
-        return _read(session, table, label, request)
-
-
-_TABLES = (".parquet", ".pq", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
+            return ROWS
+        columns = None if request.is_run else _recognise_columns(session, table, label, request)
+        return Argument("values", _read(session, table, label, columns)) if columns else ROWS
 
 
 @dataclass(frozen=True)
@@ -113,10 +138,8 @@ class _Columns:
     system: bool
 
 
-def _read(session: Session, table: Table, label: str, request: Request) -> Result | None:
-    columns = _recognise_columns(session, table, label, request)
-    if columns is None:
-        return None
+def _read(session: Session, table: Table, label: str, columns: _Columns) -> Result:
+    """The values of a table with one row per query, as a result."""
     for name in (columns.key, *columns.attributes, *columns.metrics):
         require_plain_name(name)
     numbers = [
@@ -154,7 +177,7 @@ def _recognise_columns(
     session: Session, table: Table, label: str, request: Request
 ) -> _Columns | None:
     """The columns, if the table has one row per query."""
-    if table.trec or find_list(table, RETRIEVED):
+    if table.trec:
         return None
     columns = [name for name in table.columns if name not in ("system", MISSING)]
     if request.query is not None and request.query not in columns:
@@ -210,16 +233,6 @@ def _require_numbers(table: Table, label: str, key: str, numbers: Sequence[str])
         raise RankqlError(
             f"{label} has no numbers per {key}: {text.join_words(words)}. Cast {which} to a number"
         )
-
-
-def has_items(path: str) -> bool:
-    """Does a file have a column of items, by its header alone?"""
-    try:
-        with private_connection() as con:
-            columns = con.sql(f"FROM {literal(path)} LIMIT 0").columns
-    except duckdb.Error:
-        return False
-    return bool(known_names("item", columns))
 
 
 def _refuse_ambiguous(

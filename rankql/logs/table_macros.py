@@ -23,8 +23,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
-from rankql.sources.fetching import read_frame
-from rankql.sources.frames import register_frame
+from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.sources.tables import COLUMN_NAMES
+from rankql.registry.column_names import COLUMN_NAMES
 from rankql.text import join_words
 
 _LISTS = (list, tuple, set, frozenset)

@@ -1,4 +1,4 @@
-"""Find files by path, folder or glob, and read their first lines."""
+"""Files by path, folder, glob or stream: which there are, and what their first lines say."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import sys
 import zlib
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -21,30 +23,14 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
-from rankql.registry.column_names import squash
+from rankql.registry.column_names import COLUMN_NAMES, squash
 from rankql.sources.private import private_connection
-from rankql.sources.tables import COLUMN_NAMES
 
-# Quotes as in RFC 4180: DuckDB would infer them from the first 20,480 rows.
-_CSV = "read_csv({}, all_varchar = true, quote = '\"', escape = '\"')"
-# The table function of DuckDB for each suffix.
-READERS = {
-    ".parquet": "read_parquet({})",
-    ".pq": "read_parquet({})",
-    ".csv": _CSV,
-    ".tsv": _CSV,
-    ".json": "read_json({}, maximum_depth = 1)",
-    ".jsonl": "read_json({}, maximum_depth = 1, format = 'newline_delimited')",
-    ".ndjson": "read_json({}, maximum_depth = 1, format = 'newline_delimited')",
-}
-
-# The judgments of Quepid have a line with the query alone if it has no rating.
-QUEPID = "query,docid,rating"
-READ_QUEPID = (
-    "(FROM read_csv({}, all_varchar = true, header = true, delim = ',', quote = '\"', "
-    "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
-)
-
+PARQUET = (".parquet", ".pq")
+CSV = (".csv", ".tsv")
+JSON = (".json", ".jsonl", ".ndjson")
+# The suffixes of files that are no databases.
+DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # What Python raises for a file that it may not read, or that is damaged or cut off.
 _UNREADABLE = (OSError, EOFError, zlib.error)
 # The first bytes of compressed files, with the suffix by which DuckDB recognises them.
@@ -55,48 +41,91 @@ _COMPRESSED = {
     b"\xfd7zXZ\0": ("xz", None),
     b"PK\3\4": ("zip", None),
 }
-
+# The size of the start of a file that is read to see what is in it.
+START = 2**16
 # The streams that were read, which can be read only once, as files in memory.
 _STREAMS: dict[str, IO[bytes]] = {}
 
 
-def is_stream(name: str) -> bool:
-    """Is it `-` for stdin, or a pipe, as of process substitution?"""
-    return name == "-" or (os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode))
+@dataclass
+class File:
+    """A file, or several of a folder or glob."""
+
+    label: str
+    name: str
+    paths: list[str]
+    # The pattern with which DuckDB reads them.
+    pattern: str
+    # The suffix of the format, without that of the compression.
+    suffix: str
+
+    @cached_property
+    def start(self) -> str:
+        """The first characters of the first file; of one in .zst, its first lines."""
+        path = self.paths[0]
+        if path.endswith(".zst"):
+            sql = f"SELECT line FROM {read_as_text(literal(path))} LIMIT 1000"
+            with suppress(duckdb.Error), private_connection() as con:
+                return "\n".join(line or "" for (line,) in con.execute(sql).fetchall())
+            return "?"  # a line is too long, or not UTF-8: an error of the reader
+        with _open(path) as file:
+            return file.read(START).decode("utf-8-sig", "replace")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Its first lines that are not blank."""
+        lines = self.start.splitlines()
+        if len(self.start) >= START // 4 and len(lines) > 1:
+            lines.pop()  # cut off
+        return [line for line in lines if line.strip()]
+
+    def error(self, problem: str) -> RankqlError:
+        """An error about the file."""
+        return RankqlError(f"{self.label}: {self.paths[0]!r} {problem}")
 
 
-def copy_stream(name: str, label: str) -> tuple[str, str]:
-    """Copy a stream into memory, unzipped: the path of the copy, and the suffix of its format."""
+def open_file(name: str, label: str, hint: str) -> File:
+    """The file of a path, folder, glob or stream. One that cannot be read is an error."""
+    if name == "-" or (os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode)):
+        path = _copy_stream(name, label)
+        file = File(label, name, [path], path, "")
+        file.suffix = _suffix_of(file)
+        return file
+    paths, pattern = _find_files(name, label, hint)
+    file = File(label, name, paths, pattern, suffix_of(paths[0]))
+    for path in () if file.suffix in PARQUET else paths:
+        _refuse_unreadable(label, path)
+    return file
+
+
+def _copy_stream(name: str, label: str) -> str:
+    """Copy stdin or a pipe, as of process substitution, into memory, unzipped; return its path."""
     own = name == "-" or name.startswith(("/dev/", "/proc/"))  # the same as long as we run
-    file: IO[bytes]
-    if not own or name not in _STREAMS:
-        with open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer) as source:
-            data = source.read()
-        if (kind := _compression(data)) and kind[0] != "gzip":
-            raise RankqlError(f"{label}: {name!r} is compressed with {kind[0]}. Unzip it first")
-        try:
-            data = gzip.decompress(data) if kind else data
-        except _UNREADABLE as error:
-            raise _damaged(label, name, error) from error
-        if not data.strip():
-            raise RankqlError(f"{label}: {name!r} is empty")
-        in_memory = hasattr(os, "memfd_create")
-        file = open(os.memfd_create("rankql"), "w+b") if in_memory else TemporaryFile()  # noqa: SIM115
-        file.write(data)
-        file.flush()
-        _STREAMS[name if own else f"{name} {len(_STREAMS)}"] = file
-    else:
-        file = _STREAMS[name]
-    path = f"/dev/fd/{file.fileno()}"
-    return path, _suffix_of(path)
+    if own and name in _STREAMS:
+        return f"/dev/fd/{_STREAMS[name].fileno()}"
+    with open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer) as source:
+        data = source.read()
+    if (kind := _compression(data)) and kind[0] != "gzip":
+        raise RankqlError(f"{label}: {name!r} is compressed with {kind[0]}. Unzip it first")
+    try:
+        data = gzip.decompress(data) if kind else data
+    except _UNREADABLE as error:
+        raise _damaged(label, name, error) from error
+    if not data.strip():
+        raise RankqlError(f"{label}: {name!r} is empty")
+    in_memory = hasattr(os, "memfd_create")
+    file: IO[bytes] = open(os.memfd_create("rankql"), "w+b") if in_memory else TemporaryFile()  # noqa: SIM115
+    file.write(data)
+    file.flush()
+    _STREAMS[name if own else f"{name} {len(_STREAMS)}"] = file
+    return f"/dev/fd/{file.fileno()}"
 
 
-def _suffix_of(path: str) -> str:
+def _suffix_of(stream: File) -> str:
     """The suffix of a format, by the first lines; "" for TREC."""
-    with open(path, "rb") as file:
-        if file.read(4) == b"PAR1":
-            return ".parquet"
-    line = next(iter(read_head(path, 1)), "")
+    if stream.start.startswith("PAR1"):
+        return ".parquet"
+    line = next(iter(stream.lines), "")
     if line.lstrip().startswith(("{", "[")):
         return ".json"
     return "" if ends_with_number(line.split()) or not re.search(r"[,\t]", line) else ".csv"
@@ -117,7 +146,7 @@ def reads_as_number(word: str) -> bool:
     return True
 
 
-def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
+def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     """The files of a path, folder or glob, and the pattern with which DuckDB reads them."""
     if "://" in name:
         raise RankqlError(
@@ -167,24 +196,19 @@ def _shortened(name: str) -> str:
     return repr(name) if len(name) <= 200 else f"{name[:100]!r}... ({len(name):,} characters)"
 
 
-def suffix(path: str) -> str:
+def suffix_of(path: str) -> str:
     """The suffix of a file, without that of its compression."""
     return Path(re.sub(r"\.(gz|zst)$", "", path.lower())).suffix
 
 
-def expand_home(path: str) -> str:
-    """The path with `~` replaced by the user's folder."""
-    return os.path.expanduser(path) if path.startswith("~") else path
-
-
 def expand_glob(pattern: str) -> list[str]:
     """The files of a glob, sorted."""
-    return sorted(glob(expand_home(pattern), recursive=True))
+    return sorted(glob(os.path.expanduser(pattern), recursive=True))
 
 
 def is_path(text: str) -> bool:
     """Does a file of this name or pattern exist?"""
-    return os.path.exists(expand_home(text)) or (has_magic(text) and bool(expand_glob(text)))
+    return os.path.exists(os.path.expanduser(text)) or (has_magic(text) and bool(expand_glob(text)))
 
 
 def read_as_text(pattern: str, delimiter: str = "\\0", columns: Sequence[str] = ("line",)) -> str:
@@ -194,31 +218,6 @@ def read_as_text(pattern: str, delimiter: str = "\\0", columns: Sequence[str] = 
         f"read_csv({pattern}, delim = {literal(delimiter)}, header = false, quote = '', "
         f"escape = '', auto_detect = false, columns = {{{kinds}}})"
     )
-
-
-def read_head(path: str, lines: int = 1000) -> list[str]:
-    """The first lines of a text file, which may be compressed."""
-    if path.endswith(".zst"):
-        sql = f"SELECT line FROM {read_as_text(literal(path))} LIMIT {lines}"
-        with private_connection() as con:
-            return [line for (line,) in con.execute(sql).fetchall() if line and line.strip()]
-    try:
-        with _open(path) as file:
-            decoded = [raw.decode("utf-8-sig", "replace") for raw in itertools.islice(file, lines)]
-    except _UNREADABLE as error:
-        raise RankqlError(f"{path!r} cannot be read: {error}") from error
-    return [line.rstrip("\r\n") for line in decoded if line.strip()]
-
-
-def read_start(path: str, size: int = 2**16) -> str:
-    """The first characters of a text file; of one in .zst, the first lines if they are short."""
-    if path.endswith(".zst"):
-        with suppress(duckdb.Error):
-            return "\n".join(read_head(path, 50))[:size]
-        return ""
-    with suppress(*_UNREADABLE), _open(path) as file:
-        return file.read(size).decode("utf-8-sig", "replace")
-    return ""
 
 
 def _open(path: str) -> IO[bytes]:
@@ -237,13 +236,6 @@ def csv_delimiter(header: str) -> str:
 
     likeliest = max(",\t;|", key=count_known)
     return likeliest if likeliest in header and count_known(likeliest) else ""
-
-
-def misread_line(path: str, columns: Sequence[str]) -> str:
-    """The uneven line because of which DuckDB found no header, or one column; or ''."""
-    unnamed = all(re.fullmatch(r"column\d+", name) for name in columns)
-    joined = len(columns) == 1 and re.search(r"[,;|\t]", columns[0])
-    return uneven_line(path) if unnamed or joined else ""
 
 
 def uneven_line(path: str) -> str:
@@ -281,7 +273,7 @@ def _damaged(label: str, path: str, why: object) -> RankqlError:
     return RankqlError(f"{what} ({why}). Write or copy it again")
 
 
-def refuse_unreadable(label: str, path: str) -> None:
+def _refuse_unreadable(label: str, path: str) -> None:
     """Refuse a text file in UTF-16, and what DuckDB reads as other text: a file that is compressed
     but not called so, damaged, or cut off. DuckDB compares no checksum of .gz.
     """
@@ -332,16 +324,3 @@ def _read_frames(path: str) -> None:
             file.seek(flags & 4, os.SEEK_CUR)  # the checksum
             if not last or file.tell() > size:
                 raise EOFError("it ends too early")
-
-
-def first_line_not_utf8(path: str) -> int | None:
-    """The number of the first line of a local text file that is not UTF-8."""
-    if path.endswith(".zst"):
-        return None
-    with suppress(*_UNREADABLE), _open(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError:
-                return number
-    return None

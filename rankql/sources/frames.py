@@ -1,7 +1,9 @@
-"""Frames of other libraries, as DuckDB reads them in place."""
+"""Rows between DuckDB and Python: frames that DuckDB reads in place, and the rows of a query."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,12 +11,36 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.sources.fetching import FEW, TYPES, has_pyarrow
-from rankql.sources.private import lock_of_process
+from rankql.sources.private import LOCK, lock_of_process
 
+# DuckDB reads up to this many rows with one thread.
+ONE_CHUNK = 2048
+# Up to so many rows are read and registered without pyarrow, whose import takes half as long as
+# those of duckdb and polars together.
+FEW = 10_000
+# With pyarrow, up to so many values are read faster without it.
+FEW_VALUES = 3000
+# The types of columns that need no pyarrow.
+TYPES = {
+    "BIGINT": pl.Int64,
+    "BOOLEAN": pl.Boolean,
+    "DOUBLE": pl.Float64,
+    "INTEGER": pl.Int32,
+    "VARCHAR": pl.String,
+}
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
 _WIDE = ("Int128", "UInt128")
+
+
+def has_pyarrow() -> bool:
+    """Is pyarrow imported already?"""
+    return "pyarrow" in sys.modules
+
+
+def library(data: Any) -> str:
+    """The library of a frame."""
+    return type(data).__module__.partition(".")[0]
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
@@ -33,11 +59,6 @@ def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None
         import pyarrow as pa
 
         con.register(name, pa.Table.from_pandas(data, preserve_index=False))
-
-
-def library(data: Any) -> str:
-    """The library of a frame."""
-    return type(data).__module__.partition(".")[0]
 
 
 def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]] | None:
@@ -95,3 +116,48 @@ class _Stream:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._frame.__arrow_c_stream__(requested_schema)
+
+
+def fetch_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query as tuples. DuckDB needs pytz for times with a zone, polars does not."""
+    rows = con.execute(query)
+    if any("WITH TIME ZONE" in str(kind) for _, kind, *_ in rows.description or ()):
+        return _to_frame(rows).rows()
+    return rows.fetchall()
+
+
+def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
+    """The rows of a query, which is planned once; a relation plans its query twice.
+
+    For few rows this takes most of the time. The rows are copied once more, and keep their order
+    unless preserve_insertion_order is off.
+    """
+    return _to_frame(con.execute(query))
+
+
+def _to_frame(rows: Any) -> pl.DataFrame:
+    """The rows, without pyarrow if they are few and of simple types."""
+    if hasattr(rows, "pl"):  # DuckDB 1
+        frame: pl.DataFrame = rows.pl()
+        return frame
+    few = FEW_VALUES // len(rows.description) if has_pyarrow() else FEW
+    known = TYPES | {'"NULL"': pl.Null}
+    schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
+    if None in schema.values() or not few:
+        return _read_arrow(rows)
+    first = pl.DataFrame(rows.fetchmany(few), schema, orient="row")
+    if first.height == few:
+        return first.vstack(_read_arrow(rows)).rechunk()  # see `fits_one_thread`
+    rows.fetchall()  # to complete the result
+    return first
+
+
+def _read_arrow(rows: Any) -> pl.DataFrame:
+    with LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the copy
+        return pl.DataFrame(rows.to_arrow_table())
+
+
+def fits_one_thread(frame: pl.DataFrame) -> bool:
+    """Does one thread read the frame, as with `threads=1`?"""
+    return frame.height <= ONE_CHUNK and frame.n_chunks() <= 1

@@ -10,9 +10,9 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import squash
+from rankql.registry.column_names import ROLES, squash
 from rankql.sources.session import Session
-from rankql.sources.tables import ROLES, Table, find_name, is_text, require_column
+from rankql.sources.tables import Table, find_name, is_text, require_column
 from rankql.text import format_count
 
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.

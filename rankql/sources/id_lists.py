@@ -5,38 +5,24 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import duckdb
-
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.column_names import DISTANCES, QUESTIONS, RELEVANT, RETRIEVED, ROLES
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
-from rankql.sources.fetching import fetch_rows
-from rankql.sources.files import is_path
-from rankql.sources.list_checks import (
-    list_fields,
-    refuse_rounded,
-    require_order,
-    require_queries,
-)
-from rankql.sources.private import private_connection
-from rankql.sources.session import Session, open_session
+from rankql.sources.frames import fetch_rows
+from rankql.sources.session import Session
 from rankql.sources.tables import (
-    QUESTIONS,
-    RELEVANT,
-    RETRIEVED,
-    ROLES,
-    Data,
     Table,
     assign_roles,
     find_name,
     is_number,
     is_text,
+    known_names,
 )
 
 # Lists of fractions are not ids.
@@ -82,22 +68,6 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     if column and not table.known("item") and find_name(table.columns, RETRIEVED):
         raise _wrong_type(table, column)
     return None
-
-
-def has_retrieved_lists(data: Data, con: duckdb.DuckDBPyConnection | None = None) -> bool:
-    """Is it a run with lists of ids? Of a file, only the header is read."""
-    if isinstance(data, Mapping):
-        return False
-    try:
-        if isinstance(data, str | os.PathLike) and is_path(os.fspath(data)):
-            with private_connection() as own:
-                file = own.sql(f"FROM {literal(os.fspath(data))} LIMIT 0")
-                columns = dict(zip(file.columns, map(str, file.types), strict=True))
-                return find_list(Table("run", "", columns), RETRIEVED) is not None
-        with open_session(con, data) as session:
-            return find_list(session.table(data, "run"), RETRIEVED) is not None
-    except (RankqlError, duckdb.Error):
-        return False  # `evaluate` says why it cannot be read
 
 
 def _is_nested(kind: str) -> bool:
@@ -212,14 +182,18 @@ def unnest_lists(
         if len(runs) > 1 or system:
             _require_equal_lists(session, relevant)
         columns = {**columns, "query": column_name(query[0])}
-        return unnested, _collect_judgments(session, relevant), columns
+        keys = [quote(table.roles["query"]) for table, _ in relevant]
+        relevant[0] = (replace(relevant[0][0], label="qrels"), relevant[0][1])
+        return unnested, _load_judgments(session, relevant, keys), columns
     if qrels is not None and (column := find_list(qrels, RELEVANT, item[1])):
         if find_list(qrels, RETRIEVED):
             raise RankqlError(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
-        qrels = _unnest_qrels(session, _add_query(session, qrels, query[1]), column, kept)
+        qrels = _add_query(session, qrels, query[1])
+        lists = [(qrels, _read_lists(session, qrels, column))]
+        qrels = _load_judgments(session, lists, [_kept(qrels, kept)])
     return unnested, qrels, columns
 
 
@@ -228,7 +202,7 @@ def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
     if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
         table = add_column(session, table, "query", spec)
     if column := table.find("query", column_name(spec), QUESTIONS):
-        require_queries(session, table, column)
+        _require_queries(session, table, column)
         return replace(table, roles={"query": column})
     if not table.ordered:
         return assign_roles(table, {}, ["query"])  # an error
@@ -245,18 +219,18 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
     """How to read the ids and grades of a column of lists."""
     kind, name = table.columns[column], quote(column)
     graded = f"grades in {column}"
-    if kind.startswith("STRUCT(") and not kind.endswith("]"):  # a JSON object {"id": grade}
-        fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
-        if not all(map(is_number, fields.values())):
-            raise _wrong_type(table, column)
-        pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
-        pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
+    if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
+        pairs = f"map_entries({name})"
+        if kind.startswith("STRUCT("):
+            fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
+            if not all(map(is_number, fields.values())):
+                raise _wrong_type(table, column)
+            pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
+            pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
         return _Lists(column, pairs, "x_['key']", "x_['value']", graded, True)
-    if kind.startswith("MAP(") and not kind.endswith("]"):
-        return _Lists(column, f"map_entries({name})", "x_['key']", "x_['value']", graded, True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
-        fields = list_fields(session, table, column)
+        fields = _list_fields(session, table, column)
         item, grade = (find_name(fields, names) for names in ((*ROLES["item"], "id"), ROLES["rel"]))
         if item is None:
             raise RankqlError(
@@ -286,60 +260,42 @@ def _kept(table: Table, kept: Sequence[str]) -> str:
     )
 
 
-def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
-    """The run with a row per retrieved id and its place in the list."""
-    lists = _read_lists(session, table, column)
-    if lists.scored:
-        return _unnest_scores(session, table, lists, kept)
-    require_order(session, table, column)
-    others = _kept(table, kept)
-    sql = (
-        f"(SELECT {others}, {lists.item} AS {quote(column)}, {PLACE} FROM (SELECT {others}, "
-        f"unnest({lists.values}) AS x_, generate_subscripts({lists.values}, 1) AS {PLACE} "
-        f"FROM {table.sql}))"
+def _unnest(table: Table, lists: _Lists, others: str, number: str) -> str:
+    """SQL with a row per id; others: the columns next to the lists; number: that of each id."""
+    places = f", generate_subscripts({lists.values}, 1) AS {PLACE}" if number == PLACE else ""
+    return (
+        f"(SELECT {others}, {lists.item} AS {quote(lists.column)}, {number} FROM (SELECT {others}, "
+        f"unnest({lists.values}) AS x_{places} FROM {table.sql}))"
     )
-    roles = {**table.roles, "item": column, "pos": PLACE}
-    return _load(session, table, sql, roles, {"pos": f"order in {column}"})
 
 
-def _unnest_scores(session: Session, table: Table, lists: _Lists, kept: Sequence[str]) -> Table:
-    """The run with a row per retrieved id and its score."""
+def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
+    """The run with a row per retrieved id, and its place in the list or its score."""
+    lists = _read_lists(session, table, column)
+    if not lists.scored:
+        _require_order(session, table, column)
+        sql = _unnest(table, lists, _kept(table, kept), PLACE)
+        roles = {**table.roles, "item": column, "pos": PLACE}
+        return _load(session, table, sql, roles, {"pos": f"order in {column}"})
     positions = table.known("pos")  # of the row, not of its ids
     rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
-    others, score = _kept(rows, kept), f"score in {lists.column}"
-    sql = (
-        f"(SELECT {others}, {lists.item} AS {quote(lists.column)}, {lists.grade} AS {quote(score)} "
-        f"FROM (SELECT {others}, unnest({lists.values}) AS x_ FROM {table.sql}))"
+    score = f"score in {column}"
+    sql = _unnest(table, lists, _kept(rows, kept), f"{lists.grade} AS {quote(score)}")
+    roles = {**table.roles, "item": column, "score": score}
+    return _load(session, table, sql, roles, {"score": f"scores in {column}"})
+
+
+def _load_judgments(
+    session: Session, lists: Sequence[tuple[Table, _Lists]], others: Sequence[str]
+) -> Table:
+    """The judgments with a row per relevant id, from one table or from those of the runs."""
+    table, first = lists[0]
+    sql = " UNION ALL ".join(
+        f"FROM {_unnest(each, ids, columns, f'{ids.grade} AS {quote(first.graded)}')}"
+        for (each, ids), columns in zip(lists, others, strict=True)
     )
-    roles = {**table.roles, "item": lists.column, "score": score}
-    return _load(session, table, sql, roles, {"score": f"scores in {lists.column}"})
-
-
-def _unnest_qrels(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
-    """The judgments with a row per relevant id."""
-    lists, others = _read_lists(session, table, column), _kept(table, kept)
-    sql = (
-        f"(SELECT DISTINCT {others}, {lists.item} AS {quote(column)}, {lists.grade} AS "
-        f"{quote(lists.graded)} FROM (SELECT {others}, unnest({lists.values}) AS x_ "
-        f"FROM {table.sql}))"
-    )
-    roles = {**table.roles, "item": column, "rel": lists.graded}
-    return _load(session, table, sql, roles, {"rel": lists.assumed})
-
-
-def _collect_judgments(session: Session, relevant: Sequence[tuple[Table, _Lists]]) -> Table:
-    """The judgments in the tables of the runs."""
-    first, lists = relevant[0]
-    query, item = first.roles["query"], lists.column
-    parts = [
-        f"SELECT q_ AS {quote(query)}, {ids.item} AS {quote(item)}, {ids.grade} AS "
-        f"{quote(lists.graded)} FROM (SELECT {quote(run.roles['query'])} AS q_, "
-        f"unnest({ids.values}) AS x_ FROM {run.sql})"
-        for run, ids in relevant
-    ]
-    sql = f"(SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}))"
-    roles = {"query": query, "item": item, "rel": lists.graded}
-    return _load(session, replace(first, label="qrels"), sql, roles, {"rel": lists.assumed})
+    roles = {"query": table.roles["query"], "item": first.column, "rel": first.graded}
+    return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, {"rel": first.assumed})
 
 
 def _load(
@@ -377,3 +333,68 @@ def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _List
             f"The runs have different relevant ids for query {query!r}. Write the same into all "
             "runs, or pass the judgments once: qrels="
         )
+
+
+def _require_order(session: Session, table: Table, column: str) -> None:
+    """Refuse lists of objects in another order than that of their scores or positions."""
+    if not table.columns[column].startswith("STRUCT("):
+        return
+    query = quote(table.roles["query"])
+    for role in ("pos", "score"):
+        for name, kind in _list_fields(session, table, column).items():
+            if name not in known_names(role, [name]) or not is_number(kind):
+                continue
+            order = "DESC" if role == "score" and name.lower() not in DISTANCES else "ASC"
+            values = f"list_transform({quote(column)}, lambda x_: x_[{literal(name)}])"
+            values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
+            sql = (
+                f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "
+                "LIMIT 1"
+            )
+            for (found,) in session.con.execute(sql).fetchall():
+                raise RankqlError(
+                    f"{table.label}: {column} of query {found!r} is not in the order of its "
+                    f"field {name}, and the list's order is the ranking. Sort the list, best "
+                    f"first, or drop the field {name} if its order is right"
+                )
+
+
+def _require_queries(session: Session, table: Table, column: str) -> None:
+    """Refuse lists without a query, before they are unnested."""
+    counts = f"SELECT count(*) - count({quote(column)}), count(*) FROM {table.sql}"
+    ((missing, total),) = session.con.execute(counts).fetchall()
+    if missing:
+        raise RankqlError(
+            f"{table.label}: {column} is NULL in {missing} of {total} rows. Leave them out"
+        )
+
+
+def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: str) -> None:
+    """Refuse ids of floating point that are fractions, or so long that different ids are equal.
+
+    ids: what selects them from the column.
+    """
+    if not kind.startswith(FLOATS):
+        return
+    rounded = f"SELECT id FROM (SELECT {ids} AS id FROM (SELECT {quote(column)} AS x_ FROM "
+    rounded += f"{table.sql})) WHERE {is_rounded('id', kind)} LIMIT 1"
+    for (found,) in session.con.execute(rounded).fetchall():
+        raise RankqlError(
+            f"{table.label}: {column} has the id {found}, a floating-point number that may stand "
+            "for different ids. Write ids as text or as integers"
+        )
+
+
+# The types of floating point, as DuckDB calls them and their lists.
+FLOATS = ("DOUBLE", "FLOAT")
+
+
+def is_rounded(column: str, kind: str) -> str:
+    """The condition that a floating-point number may stand for several ids."""
+    return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"
+
+
+def _list_fields(session: Session, table: Table, column: str) -> dict[str, str]:
+    """The types of the fields in a list of structs."""
+    rows = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
+    return session.describe(table.label, rows).columns

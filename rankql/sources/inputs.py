@@ -11,13 +11,13 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
+from rankql.registry.column_names import DISTANCES
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events, split_mapping
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session
 from rankql.sources.tables import (
-    DISTANCES,
     Data,
     Table,
     assign_roles,

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from rankql.macros import quote
-from rankql.sources.fetching import fetch_rows, read_frame
+from rankql.sources.frames import fetch_rows, read_frame
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
 from rankql.sources.tables import Table

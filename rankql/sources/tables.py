@@ -8,48 +8,17 @@ from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import KEYS, squash
+from rankql.registry.column_names import ROLES, squash
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
 Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | None
 """The column of the grades, the grades of events, or both."""
 
-# The roles of columns, each with the names that are recognised, the likeliest first.
-ROLES = {
-    # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
-    "query": tuple(name for names in KEYS for name in names),
-    "item": (
-        *("item", "item_id", "doc", "doc_id", "docno", "docid", "document", "document_id"),
-        *("product", "product_id", "iid", "corpus_id", "passage_id", "pid", "chunk_id"),
-        *("movie_id", "book_id", "track_id", "sku", "asin"),
-        *("passage", "chunk", "movie", "book", "track"),
-    ),
-    "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
-    "pos": ("pos", "position", "rank", "doc_position"),
-    "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
-}
-_IDS = ("_ids", "_doc_ids", "_document_ids", "_context_ids", "_chunk_ids", "_node_ids", "_item_ids")
-_ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
-# The names of lists that are recognised, the likeliest first.
-RETRIEVED = [name + end for name in ("retrieved", "recommended", "ranked") for end in _ENDS]
-RELEVANT = [
-    name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
-    for end in _ENDS
-]  # fmt: skip
-# The names of a question or its id; next to them, `topic` or `user` is an attribute.
-QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
-# Names of scores of which the lowest is best, unless the caller says otherwise.
-DISTANCES = ("distance", "dist")
-
-
 # How names are compared: spelled exactly, else in another way.
 SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash)
-
-# All recognised names.
-COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
 
 
 def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:

@@ -3,100 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+
+import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import squash
-from rankql.sources.files import ends_with_number, read_as_text, read_head, reads_as_number
-from rankql.sources.tables import COLUMN_NAMES
+from rankql.registry.column_names import COLUMN_NAMES, squash
+from rankql.sources.files import CSV, JSON, File, ends_with_number, read_as_text, reads_as_number
+from rankql.sources.private import in_transaction
+from rankql.sources.reader import Reader
+from rankql.sources.tables import Table
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
 _MARCO = ("query", "item", "rank", "score")
 
 
-@dataclass(frozen=True)
-class TrecFile:
-    """The columns of a TREC file (or of several, by a pattern), and how to read it.
+def is_trec(file: File) -> bool:
+    """Is it a file of another suffix, or .tsv whose first line ends with numbers?"""
+    if file.suffix == ".tsv":
+        return bool(file.lines) and ends_with_number(file.lines[0].split("\t"))
+    return file.suffix not in (*CSV, *JSON)
+
+
+def load_trec(reader: Reader, file: File) -> Table:
+    """The rows of the file.
 
     As in trec_eval 10, lines that begin with # are comments (those that look like other lines are
-    counted), and words after the sixth column of a
-    run are ignored. But if that column is a number, an id may contain a space: refused.
+    counted), and words after the sixth column of a run are ignored. But if that column is a number,
+    an id may contain a space: refused.
     """
-
-    # The pattern of the files, as SQL.
-    pattern: str
-    columns: tuple[str, ...]
-    # The single character that separates all columns of the first lines, "" if there is none.
-    delimiter: str
-    # The first value of a header, if there is one.
-    header: str = ""
-
-    @property
-    def delimited(self) -> str:
-        """SQL that reads columns separated by one character: DuckDB's parallel reader."""
-        return read_as_text(self.pattern, self.delimiter, self.columns)
-
-    @property
-    def split(self) -> str:
-        """SQL that reads columns separated by any white space."""
-        fields = ", ".join(f"line[{i}] AS {quote(name)}" for i, name in enumerate(self.columns, 1))
-        return f"(SELECT {fields} FROM {self._lines})"
-
-    @property
-    def malformed(self) -> str:
-        """SQL that returns a line with other columns, if there is one."""
-        unlike = f"len(line) <> {len(self.columns)}"
-        if self.columns == _RUN:
-            score, tag = (f"TRY_CAST(line[{i}] AS DOUBLE) IS NULL" for i in (5, 6))
-            unlike = f"len(line) < 6 OR len(line) > 6 AND ({score} OR NOT {tag})"
-        return f"SELECT array_to_string(line, ' ') FROM {self._lines} WHERE {unlike} LIMIT 1"
-
-    @property
-    def _lines(self) -> str:
-        trimmed = "trim(line, ' ' || chr(9))"
-        words = f"(SELECT string_split_regex({trimmed}, '\\s+') AS line "
-        words += f"FROM {read_as_text(self.pattern)} WHERE {trimmed} <> '')"
-        comment = f"starts_with(line[1], '#') AND len(line) <> {len(self.columns)}"
-        return f"(FROM {words} WHERE NOT ({comment}))"
+    lines = [line for line in file.lines if not line.lstrip().startswith("#")]
+    columns, header = _detect_columns(file, lines)
+    # Columns separated by one character are read in parallel. An error would end a transaction.
+    for mark in () if in_transaction(reader.con) else " \t":
+        if all(line.split(mark) == line.split() for line in lines) and all(
+            len(line.split()) == len(columns) for line in lines
+        ):
+            with suppress(duckdb.Error):
+                sql = read_as_text(literal(file.pattern), mark, columns)
+                return _load_uncommented(reader, file, sql, columns, header)
+    with reader.reading(file):
+        return _load_uncommented(reader, file, _split_lines(file, columns), columns, header)
 
 
-def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
-    """Detect the columns of a file from its first lines; refuse a file that is not TREC."""
-    lines = [line for line in read_head(path) if not line.lstrip().startswith("#")]
+def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """The columns by the first lines, and whether the first has their names."""
     if not lines:
-        raise RankqlError(f"{label}: {path!r} is empty")
-    first, header = lines[0].split(), ""
-    columns: tuple[str, ...] | None = {4: _QRELS, 6: _RUN}.get(len(first))
-    if len(first) in (3, 4) and _is_marco(lines):
-        columns = _MARCO[: len(first)]
-    if len(first) > 6 and reads_as_number(first[4]) and not reads_as_number(first[5]):
-        columns = _RUN
+        raise file.error("is empty")
+    first = lines[0].split()
     if len({*map(squash, first)} & COLUMN_NAMES) > 1:
-        columns, header = tuple(first), first[0]
-    if columns is None:
+        return tuple(first), True
+    if len(first) in (3, 4) and _is_marco(lines):
+        return _MARCO[: len(first)], False
+    if len(first) > 6 and reads_as_number(first[4]) and not reads_as_number(first[5]):
+        return _RUN, False
+    if len(first) not in (4, 6):
         raise RankqlError(
-            f"{label}: cannot read {path!r}: unknown format. Supported: Parquet, CSV, JSON and "
-            "TREC "
-            f"(4 or 6 columns; its first line has {len(first)}), optionally .gz or .zst. Rename a "
-            "file with commas or tabs to .csv or .tsv, with a header such as query,item,rel"
+            f"{file.label}: cannot read {file.paths[0]!r}: unknown format. Supported: Parquet, "
+            f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
+            "or .zst. Rename a file with commas or tabs to .csv or .tsv, with a header such as "
+            "query,item,rel"
         )
-    delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
-    return TrecFile(literal(pattern), columns, next(delimiters, ""), header)
-
-
-def has_no_header(path: str) -> bool:
-    """Is a .tsv file one of MS MARCO or TREC, whose first line ends with numbers?"""
-    names = (".tsv", ".tsv.gz", ".tsv.zst")
-    if not path.lower().endswith(names):
-        return False
-    return ends_with_number(next(iter(read_head(path, 1)), "").split("\t"))
+    return _QRELS if len(first) == 4 else _RUN, False
 
 
 def _is_marco(lines: Sequence[str]) -> bool:
     """Are they query, item and rank, and not the judgments of TREC: do ranks go up by 1?"""
-    rows = [line.split() for line in lines[:1000]]
+    rows = [line.split() for line in lines]
     if not all(len(row) == len(rows[0]) and row[2].isdecimal() for row in rows):
         return False
     ranks = [int(row[2]) for row in rows if row[0] == rows[0][0]]
@@ -106,5 +81,40 @@ def _is_marco(lines: Sequence[str]) -> bool:
     return ranks == [*range(1, len(ranks) + 1)] and not judgments
 
 
-def _is_split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
-    return line.split(delimiter) == line.split() and len(line.split()) == len(columns)
+def _split_lines(file: File, columns: Sequence[str]) -> str:
+    """SQL that reads columns separated by any white space. A line with others is an error."""
+    trimmed, many = "trim(line, ' ' || chr(9))", len(columns)
+    words = f"SELECT string_split_regex({trimmed}, '\\s+') AS line "
+    words += f"FROM {read_as_text(literal(file.pattern))} WHERE {trimmed} <> ''"
+    unlike = f"len(line) <> {many}"
+    comment = f"starts_with(line[1], '#') AND {unlike}"
+    if columns == _RUN:
+        score, tag = (f"TRY_CAST(line[{i}] AS DOUBLE) IS NULL" for i in (5, 6))
+        unlike = f"len(line) < 6 OR len(line) > 6 AND ({score} OR NOT {tag})"
+    problem = f"'it has a line without {many} columns: ''' || array_to_string(line, ' ') || ''''"
+    fields = ", ".join(f"line[{i}] AS {quote(name)}" for i, name in enumerate(columns, 1))
+    return (
+        f"(SELECT {fields} FROM ({words}) WHERE NOT ({comment}) "
+        f"AND CASE WHEN {unlike} THEN error({problem}) ELSE true END)"
+    )
+
+
+def _load_uncommented(
+    reader: Reader, file: File, sql: str, columns: Sequence[str], header: bool
+) -> Table:
+    """The rows without the header and comments, and a note on comments with all columns."""
+    first = quote(columns[0])
+    if header:
+        sql = f"(FROM {sql} WHERE {first} <> {literal(columns[0])})"
+    fields = {"trec": not header, "ordered": True}
+    table, comments = reader.load(file.label, sql, **fields), f"starts_with({first}, '#')"
+    count = f"SELECT count(*), min({first}) FROM {table.sql} WHERE {comments}"
+    ((skipped, example),) = reader.con.execute(count).fetchall()
+    if not skipped:
+        return table
+    lines = "1 line begins" if skipped == 1 else f"{skipped:,} lines begin"
+    reader.notes.append(
+        f"{file.label}: {lines} with # and count as comments, although they have all columns (such "
+        f"as {example!r}). Write ids without #"
+    )
+    return reader.load(file.label, f"(FROM {sql} WHERE NOT {comments})", **fields)

@@ -19,7 +19,7 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
-from rankql.evaluation.values import Request, read_result
+from rankql.evaluation.values import Request, identify
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS
 from rankql.testing import assert_no_regression
@@ -790,7 +790,7 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     for name, frame in (("old", OLD), ("worse", WORSE), ("noisy", NOISY)):
-        read_result(frame, name, Request()).save_values(f"{name}.parquet")
+        identify(frame, name, Request()).result.save_values(f"{name}.parquet")
     RUN.write_parquet("run.parquet")
     QRELS.write_parquet("qrels.parquet")
     return tmp_path

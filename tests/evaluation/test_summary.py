@@ -13,8 +13,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation.values import Request, read_result
-from rankql.sources import fetching, private
+from rankql.evaluation.values import Request, identify
+from rankql.sources import frames, private
 from rankql.stats.means import logistic_interval
 from support.random_runs import EXPECTED, QRELS, RUN, with_segments
 
@@ -145,10 +145,10 @@ def test_summaries_are_the_same_to_the_last_bit():
     """However many threads read the values."""
     draw = random.Random(7)
     values = pl.DataFrame({"query": range(400_000), "AP": [draw.random() for _ in range(400_000)]})
-    result = read_result(values, "values", Request())
+    result = identify(values, "values", Request()).result
     for _ in range(8):
         assert_frame_equal(
-            read_result(values, "values", Request()).summary, result.summary, check_exact=True
+            identify(values, "values", Request()).result.summary, result.summary, check_exact=True
         )
 
 
@@ -167,7 +167,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
     many = (duckdb.connect(config={"threads": 8}), set())
     monkeypatch.setitem(private._DATABASES, (os.getpid(), None), many)
     found = [dataclasses.replace(result, _summary=None).summary for _ in range(6)]
-    monkeypatch.setattr(fetching, "ONE_CHUNK", 0)
+    monkeypatch.setattr(frames, "ONE_CHUNK", 0)
     for each in found:
         assert_frame_equal(
             each, dataclasses.replace(result, _summary=None).summary, check_exact=True

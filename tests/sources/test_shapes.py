@@ -398,7 +398,9 @@ def test_files_that_are_not_of_ms_marco(tmp_path):
     with pytest.raises(RankqlError, match=r"^No query column in run: expected one of"):
         rankql.evaluate(run, qrels, "RR")
     run.write_text(MARCO + "2\t4339068\n")
-    with pytest.raises(RankqlError, match=r"run.tsv' has a line without 4 columns: '2 4339068'"):
+    with pytest.raises(
+        RankqlError, match=r"run.tsv' cannot be read: it has a line without 4 columns: '2 4339068'"
+    ):
         rankql.evaluate(run, qrels, "RR")
     run.write_text(MARCO)
     with pytest.raises(RankqlError, match=r"^run and qrels look swapped"):

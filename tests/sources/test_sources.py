@@ -11,8 +11,8 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli import demo
-from rankql.sources import fetching, private
-from rankql.sources import frames as registered
+from rankql.sources import frames as reading
+from rankql.sources import private
 from support import spark_sessions
 from support.components import optional
 
@@ -282,24 +282,21 @@ def test_lakes_in_spark(tmp_path):
             assert_frame_equal(found, wanted, abs_tol=1e-12, rel_tol=0)
 
 
-@pytest.mark.parametrize(
-    "rows", [0, 3, 500, 1500, fetching.FEW - 1, fetching.FEW, fetching.FEW + 2]
-)
+@pytest.mark.parametrize("rows", [0, 3, 500, 1500, reading.FEW - 1, reading.FEW, reading.FEW + 2])
 def test_frames_without_pyarrow(monkeypatch, rows):
-    """The values are the same as with it: read from a query, and registered."""
+    """The values are the same as with it: read from a query, and frames."""
     sql = f"""SELECT i AS big, CAST(i AS INTEGER) AS small, i % 2 = 0 AS even, NULL AS nothing,
         nullif('d' || i, 'd1') AS text,
         CASE i WHEN 0 THEN 'nan' WHEN 1 THEN '-inf' WHEN 2 THEN NULL ELSE i / 3 END::DOUBLE AS real
         FROM range({rows}) AS r (i) ORDER BY i"""
     con = private.private_connection()
-    expected, first = con.sql(sql).pl(), fetching.read_frame(con, sql)
-    for module in (fetching, registered):
-        monkeypatch.setattr(module, "has_pyarrow", lambda: False)
-    for found in (first, fetching.read_frame(con, sql)):
+    expected, first = con.sql(sql).pl(), reading.read_frame(con, sql)
+    monkeypatch.setattr(reading, "has_pyarrow", lambda: False)
+    for found in (first, reading.read_frame(con, sql)):
         assert_frame_equal(found, expected)
-        assert fetching.fits_one_thread(found) == (rows <= fetching.ONE_CHUNK)
+        assert reading.fits_one_thread(found) == (rows <= reading.ONE_CHUNK)
     for frame in (expected, expected.drop("nothing")):
-        registered.register_frame(con, "made", frame)
+        reading.register_frame(con, "made", frame)
         for _ in range(2):  # a stream is read anew each time
             assert_frame_equal(con.sql("FROM made").pl().select(frame.columns[:3]), frame[:, :3])
             texts = con.execute("SELECT text, real FROM made").fetchall()
@@ -326,7 +323,7 @@ def test_frames_are_read_as_their_copies(kind):
     con, frame = duckdb.connect(), pl.DataFrame({kind: KINDS[kind], "n": range(4)})
     chunks = pl.concat([frame, frame[1:3], frame[:0], frame[3:]], rechunk=False)
     for read in (frame, chunks, frame[1:], frame[:0]):
-        registered.register_frame(con, "read", read)
+        reading.register_frame(con, "read", read)
         con.register("copied", read.to_arrow())
         for sql in (
             "DESCRIBE FROM {}",

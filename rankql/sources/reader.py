@@ -1,0 +1,188 @@
+"""A DuckDB connection on which frames are registered and files are loaded, and its errors."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import duckdb
+
+from rankql.errors import RankqlError, database_message
+from rankql.macros import quote
+from rankql.registry.parse import function_of
+from rankql.sources.catalog import CatalogTable, find_table
+from rankql.sources.files import File, uneven_line
+from rankql.sources.frames import refuse_nul, register_frame
+from rankql.sources.private import is_private
+from rankql.sources.tables import EXACT, Table, is_text
+
+# The names of our tables on each connection, which sessions within each other share.
+_NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
+
+
+class Reader:
+    """A connection, and what was read on it."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, own: bool = False) -> None:
+        self.con = con
+        self._own = own or is_private(con)
+        self._names = _NAMES.setdefault(con, set())
+        self.registered: list[str] = []
+        # Statements that read text files and SQLite tables, by the name of their temporary table.
+        self.loaded: dict[str, str] = {}
+        # The SQL of the Parquet files that are read, by their label.
+        self.files: dict[str, str] = {}
+        # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
+        self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
+        self.hint = "No table has this name"
+        # The names of the DuckDB files that are attached, by path, and the statements for it.
+        self.catalogs: dict[str, str] = {}
+        self.attached: dict[str, str] = {}
+        # What was left out of the files.
+        self.notes: list[str] = []
+        # Do copied rows keep their order? None if it is not known yet.
+        self.in_order = True if self._own else None
+        # Does it compare texts by a collation? None if it is not known yet.
+        self._collates = False if self._own else None
+
+    def find_table(self, name: str, label: str = "") -> CatalogTable | None:
+        """The user's table of this name; a connection of our own has none."""
+        return None if self._own else find_table(self.con, name, label)
+
+    def _free_name(self, label: str) -> str:
+        """A name that no table has yet."""
+        name = "rankql_" + re.sub(r"\W+", "_", label)
+        names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
+        return next(x for x in names if x not in self._names and not self.find_table(x))
+
+    def register(self, label: str, data: Any) -> Table:
+        """The table of a frame or relation, which is read in place."""
+        name = self._free_name(label)
+        try:
+            register_frame(self.con, name, data)
+        except duckdb.Error as error:
+            if isinstance(data, duckdb.DuckDBPyRelation):
+                raise RankqlError(
+                    f"{label} is a relation of another connection. Pass that one as con="
+                ) from error
+            raise RankqlError(f"{label} cannot be read: {reword_error(error)}") from error
+        self.registered.append(name)
+        self._names.add(name)
+        return self.describe(label, quote(name))
+
+    def load(self, label: str, sql: str, **fields: Any) -> Table:
+        """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
+        name = self._free_name(label)
+        statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
+        self.con.execute(statement).fetchall()
+        self.loaded[name] = statement
+        self._names.add(name)
+        return self.describe(label, quote(name), **{"text": True, **fields})
+
+    def describe(
+        self, label: str, sql: str, problem: str = " cannot be read: {}", **fields: Any
+    ) -> Table:
+        """The table of a source, with these fields; the problem is said if it cannot be read."""
+        try:
+            rows = self.con.sql(f"SELECT * FROM {sql}")  # DESCRIBE takes twice as long
+        except duckdb.Error as error:
+            raise RankqlError(label + problem.format(reword_error(error))) from error
+        columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
+        refuse_nul(label, columns)
+        if not self.has_collation():
+            return Table(label, sql, columns, **fields)
+        texts = [name for name, kind in columns.items() if is_text(kind)]
+        exact = (f"CAST({quote(name)} AS VARCHAR){EXACT} AS {quote(name)}" for name in texts)
+        sql = f"(SELECT * REPLACE ({', '.join(exact)}) FROM {sql})" if texts else sql
+        columns |= dict.fromkeys(texts, "VARCHAR")
+        return Table(label, sql, columns, **{**fields, "exact": EXACT, "lasting": False})
+
+    @contextmanager
+    def reading(self, file: File) -> Iterator[None]:
+        """Raise errors of DuckDB as those of a file."""
+        try:
+            yield
+        except duckdb.Error as error:
+            if re.search(r"(not|invalid) utf-8", str(error), re.IGNORECASE):
+                line = re.search(r"Error on Line: (\d+)", str(error))
+                found = re.search(r"\bfile = (.*)", str(error))
+                raise RankqlError(
+                    f"{file.label}: {found[1] if found else file.paths[0]!r} is not UTF-8 text"
+                    f"{f' (line {line[1]})' if line else ''}. Convert it, for example: "
+                    "iconv -f LATIN1 -t UTF-8"
+                ) from error
+            for path in file.paths if "CSV" in str(error) else ():
+                if uneven := uneven_line(path):
+                    raise RankqlError(f"{file.label}: {path!r}: {uneven}") from error
+            raise file.error(f"cannot be read: {reword_error(error)}") from error
+
+    def reword(self, error: duckdb.Error) -> str:
+        """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""
+        line = reword_error(error)
+        if "schema mismatch in glob" in line:
+            return f"{line.rstrip('.')}. Read files with the same columns"
+        damaged = "The file is damaged: write or copy it again"
+        if line.startswith(("Failed to read file", "Could not read enough bytes")):
+            return f"{line}. {damaged}"
+        if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
+            for name, sql in self.files.items():
+                try:
+                    self.con.execute(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
+                except duckdb.Error as again:
+                    return f"{name} cannot be read ({reword_error(again)}). {damaged}"
+        return line
+
+    def close(self) -> None:
+        """Remove our tables from the connection, and detach the DuckDB files."""
+        self._names.difference_update(self.registered, self.loaded)
+        for name in self.registered:
+            with suppress(duckdb.Error):  # the transaction may have failed
+                self.con.unregister(name)
+        statements = [f"DROP TABLE {quote(name)}" for name in self.loaded]
+        for statement in (*statements, *(f"DETACH {quote(x)}" for x in self.catalogs.values())):
+            with suppress(duckdb.Error):  # in a transaction that failed they are gone already
+                self.con.execute(statement).fetchall()
+
+    def has_collation(self) -> bool:
+        """Does the user's connection compare texts by a collation?"""
+        if self._collates is None:
+            setting = "SELECT current_setting('default_collation') <> ''"
+            self._collates = bool(self.con.execute(setting).fetchall()[0][0])
+        return self._collates
+
+    def keeps_order(self) -> bool:
+        """Do copied rows keep their order? The user may say that none matters."""
+        if self.in_order is None:
+            setting = "SELECT current_setting('preserve_insertion_order')"
+            self.in_order = bool(self.con.execute(setting).fetchall()[0][0])
+        return self.in_order
+
+
+# What is wrong, and what to do about it, by words in DuckDB's message.
+_KNOWN_ERRORS = {
+    "Map keys must be unique": "a query, or an item of a query, is repeated. Keep one of them",
+    "transaction is aborted": "The transaction of con has failed. Call con.rollback(), then retry",
+    "Schema mismatch between globbed files": "the files of the glob have different columns. Read "
+    "files with the same columns",
+    "Connection already closed": "con is closed. Pass an open connection",
+    "busy with another call": "con is in use by another thread. Give each thread its own: "
+    "con.cursor()",
+}
+_UNKNOWN_FUNCTION = re.compile(r"Function with name (\w+) does not exist")
+
+
+def reword_error(error: duckdb.Error) -> str:
+    """One line for an error of DuckDB."""
+    line = database_message(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return (
+            f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
+            "fewer threads (SET threads = 1), or make room in temp_directory, where DuckDB spills"
+        )
+    if (called := _UNKNOWN_FUNCTION.search(line)) and (function := function_of(called[1])):
+        return f'{line.partition(" Did you mean")[0]} Did you mean "{function}"?'
+    return next((words for sign, words in _KNOWN_ERRORS.items() if sign in line), line)
