@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -80,7 +80,7 @@ class Comparison(EvaluatedTable):
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics, by their canonical names."""
+        """The metrics, by the names that they were asked for by."""
         return self.result.metrics
 
     @property
@@ -281,7 +281,7 @@ def compare_at_cutoffs(
             raise RankqlError(f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'")
         if not isinstance(ks, list | tuple | range) or not ks:
             raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
-        names += [f"{replace(parsed, k=None).name}@{k}" for k in ks]
+        names += [parsed.at(k).name for k in ks]
     if bounds := settings.get("bounds"):
         settings["bounds"] = {name: bounds[name] for name in names if name in bounds}
     keywords = {**source.keywords, **settings, "by": ()}

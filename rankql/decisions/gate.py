@@ -24,7 +24,7 @@ from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits,
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.combining import combine_systems, compare_judgments
+from rankql.evaluation.combining import combine_systems, compare_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate, require_known_options
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import ROWS, Request, identify, set_directions
@@ -150,6 +150,8 @@ def gate(
     if all(results.values()):
         run_options = {name: value for name, value in keywords.items() if name != "con"}
         require_no_run_options({"qrels": qrels, **run_options})
+    if (old := results.get("baseline")) and (new := results["run"]):
+        results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
     minima, *others = (parse_limits(name, value, known) for name, value in given.items())
     drops = [*itertools.chain(*others)]
@@ -270,6 +272,7 @@ def _combine(run: Result, baseline: Result, drops: Sequence[GateLimit]) -> tuple
     A run with judgments has a value for every judged query, so others of the baseline are left out
     too. If an attribute has changed since, that of the run counts.
     """
+    baseline = with_names_of(baseline, run)
     names = list(dict.fromkeys(limit.name(run) for limit in drops))
     require_metrics(baseline, names, "baseline: ")
     old, kinds, key = baseline.frame(), run.frame().schema, run.meta.query

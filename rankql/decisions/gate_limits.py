@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
-from rankql.registry.parse import is_metric, parse, value_range
+from rankql.registry.parse import is_metric, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
 from rankql.stats.means import ROUNDING
 
@@ -40,7 +40,7 @@ class GateLimit:
 
     def name(self, result: Result) -> str:
         """The name of the metric in a result."""
-        return self.metric.under(result.conventions).name
+        return resolve_names(self.metric.name, result.metrics, result.conventions)[0]
 
     @property
     def text(self) -> str:

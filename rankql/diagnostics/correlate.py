@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -100,6 +100,7 @@ def correlate(
             meta=Meta(
                 query=inputs.query,
                 metrics=[metric.name for metric in parsed],
+                canonical={m.name: m.canonical for m in parsed if m.name != m.canonical},
                 conventions=_conventions_in_force(conventions),
                 system=inputs.many,
                 by=list(inputs.by),
@@ -124,8 +125,8 @@ def _with_cutoff(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
                 f"correlate does not support SQL expressions such as {metric.label!r}. Use metrics "
                 "of two rankings, such as TauB"
             )
-    metrics = [replace(metric, k=metric.k or k) for metric in metrics]
-    return list({metric.name: metric for metric in metrics}.values())
+    metrics = [metric if metric.k or k is None else metric.at(k) for metric in metrics]
+    return list({metric.canonical: metric for metric in reversed(metrics)}.values())[::-1]
 
 
 def _conventions_in_force(conventions: Conventions) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def combine(
     if not results:
         raise RankqlError("combine needs at least one result")
     parts = [open_result(result) for result in results]
+    parts = [with_names_of(part, parts[0]) for part in parts]
     _require_same(parts, ("query", "system", "metrics", "by", "groupings", "weight", "conventions"))
     if len(parts) > 1 and (names := parts[0].catalogue_metrics):
         raise RankqlError(
@@ -87,6 +88,8 @@ def compare_judgments(results: Mapping[str, Result], on_mismatch: str = "error")
 
 def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = None) -> Result:
     """Combine results of different systems into one. on_mismatch=None: not of judgments."""
+    first = next(iter(results.values()))
+    results = {name: with_names_of(part, first) for name, part in results.items()}
     parts = list(results.values())
     for name, part in results.items():
         if part.meta.system:
@@ -99,7 +102,6 @@ def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = Non
         if on_mismatch != "note":
             raise
         notes.append(str(error))
-    first = parts[0]
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
         raise RankqlError("The results have no metric in common")
@@ -130,6 +132,31 @@ def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = Non
     rows = _concat(frames, ["system", *first.keys])
     notes += _merge_notes(parts)
     return Result(meta, notes=notes, values=rows, columns=first.columns)
+
+
+def with_names_of(result: Result, first: Result) -> Result:
+    """The result with the names that metrics have in another one: RR becomes MRR."""
+    names = {first.meta.canonical_name(name): name for name in first.metrics}
+    new = {name: names.get(result.meta.canonical_name(name), name) for name in result.metrics}
+    new = {old: name for old, name in new.items() if name not in result.metrics}
+    if not new:
+        return result
+    meta = result.meta
+    weights = {old: w for old, w in first.meta.metric_weights.items() if old in new.values()}
+    columns = new | {w: weights[new[old]] for old, w in meta.metric_weights.items() if old in new}
+
+    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {new.get(name, name): value for name, value in values.items()}
+
+    meta = replace(
+        meta,
+        metrics=[*renamed(dict.fromkeys(meta.metrics))],
+        canonical=first.meta.canonical | renamed(meta.canonical),
+        metric_weights=renamed(meta.metric_weights) | weights,
+        catalogue=renamed(meta.catalogue),
+        higher_is_better=renamed(meta.higher_is_better),
+    )
+    return replace(result, meta=meta, values=result.frame().rename(columns), _summary=None)
 
 
 def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:

@@ -428,6 +428,7 @@ def pending_result(
             metric_weights=query.weights,
             judgments=inputs.qrels is not None,
             version=find_version("rankql"),
+            canonical={m.name: m.canonical for m in plan.metrics if m.name != m.canonical},
             **catalogue_meta(plan.metrics),
         ),
         sql=render_script(session, ";\n".join([*together.values(), query.sql])),
@@ -494,8 +495,11 @@ def resolve_conventions(
         grades |= {*map(float, range(int(min(end_of_scale, 100)) + 1)), float(end_of_scale)}
         conventions = replace(conventions, levels=tuple(sorted(grades)))
     _require_reached(facts, metrics, conventions)
-    named = (metric.under(vars(conventions)) for metric in metrics)
-    return conventions, list({metric.name: metric for metric in named}.values())
+    unique: dict[str, Metric] = {}
+    for metric in metrics:
+        metric = metric.under(vars(conventions))
+        unique.setdefault(metric.canonical, metric)
+    return conventions, list(unique.values())
 
 
 def _require_reached(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> None:

@@ -14,6 +14,7 @@ from rankql.evaluation.metric_columns import describe_together
 from rankql.evaluation.result_checks import describe_weights
 from rankql.evaluation.summary import attribute_column, system_columns
 from rankql.evaluation.wide_table import WideTable, make_wide_table
+from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns
@@ -47,7 +48,7 @@ class MeansResult(TableResult):
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics, by their canonical names."""
+        """The metrics, by the names that they were asked for by."""
         return list(self.meta.metrics)
 
     @property
@@ -136,7 +137,9 @@ class MeansResult(TableResult):
             used = ", ".join(f"{role} = {column}" for role, column in named.items())
             tables.setdefault(used, []).append(label)
         used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())
-        conventions = f"Conventions: {Conventions(**self.conventions)}"
+        others = [f"{name} = {x}" for name, x in self.meta.canonical.items()
+                  if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
+        conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
         columns = [f"Columns: {used}"] if used else []
         weighting = []
         if self.meta.weight:

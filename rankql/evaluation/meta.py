@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -20,6 +21,8 @@ class Meta:
     # The attributes of the queries, and those that slices are made of.
     by: list[str] = field(default_factory=list)
     groupings: list[list[str]] = field(default_factory=list)
+    # The canonical names of the metrics that were asked for by another name.
+    canonical: dict[str, str] = field(default_factory=dict)
     # The attribute by which queries are weighted.
     weight: str | None = None
     # The column with the weights of each metric that is one mean over all rows.
@@ -34,6 +37,11 @@ class Meta:
     fingerprint: str | None = None
     # The version of rankql.
     version: str | None = None
+
+    def canonical_name(self, metric: str) -> str:
+        """The name by which metrics match: RR for MRR, 'RR low' for 'MRR low'."""
+        name, *bound = re.split("( low| high)$", metric)
+        return self.canonical.get(name, name) + "".join(bound)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them."""

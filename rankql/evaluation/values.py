@@ -25,7 +25,7 @@ from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.column_names import RETRIEVED
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric, lower_is_better, resolve_names
+from rankql.registry.parse import canonical_names, is_metric, lower_is_better, resolve_names
 from rankql.sources.computed import holds_numbers
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
@@ -155,6 +155,7 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):
         conventions["missing"] = "skip"  # they are not 0 for missing queries
+    canonical = {name: canonical_names(name, conventions)[0] for name in columns.metrics}
     meta = Meta(
         query=columns.key,
         metrics=columns.metrics,
@@ -162,6 +163,7 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
         system=columns.system,
         by=columns.attributes,
         groupings=[columns.attributes] if columns.attributes else [],
+        canonical={name: x for name, x in canonical.items() if x != name},
     )
     notes = []
     if own or columns.key.lower() != "query":

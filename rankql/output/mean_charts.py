@@ -81,8 +81,8 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}
     for metric in metrics:
-        own = replace(parse(metric)[0], k=None).name
-        ks = {name: each.k for name, each in cutoffs.items() if replace(each, k=None).name == own}
+        own = parse(metric)[0].at(None).canonical
+        ks = {name: each.k for name, each in cutoffs.items() if each.at(None).canonical == own}
         frame = summary.filter(pl.col("metric").is_in([*ks]))
         k = pl.col("metric").replace_strict(ks, return_dtype=pl.Int64).alias("k")
         frame = frame.select("system", k, "mean", "lo", "hi", "queries")
@@ -110,7 +110,7 @@ def draw_precision_recall(evaluation: Evaluation) -> list[Spec]:
         options = {**metric.options}
         recall = options.pop(RECALL.name, None)
         if recall is not None:
-            curves.setdefault(replace(metric, options=options).name, {})[name] = float(recall)
+            curves.setdefault(replace(metric, options=options).canonical, {})[name] = float(recall)
     if not any(len(recalls) > 1 for recalls in curves.values()):
         raise RankqlError(
             "A precision-recall chart needs several recalls. Evaluate the metric "

@@ -76,7 +76,7 @@ def parse(
         raise RankqlError("metrics is empty. Name at least one metric, such as 'nDCG@10'")
     by_name: dict[str, Metric] = {}
     for metric in (metric for text in texts for metric in _parse_one(text, records)):
-        other = by_name.setdefault(metric.name, metric)
+        other = by_name.setdefault(metric.canonical, metric)
         if other.expression != metric.expression:
             raise RankqlError(f"Two metrics are called {metric.name!r}. Rename one of them")
     return list(by_name.values())
@@ -105,17 +105,18 @@ def is_metric(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> bool:
 
 def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any]) -> list[str]:
     """The metrics that a text such as 'ndcg@5,10' stands for, each spelled as among the names."""
-
-    def canonical(text: str) -> list[str]:
-        try:
-            return [metric.under(conventions).name for metric in parse(text, NAMED)]
-        except RankqlError:
-            return [text]
-
     if text in names:
         return [text]
-    spellings = {metric: name for name in names for metric in canonical(name)}
-    return [spellings.get(metric, metric) for metric in canonical(text)]
+    spellings = {metric: name for name in names for metric in canonical_names(name, conventions)}
+    return [spellings.get(metric, metric) for metric in canonical_names(text, conventions)]
+
+
+def canonical_names(text: str, conventions: Mapping[str, Any]) -> list[str]:
+    """The canonical names of the metrics of a text, or the text if it names none."""
+    try:
+        return [metric.under(conventions).canonical for metric in parse(text, NAMED)]
+    except RankqlError:
+        return [text]
 
 
 def lower_is_better(name: str) -> bool:
@@ -312,7 +313,12 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         k = int(digits)
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}
     record.check_options({**defaults, **options}, f"{text!r}: ")
-    return Metric(record, k, options)
+    name, has_cutoff, _ = text.strip().partition("@")
+    if has_cutoff:
+        name = f"{name.strip()}@{str(cutoff).strip()}"
+    elif cutoff is not None and not name.endswith(str(cutoff)):  # it is an option
+        name = ""
+    return Metric(record, k, options, name)
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,12 +19,18 @@ class Metric:
     record: MetricRecord | None
     k: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    # The name that it was asked for by; of an expression, its name.
     label: str = ""
     expression: str = ""
 
     @property
     def name(self) -> str:
-        """The canonical name."""
+        """The name that it was asked for by."""
+        return self.label or self.canonical
+
+    @property
+    def canonical(self) -> str:
+        """The one name that all its names stand for."""
         if self.record is None:
             return self.label
         options = ", ".join(
@@ -34,6 +41,13 @@ class Metric:
         k = self.options.get("recall", self.k)
         cutoff = "" if k is None else f"@{k}"
         return self.record.name + (f"({options})" if options else "") + cutoff
+
+    def at(self, k: int | None) -> Metric:
+        """The metric with another cutoff, or without one."""
+        stem = re.sub(r"(@|(?<=_))[\d.]+$", "", self.label)
+        if stem and k is not None:
+            stem += str(k) if stem.endswith("_") else f"@{k}"
+        return replace(self, k=k, label=stem)
 
     @property
     def scaled(self) -> bool:
@@ -50,6 +64,7 @@ class Metric:
         kept = {}
         for name, value in self.options.items():
             default = self.record.default(name, conventions)
+            default = tuple(default) if isinstance(default, list) else default  # of a result
             option = self.record.options.get(name)
             same = option.same_without_k if option and self.k is None else ()
             if value != default and not (value in same and default in same):

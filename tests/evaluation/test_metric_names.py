@@ -40,10 +40,10 @@ from support.random_runs import QRELS, RUN
     ],
 )
 def test_names(given, canonical):
-    under = [metric.under(vars(choose(None, {}))).name for metric in names.parse(given)]
+    under = [metric.under(vars(choose(None, {}))).canonical for metric in names.parse(given)]
     assert under == canonical
     if canonical != ["mine"]:  # which is a label, not a name
-        assert [metric.name for name in under for metric in names.parse(name)] == under
+        assert [metric.canonical for name in under for metric in names.parse(name)] == under
 
 
 def test_names_of_trec_eval_keep_their_meaning():
@@ -52,15 +52,60 @@ def test_names_of_trec_eval_keep_their_meaning():
     theirs = rankql.evaluate(
         RUN, QRELS, ["map_cut_3", "AP(denominator=min)@3"], conventions="trec_eval"
     )
-    assert list(ours) == ["AP(denominator=R)@3", "AP@3"]
-    assert list(theirs) == ["AP@3", "AP(denominator=min)@3"]
+    assert ours.meta.canonical == {"map_cut_3": "AP(denominator=R)@3"}
+    assert theirs.meta.canonical == {"map_cut_3": "AP@3"}
     # Without a cutoff, min and R are the same; found is not.
     every = ["AP", "AP(denominator=min)", "AP(denominator=R)", "AP(denominator=found)"]
     assert list(rankql.evaluate(RUN, QRELS, every)) == ["AP", "AP(denominator=found)"]
     assert ours["map_cut_3"] != ours["AP@3"]
     gained = rankql.evaluate(RUN, QRELS, ["ndcg_cut_5", "nDCG@5"], gain="exp2")
-    assert list(gained) == ["nDCG(gain=linear)@5", "nDCG@5"]
+    assert gained.meta.canonical == {"ndcg_cut_5": "nDCG(gain=linear)@5"}
     assert gained["ndcg_cut_5"] == rankql.evaluate(RUN, QRELS, "nDCG@5")["nDCG@5"]
+
+
+def test_names_are_shown_as_asked_and_match_by_the_canonical_one(tmp_path):
+    asked, canonical = ["HR@3", "map", "mrr", "ndcg@3"], ["Success@3", "AP", "RR", "nDCG@3"]
+    result, other = (rankql.evaluate(RUN, QRELS, names) for names in (asked, canonical))
+    assert result.metrics == asked == result.per_query.columns[1:]
+    assert [result[name] for name in canonical] == [other[name] for name in asked]
+    line = result.remarks()[0]
+    assert "HR@3 = Success@3; map = AP; mrr = RR" in line and "nDCG" not in line
+    assert "=" not in other.remarks()[0]
+    paths = [tmp_path / "result.parquet", tmp_path / "other.parquet"]
+    for each, path in zip((result, other), paths, strict=True):
+        each.save_values(path)
+    for limits in ({}, {"max_drop": ["RR:0.1", "hit@3:0"]}):
+        verdict = rankql.gate(paths[0], baseline=paths[1], **limits)
+        assert {*verdict.table["metric"]} <= {*asked}
+    assert {*rankql.compare({"a": paths[0], "b": paths[1]}).table["metric"]} == {*asked}
+    assert rankql.compare({"a": paths[1], "b": paths[0]}, metrics="MRR").metrics == ["RR"]
+    queries = [QRELS.filter(pl.col("query").hash() % 2 == i) for i in (0, 1)]
+    parts = [
+        rankql.evaluate(RUN, half, names)
+        for half, names in zip(queries, (asked, canonical), strict=True)
+    ]
+    assert rankql.combine(parts).metrics == asked
+
+
+def test_bounds_and_micro_averages_match_by_the_canonical_name():
+    one, other = (
+        rankql.evaluate(RUN, QRELS, name, unjudged="bounds") for name in ("MRR@3", "RR@3")
+    )
+    assert rankql.compare({"a": one, "b": other}).metrics == one.metrics
+    one, other = (rankql.evaluate(RUN, QRELS, name) for name in ("micro_recall_at@3", "microR@3"))
+    assert rankql.compare({"a": other, "b": one}).metrics == ["microR@3"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "k", "expected"),
+    [
+        ("HR@10", 5, "HR@5"), ("HR@10", None, "HR"), ("ndcg_cut_10", 5, "ndcg_cut_5"),
+        ("F1@10", None, "F1"), ("F1", 3, "F1@3"), ("P(rel=2, cutoff=5)", 3, "P(rel=2)@3"),
+    ],
+)  # fmt: skip
+def test_another_cutoff(asked, k, expected):
+    (metric,) = names.parse(asked)
+    assert metric.at(k).name == expected
 
 
 def test_every_macro_has_a_name():
@@ -81,7 +126,7 @@ def test_discounts_in_the_name_of_a_metric():
     again = rankql.evaluate(ranked, metrics=result.metrics, interval=None)
     assert again.metrics == result.metrics and again["nDCG@2"] != pytest.approx(value)
     same = rankql.evaluate(ranked, metrics=[metrics[0], "nDCG@2"], discounts=[0.8, 2])
-    assert same.metrics == ["nDCG@2"] and same["nDCG@2"] == pytest.approx(value)
+    assert same.metrics == metrics[:1] and same["nDCG@2"] == pytest.approx(value)
     found = rankql.explain(ranked, metric=metrics[0])
     assert found.summary is not None
     for wrong in ("[0, 1]", "[a]", "x", "[1, inf]", "[1_0]"):

@@ -218,7 +218,7 @@ def test_a_hit_rate_that_leaves_many_queries_out_says_so(
     ranked = pl.DataFrame(rows, schema=names, orient="row")
     output = output and tmp_path / output
     result = rankql.evaluate(ranked, metrics=["HR@10", "R@10"], output=output, **options)
-    notes = [note for note in result.notes if note.startswith("Success@10 counts only")]
+    notes = [note for note in result.notes if note.startswith("HR@10 counts only")]
     assert len(notes) == (noted is not None)
     assert all(f"the {relevant} queries" in note and noted in note for note in notes)
     systems = rankql.evaluate({"x": ranked, "y": ranked}, metrics="HR@10", **options)
