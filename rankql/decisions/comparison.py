@@ -105,20 +105,19 @@ class Comparison(EvaluatedTable):
 
     @property
     def title(self) -> str:
-        """The finding: of three or more systems the possibly best ones, of two the better one."""
-        return self.possibly_best or write_headline(self).removesuffix(".")
+        """Which system is best over all queries, by metric, or which ones may be the best."""
+        return describe_best(self)
 
     @property
-    def possibly_best(self) -> str:
-        """Which of three or more systems may be the best, '' if not all pairs were compared."""
+    def ranked_metrics(self) -> list[str]:
+        """The metrics with tests of all pairs of three or more systems over all queries."""
         from rankql.decisions.pair_comparisons import NO_DIFFERENCE  # which needs scipy
 
-        overall = self.table.filter(pl.col("slice") == "all")
-        tested = overall.filter(pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE))
-        if len(self.systems) < 3 or self.settings.baseline is not None or tested.is_empty():
-            return ""
-        metrics = tested["metric"].unique().implode()
-        return describe_best(self.leaderboard().filter(pl.col("metric").is_in(metrics)))
+        if len(self.systems) < 3 or self.settings.baseline is not None:
+            return []
+        tested = pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE)
+        rows = self.table.filter(tested, slice="all")
+        return rows["metric"].unique(maintain_order=True).to_list()
 
     @property
     def caption(self) -> str:
@@ -148,10 +147,7 @@ class Comparison(EvaluatedTable):
         """
         if self.settings.baseline is not None:
             raise RankqlError("leaderboard needs all pairs. Call compare without baseline=")
-        means = self.summary
-        if "system" not in means.columns:
-            means = means.with_columns(system=pl.lit(self.systems[0]))
-        return rank_systems(means, self.table, self.higher_is_better)
+        return rank_systems(self.summary, self.table, self.higher_is_better)
 
     def agreement(self) -> pl.DataFrame:
         """How similarly two metrics order the systems: Kendall's tau-b of their means.
@@ -246,9 +242,7 @@ class Comparison(EvaluatedTable):
             notes = [f"† significantly better than {baseline}, ‡ significantly worse (adjusted p "
                      f"at most {self.settings.alpha:g})"]  # fmt: skip
         order = sorted(self.systems, key=lambda name: name != baseline)  # the baseline first
-        summary = self.summary
-        if "system" in summary.columns:
-            summary = summary.sort(pl.col("system").cast(pl.Enum(order)), maintain_order=True)
+        summary = self.summary.sort(pl.col("system").cast(pl.Enum(order)), maintain_order=True)
         return make_wide_table(
             summary, self.higher_is_better, verdicts=verdicts, notes=notes,
             input_paths=self.input_paths,
@@ -299,14 +293,6 @@ def require_page(path: str | os.PathLike[str], **options: Any) -> None:
                 )
 
 
-# More names are counted.
-NAMES = 5
-_SCHEMA = {
-    **dict.fromkeys(("metric", "slice", "system"), pl.String),
-    **{"mean": pl.Float64, "rank_lo": pl.Int64, "rank_hi": pl.Int64, "maybe_best": pl.Boolean},
-}
-
-
 def rank_systems(
     means: pl.DataFrame, pairs: pl.DataFrame, higher_is_better: Mapping[str, bool]
 ) -> pl.DataFrame:
@@ -315,181 +301,116 @@ def rank_systems(
     A system's rank is at least 1 + the number of systems that are significantly better, and at most
     the number of systems minus those that are significantly worse.
     """
-    verdicts = pl.DataFrame(
-        [
-            (metric, part, *((a, b) if verdict == "worse" else (b, a)))
-            for metric, part, a, b, verdict in pairs.select(
-                "metric", "slice", "a", "b", "verdict"
-            ).rows()
-            if verdict in ("better", "worse")
-        ],
-        schema=dict.fromkeys(("metric", "slice", "winner", "loser"), pl.String),
-        orient="row",
+    part = ["metric", "slice"]
+    won = pl.when(verdict="better").then("b").when(verdict="worse").then("a")
+    lost = pl.when(verdict="better").then("a").when(verdict="worse").then("b")
+    beaten, beaten_by = (
+        pairs.select(*part, system=column).drop_nulls().group_by(*part, "system").len(name)
+        for name, column in (("beaten", won), ("beaten_by", lost))
     )
-    rows = []
-    for (metric, part), table in means.group_by("metric", "slice", maintain_order=True):
-        here = verdicts.filter(pl.col("metric") == metric, pl.col("slice") == part)
-        beaten = dict(here["winner"].value_counts().rows())
-        beaten_by = dict(here["loser"].value_counts().rows())
-        ordered = table.select("system", "mean").sort(
-            "mean", descending=higher_is_better[str(metric)], nulls_last=True, maintain_order=True
+    sign = pl.col("metric").replace_strict({k: 1 - 2 * x for k, x in higher_is_better.items()})
+    known = pl.when(pl.col("mean").is_not_null())
+    return (
+        means.with_columns(place=pl.int_range(pl.len()).min().over(part))
+        .join(beaten, on=[*part, "system"], how="left")
+        .join(beaten_by, on=[*part, "system"], how="left")
+        .with_columns(
+            rank_lo=known.then(1 + pl.col("beaten_by").fill_null(0)).cast(pl.Int64),
+            rank_hi=known.then(pl.col("mean").count().over(part) - pl.col("beaten").fill_null(0))
+            .cast(pl.Int64),
+            order=sign * pl.col("mean"),
         )
-        known = ordered.drop_nulls("mean")
-        ranked = [
-            (1 + beaten_by.get(system, 0), len(known) - beaten.get(system, 0), system, mean)
-            for system, mean in known.rows()
-        ]
-        rows += [
-            (metric, part, system, mean, first, last, first == 1)
-            for first, last, system, mean in sorted(ranked, key=lambda row: row[:2])
-        ]
-        without = ordered.filter(pl.col("mean").is_null())["system"]
-        rows += [(metric, part, system, None, None, None, False) for system in without]
-    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+        .sort("place", "rank_lo", "rank_hi", "order", nulls_last=True, maintain_order=True)
+        .select(*part, "system", "mean", "rank_lo", "rank_hi",
+                maybe_best=(pl.col("rank_lo") == 1).fill_null(False))
+    )  # fmt: skip
 
 
-def describe_best(ranks: pl.DataFrame) -> str:
-    """Which systems may be the best, by metric over all queries."""
-    sets: dict[str, list[str]] = {}
-    for metric, system in (
-        ranks.filter(pl.col("slice") == "all", "maybe_best", pl.col("mean").is_not_null())
-        .select("metric", "system")
-        .rows()
-    ):
-        sets.setdefault(metric, []).append(system)
-    metrics: dict[tuple[str, ...], list[str]] = {}
-    for metric, systems in sets.items():
-        metrics.setdefault(tuple(systems), []).append(metric)
-    total = ranks["system"].n_unique()
-    without = {*ranks.filter(pl.col("slice") == "all", pl.col("mean").is_null())["metric"]}
-    parts = [
-        f"{join_words(names)}: {_describe(best, total, not without.isdisjoint(names))}"
-        for best, names in metrics.items()
-    ]
-    return "; ".join(parts)
-
-
-def _describe(best: Sequence[str], total: int, some_without: bool) -> str:
-    if len(best) == 1:
-        others = "every other system" + (" with a value" if some_without else "")
-        return f"{best[0]} is significantly better than {others}"
-    named = join_words(best) if len(best) <= NAMES else f"{len(best)} of {total} systems"
-    return f"{named} cannot be distinguished from the best"
-
-
-# More names are counted in a headline.
-HEADLINE_NAMES = 3
-
-
-def write_headline(comparison: Comparison) -> str:
-    """Say which system is best on which metrics, and what it beats significantly."""
+def describe_best(comparison: Comparison) -> str:
+    """Which systems are or may be best on which metrics, and slices that say the reverse."""
     means = comparison.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
-    if "system" not in means.columns:
-        means = means.with_columns(system=pl.lit(comparison.systems[0]))
     if means.is_empty():
-        return "No metric is defined on these queries."
+        return "No metric is defined on these queries"
     if len(comparison.systems) == 1:
         rows = means["metric", "mean", "lo", "hi"].rows()
-        values = [f"{name} {format_interval(ends)}" for name, *ends in rows]
-        return f"{comparison.systems[0]}: {', '.join(values[:HEADLINE_NAMES])}."
-    leaders: dict[tuple[str, ...], list[str]] = {}
-    others, zero = [], []
-    for metric in means["metric"].unique(maintain_order=True):
-        above = means.filter(pl.col("metric") == metric, pl.col("mean") != 0)
-        if comparison.higher_is_better[metric] and above.is_empty():
-            zero.append(metric)
-            continue
-        best = _find_best(comparison, means, metric)
-        if better := _find_better(comparison, best, metric):
-            others.append(
-                f"{_join_names(best)} {has_or_have(len(best))} the best mean on {metric}, but not "
-                f"over the same queries: {_join_names(better)} {is_or_are(len(better))} better on "
-                "those of both."
-            )
+        values = [f"{name} {format_interval(ends)}" for name, *ends in rows[:NAMES]]
+        return f"{comparison.systems[0]}: {', '.join(values)}"
+    ranked = comparison.ranked_metrics
+    ranks = comparison.leaderboard().filter(slice="all") if ranked else None
+    findings: dict[tuple[str, str], list[str]] = {}
+    for (metric,), group in means.group_by("metric", maintain_order=True):
+        if ranks is not None and metric in ranked:
+            finding = _describe_ranks(ranks.filter(metric=metric))
         else:
-            leaders.setdefault(best, []).append(metric)
-    sentences = [_describe_lead(comparison, *lead) for lead in leaders.items()]
-    if zero:
-        sentences.append(f"No system has a mean above 0 on {_join_metrics(comparison, zero)}.")
-    return " ".join([*sentences, *others, *_describe_reversals(comparison)])
+            finding = _describe_lead(comparison, group, str(metric))
+        findings.setdefault(finding, []).append(str(metric))
+    total = len(comparison.metrics)
+    sentences = []
+    for (start, end), metrics in findings.items():
+        every = "both metrics" if total == 2 else f"all {total} metrics"
+        named = (
+            join_words(metrics) if len(metrics) <= NAMES else f"{len(metrics)} of {total} metrics"
+        )
+        sentences.append(start + (every if start and len(metrics) == total > 1 else named) + end)
+    # Slices in which the significant finding is the opposite of the overall one.
+    pair = ["metric", "a", "b"]
+    significant = comparison.table.filter(pl.col("verdict").is_in(["better", "worse"]))
+    overall = significant.filter(slice="all").select(*pair, overall="verdict")
+    reverse = significant.join(overall, on=pair).filter(pl.col("verdict") != pl.col("overall"))
+    if slices := reverse["slice"].unique(maintain_order=True).to_list():
+        sentences.append(f"The reverse is true for {_join_names(slices, 'slices')}")
+    return ". ".join(sentences)
 
 
-def _find_best(comparison: Comparison, means: pl.DataFrame, metric: str) -> tuple[str, ...]:
-    """Return the system with the best mean, or several with the same."""
-    rows = means.filter(pl.col("metric") == metric).select("system", "mean").rows()
-    best = (max if comparison.higher_is_better[metric] else min)(mean for _, mean in rows)
-    return tuple(sorted(name for name, mean in rows if abs(mean - best) <= ROUNDING))
-
-
-def _find_better(comparison: Comparison, best: Sequence[str], metric: str) -> list[str]:
-    """Return the systems that are better than the best mean on the queries of both."""
-    rows = comparison.table.filter(slice="all", metric=metric).drop_nulls("difference")
-    sign = 1 if comparison.higher_is_better[metric] else -1
-    found = []
-    for a, b, difference in rows["a", "b", "difference"].rows():
-        winner, loser = (b, a) if sign * difference > 0 else (a, b)
-        if loser in best and winner not in best and abs(difference) > ROUNDING:
-            found.append(winner)
-    return list(dict.fromkeys(found))
-
-
-def _describe_lead(comparison: Comparison, best: Sequence[str], metrics: Sequence[str]) -> str:
-    """Say on which metrics a system is best, and what it beats significantly."""
-    where = _join_metrics(comparison, metrics)
-    if len(best) > 1:
-        return f"{_join_names(best)} are tied for best on {where}."
-    (name,) = best
-    rows = comparison.table.filter(pl.col("slice") == "all", pl.col("metric").is_in(metrics))
-    verdicts = set()
-    won: dict[str, list[str]] = {}
-    for metric, a, b, verdict in rows["metric", "a", "b", "verdict"].rows():
-        if name in (a, b):
-            verdicts.add(verdict)
-            if verdict == ("better" if name == b else "worse"):
-                won.setdefault(a if name == b else b, []).append(metric)
-    lead = f"{name} is best on {where}"
-    if won and all(beaten == [*metrics] for beaten in won.values()):
-        each = " on each" if len(metrics) > 1 else ""
-        return f"{lead}, and significantly better than {_join_names([*won])}{each}."
-    if won:
-        return f"{lead}; significantly better than {_list_wins(comparison, won)}."
-    if any(verdict.startswith("equivalent") for verdict in verdicts):
-        return f"{lead}, but the lead is too small to matter."
-    if verdicts & {"better", "worse", "not significant"}:
-        return f"{lead}, but the lead is not significant."
-    return f"{lead}; the lead was not tested."
-
-
-def _list_wins(comparison: Comparison, won: dict[str, list[str]]) -> str:
-    """List the systems that were beaten, those on the same metrics together."""
-    by_metrics: dict[tuple[str, ...], list[str]] = {}
-    for loser, metrics in won.items():
-        by_metrics.setdefault(tuple(metrics), []).append(loser)
-    if len(by_metrics) > HEADLINE_NAMES:
-        return f"{len(won)} of {len(comparison.systems) - 1} systems on at least one metric"
-    return " and ".join(
-        f"{_join_names(losers)} on {_join_metrics(comparison, metrics)}"
-        for metrics, losers in by_metrics.items()
-    )
-
-
-def _describe_reversals(comparison: Comparison) -> list[str]:
-    """Name the slices in which the significant finding is the opposite of the overall one."""
-    key = ["metric", "a", "b"]
-    rows = comparison.table.filter(pl.col("verdict").is_in(["better", "worse"]))
-    overall = rows.filter(pl.col("slice") == "all").select(*key, overall="verdict")
-    reversed_ = rows.join(overall, on=key).filter(pl.col("verdict") != pl.col("overall"))
-    slices = reversed_["slice"].unique(maintain_order=True).to_list()
-    return [f"The reverse is true for {_join_names(slices, 'slices')}."] if slices else []
-
-
-def _join_metrics(comparison: Comparison, metrics: Sequence[str]) -> str:
-    if len(metrics) == len(comparison.metrics) > 1:
-        return "both metrics" if len(metrics) == 2 else f"all {len(metrics)} metrics"
-    if len(metrics) > HEADLINE_NAMES:
-        return f"{len(metrics)} of {len(comparison.metrics)} metrics"
-    return join_words(metrics)
+# More names are counted.
+NAMES = 5
 
 
 def _join_names(names: Sequence[str], noun: str = "systems") -> str:
-    return join_words(names) if len(names) <= HEADLINE_NAMES else f"{len(names)} {noun}"
+    return join_words(names) if len(names) <= NAMES else f"{len(names)} {noun}"
+
+
+def _describe_ranks(ranks: pl.DataFrame) -> tuple[str, str]:
+    """Which of several systems may be the best: the words before and after the metrics."""
+    best = ranks.filter("maybe_best")["system"].to_list()
+    if len(best) > 1:
+        named = join_words(best) if len(best) <= NAMES else f"{len(best)} of {len(ranks)} systems"
+        return "", f": {named} cannot be distinguished from the best"
+    others = "every other system" + " with a value" * bool(ranks["mean"].null_count())
+    return "", f": {best[0]} is significantly better than {others}"
+
+
+def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> tuple[str, str]:
+    """Which system has the best mean, and what it beats: the words before and after the metrics."""
+    higher = comparison.higher_is_better[metric]
+    if higher and (means["mean"] == 0).all():
+        return "No system has a mean above 0 on ", ""
+    top = means["mean"].max() if higher else means["mean"].min()
+    best = means.filter((pl.col("mean") - top).abs() <= ROUNDING)["system"].sort().to_list()
+    better, won, verdicts = [], [], set()
+    for a, b, difference, verdict in comparison.table.filter(slice="all", metric=metric)[
+        "a", "b", "difference", "verdict"
+    ].rows():
+        winner, loser = (b, a) if ((difference or 0) > 0) == higher else (a, b)
+        if loser in best and winner not in best and abs(difference or 0) > ROUNDING:
+            better.append(winner)
+        if best == [winner] or best == [loser]:
+            verdicts.add(verdict)
+            if best == [winner] and verdict in ("better", "worse"):
+                won.append(loser)
+    if better:
+        return (
+            f"{_join_names(best)} {has_or_have(len(best))} the best mean on ",
+            f", but not over the same queries: {_join_names(better)} {is_or_are(len(better))} "
+            "better on those of both",
+        )
+    if len(best) > 1:
+        return f"{_join_names(best)} are tied for best on ", ""
+    lead = f"{best[0]} is best on "
+    if won:
+        return lead, f", and significantly better than {_join_names(won)}"
+    if any(verdict.startswith("equivalent") for verdict in verdicts):
+        return lead, ", but the lead is too small to matter"
+    if verdicts & {"better", "worse", "not significant"}:
+        return lead, ", but the lead is not significant"
+    return lead, "; the lead was not tested"

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from rankql.decisions.comparison import write_headline
 from rankql.errors import require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
@@ -53,7 +52,7 @@ def render_page(
     return environment.from_string(_read("report.html.j2")).render(
         title=_default_title(comparison) if title is None else title,
         facts=facts,
-        verdict=write_headline(comparison),
+        verdict=f"{comparison.title}.",
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),

@@ -192,10 +192,9 @@ def make_means_section(source: ReportSource) -> Section:
 def make_ranks_section(source: ReportSource) -> Section | None:
     """Show which systems may be the best, if all pairs of three or more were tested."""
     comparison = source.comparison
-    if not comparison.possibly_best:
+    if not comparison.ranked_metrics:
         return None
     section = Section("ranks", "Leaderboard", [report_tables.tabulate_ranks(comparison)])
-    section.remarks = [f"{sentence}." for sentence in comparison.possibly_best.split("; ")]
     section.reading = [
         "A bar covers the ranks that the tests support: a system is above another one only if it "
         "is significantly better. Systems in colour cannot be distinguished from the best."

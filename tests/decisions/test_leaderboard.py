@@ -55,7 +55,7 @@ def test_of_a_comparison():
         lower.title.endswith("and s0 cannot be distinguished from the best")
     )
     against = rankql.compare(three, metrics="revenue", higher_is_better=True, baseline="s0")
-    assert against.possibly_best == "" and against.title.startswith("s2 is best on revenue")
+    assert not against.ranked_metrics and against.title.startswith("s2 is best on revenue")
     with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
         against.leaderboard()
 
@@ -75,7 +75,9 @@ def test_identical_systems():
     """Equal values of a metric with a known range are tested, those of another are not."""
     frame = pl.DataFrame({"query": range(20), "AP": [0.5, 0.7] * 10, "revenue": [1.0, 2] * 10})
     comparison = rankql.compare(dict.fromkeys("abc", frame), test="auto")
-    assert comparison.title == "AP: a, b and c cannot be distinguished from the best"
+    assert comparison.title == (
+        "AP: a, b and c cannot be distinguished from the best. a, b and c are tied for best on revenue"
+    )
     assert set(comparison.table.filter(metric="AP")["p"]) == {1.0}
 
 

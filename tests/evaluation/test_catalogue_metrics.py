@@ -104,7 +104,7 @@ def test_compare_shows_both_values_and_no_test():
     results = {"a": result, "b": rankql.evaluate(other, qrels, metrics)}
     assert rankql.compare(results).table.equals(comparison.table)
     three = rankql.compare(results | {"c": result}, metrics="gini@3")
-    assert three.possibly_best == "" and three.leaderboard()["rank_hi"].to_list() == [3, 3, 3]
+    assert not three.ranked_metrics and three.leaderboard()["rank_hi"].to_list() == [3, 3, 3]
     alone = rankql.compare({"a": result})
     assert alone.summary["mean"].to_list() == result.summary["mean"].to_list()
 

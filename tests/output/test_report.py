@@ -15,7 +15,6 @@ import rankql
 from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
-from rankql.decisions.comparison import write_headline
 from rankql.diagnostics.explain import explain_items
 from rankql.output import report_sections, vega
 from rankql.output.texts import Texts
@@ -168,9 +167,7 @@ def test_nothing_comes_from_elsewhere(parsed):
 
 def test_the_verdict_comes_first(sliced, parsed):
     text = parsed["sliced"].text
-    verdict = write_headline(sliced)
-    assert "is best on" in verdict
-    order = [verdict, "Means Differences Slices", "Means with 95% confidence intervals",
+    order = [f"{sliced.title}.", "Means Differences Slices", "Means with 95% confidence intervals",
              "nDCG@10: means", "Differences with confidence intervals",
              "Each dot is a mean difference", "One chart per pair", "The mean by cutoff k",
              "The 5 queries that lose most", "The charts show how much", "Settings",
@@ -271,21 +268,22 @@ SPREAD = [0.1 + 0.02 * i for i in range(20)]
     ("systems", "words"),
     [
         ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": 0.3}},
-         "b is best on both metrics, and significantly better than a on each."),
+         "b is best on both metrics, and significantly better than a"),
         ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": -0.05}},
          "b is best on AP, and significantly better than a. "
-         "a is best on RR, and significantly better than b."),
+         "a is best on RR, and significantly better than b"),
         ({"a": {"AP": 0}, "b": {"AP": "noise"}},
-         "b is best on AP, but the lead is not significant."),
+         "b is best on AP, but the lead is not significant"),
         ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": "noise"}},
-         "b is best on both metrics; significantly better than a on AP."),
-        ({"a": {"AP": 0}, "b": {"AP": 0}}, "a and b are tied for best on AP."),
+         "b is best on AP, and significantly better than a. "
+         "b is best on RR, but the lead is not significant"),
+        ({"a": {"AP": 0}, "b": {"AP": 0}}, "a and b are tied for best on AP"),
         ({"a": {"AP": 0}, "b": {"AP": 0.1}, "c": {"AP": 0.3}},
-         "c is best on AP, and significantly better than a and b."),
+         "AP: c is significantly better than every other system"),
         ({f"s{i}": {"AP": i / 20} for i in range(6)},
-         "s5 is best on AP, and significantly better than 5 systems."),
+         "AP: s5 is significantly better than every other system"),
         ({"a": {"RBPres(p=0.5)": 0}, "b": {"RBPres(p=0.5)": 0.2}},
-         "a is best on RBPres(p=0.5), and significantly better than b."),
+         "a is best on RBPres(p=0.5), and significantly better than b"),
     ],
 )  # fmt: skip
 def test_verdict_names_the_best_system(systems, words):
@@ -297,26 +295,26 @@ def test_verdict_names_the_best_system(systems, words):
 
     tables = {name: per_query(**{metric: values(change) for metric, change in metrics.items()})
               for name, metrics in systems.items()}  # fmt: skip
-    assert write_headline(rankql.compare(tables)) == words
+    assert rankql.compare(tables).title == words
 
 
 def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
     (tables,) = [{"only": per_query(AP=SPREAD)}]
-    assert write_headline(rankql.compare(tables)).startswith("only: AP 0.29")
+    assert rankql.compare(tables).title.startswith("only: AP 0.29")
     demo.write_shop(tmp_path, 4000)
     old, new = (str(tmp_path / f"{name}.parquet") for name in ("shop", "new"))
     result = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
-    assert write_headline(result) == (
+    assert result.title == (
         "new is best on nDCG@10, and significantly better than old. "
-        "The reverse is true for segment=vip."
+        "The reverse is true for segment=vip"
     )
 
 
 def test_verdict_where_nothing_is_relevant():
     """Nobody is best with 0."""
     zeros = {name: per_query(AP=0.0, RR=SPREAD) for name in "ab"}
-    assert write_headline(rankql.compare(zeros)) == (
-        "a and b are tied for best on RR. No system has a mean above 0 on AP."
+    assert rankql.compare(zeros).title == (
+        "a and b are tied for best on RR. No system has a mean above 0 on AP"
     )
 
 
@@ -326,9 +324,9 @@ def test_verdict_of_means_over_different_queries():
     new = pl.DataFrame({"user": range(15, 30), "rev": [5.0 + i % 4 for i in range(15)]})
     result = rankql.compare({"old": old, "new": new}, metrics="rev")
     assert result.sentences[0].startswith("rev: new beats old by 4.40")
-    assert write_headline(result) == (
+    assert result.title == (
         "old has the best mean on rev, but not over the same queries: new is better on those of "
-        "both."
+        "both"
     )
     assert "'missing': 15" in str(mean_charts.draw_means(result, "rev"))
 
