@@ -102,6 +102,11 @@ class Settings:
         """The confidence in percent."""
         return text.format_percent(self.confidence)
 
+    @property
+    def equivalence_percent(self) -> str:
+        """The confidence of the interval of two one-sided tests, in percent."""
+        return text.format_percent(round(1 - 2 * self.alpha, 12))
+
 
 @dataclass
 class PairComparison:

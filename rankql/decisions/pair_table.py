@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -24,14 +24,13 @@ from rankql.decisions.system_values import SystemValues, describe_clusters, desc
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.judge import CorrectedResult
 from rankql.evaluation.result import Result
-from rankql.stats.corrections import CORRECTIONS
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.stats.tests import (
     DOMINATED,
     NOT_TESTABLE,
-    TESTS,
     UNBOUNDED,
+    ZERO_VARIANCE,
     count_required_units,
 )
 
@@ -106,97 +105,83 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
 
 def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     """The sentence of a pair: who wins, by how much, and the evidence."""
-    a, b, verdict = pair.a, pair.b, pair.verdict(settings)
-    if pair.result.p_adjusted is None:
+    a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
+    if result.p_adjusted is None:
         return _describe_untested(pair, settings)
-    significant = verdict in ("better", "worse")
-    sign = -1 if significant and pair.sample.mean < 0 else 1
-    difference, interval = _format_difference(pair, settings, sign)
-    equivalent = pair.result.equivalent and pair.result.p_equivalence is not None
-    shown = pair.result.p_equivalence if equivalent else pair.result.p_adjusted
+    significant, mean = verdict in ("better", "worse"), pair.sample.mean
+    sign = -1 if significant and mean < 0 else 1
+    difference, interval = text.format_number(sign * mean), ""
+    if result.lo is not None and result.hi is not None:
+        digits = text.count_decimals_apart(result.lo, result.hi)
+        ends = sorted((sign * result.lo, sign * result.hi))
+        difference, low, high = (text.format_decimal(x, digits) for x in (sign * mean, *ends))
+        percent = settings.equivalence_percent if result.equivalent else settings.percent
+        interval = f"{percent} CI {low} to {high}; "
+    shown = result.p_equivalence if result.equivalent else result.p_adjusted
     p = text.format_p(shown or 0.0, settings.alpha)
-    family = ""
+    adjusted = _ADJUSTED[settings.correction][0]
     if settings.correction == "tukey":
-        family = "Tukey-adjusted"
+        p += f", {adjusted}"
     elif tests > 1 and settings.correction != "none":
-        family = f"{CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
-    evidence = ", ".join(filter(None, [p, family]))
+        p += f", {adjusted} for {tests} tests"
     queries = text.format_queries(pair.queries)
     if isinstance(pair.sample, CorrectedSample):
         queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
-    basis = f"({interval}{evidence}; {queries})"
-    if equivalent:
-        return f"{b} and {a} are {verdict}: {difference} {basis}"
+    basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
-        verb = "beats" if verdict == "better" else "loses to"
-        return f"{b} {verb} {a} by {difference} {basis}"
-    power = _describe_power(pair, settings)
-    return f"no significant difference between {b} and {a}: {difference} {basis}{power}"
-
-
-def _describe_power(pair: PairComparison, settings: Settings) -> str:
-    """The difference that these queries would have detected, if it is larger than theirs."""
-    if pair.sample.constant:
-        return ""
-    detectable = pair.detectable(settings)
-    if detectable is None:
-        return f". These are too few queries to detect any difference with {POWER:.0%} power"
-    if detectable <= abs(pair.sample.mean):
-        return ""
+        return f"{b} {'beats' if verdict == 'better' else 'loses to'} {a} by {basis}"
+    if result.equivalent:
+        return f"{b} and {a} are {verdict}: {basis}"
+    words, detectable = f"no significant difference between {b} and {a}: {basis}", None
+    if not pair.sample.constant:
+        detectable = pair.detectable(settings)
+        if detectable is None:
+            words += f". These are too few queries to detect any difference with {POWER:.0%} power"
+    if detectable is None or detectable <= abs(mean):
+        return words
     size = text.round_significant(detectable)
-    return f". A difference of about {size} would have been detected with {POWER:.0%} power"
+    return f"{words}. A difference of about {size} would have been detected with {POWER:.0%} power"
 
 
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     """The sentence of a pair that is not tested."""
     a, b, reason = pair.a, pair.b, pair.result.reason
-    queries = text.format_queries(pair.queries)
+    same, queries = f"{b} and {a} have the same value", text.format_queries(pair.queries)
     if pair.overall is not None:
-        return _describe_overall(a, b, pair.metric, *pair.means)
+        mean_a, mean_b = pair.means
+        if mean_a is None or mean_b is None:
+            return f"{pair.metric} is undefined for {a if mean_a is None else b}"
+        values = text.format_number(mean_b)
+        if abs(mean_b - mean_a) > ROUNDING:
+            same = f"{b} differs from {a} by {text.format_number(mean_b - mean_a)}"
+            values += f" and {text.format_number(mean_a)}"
+        return f"{same} ({values}). Not tested: {pair.metric} is {OVERALL}"
     if not pair.queries:
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE or pair.sample.is_zero:
-        return f"{b} and {a} have the same value for every query ({queries})"
-    label = TESTS[settings.test].label
-    if reason == NOT_TESTABLE:
-        units = "queries" if pair.sample.clusters is None else f"clusters, not {pair.sample.units}"
-        needed = count_required_units(bool(settings.cluster))
-        why = f"the {label} needs at least {needed} {units}"
-    elif reason == DOMINATED:
-        why = reason
-    elif reason == TOO_FEW:
-        why = f"fewer than {text.format_queries(settings.min_queries)}"
-    else:
-        why = f"the difference is the same for every query, and the {label} needs some variance"
+        return f"{same} for every query ({queries})"
+    label = settings.paired_test.label
+    units = "queries" if pair.sample.clusters is None else f"clusters, not {pair.sample.units}"
+    needed = count_required_units(bool(settings.cluster))
+    why = {
+        NOT_TESTABLE: f"the {label} needs at least {needed} {units}",
+        DOMINATED: DOMINATED,
+        TOO_FEW: f"fewer than {text.format_queries(settings.min_queries)}",
+        ZERO_VARIANCE: f"the difference is the same for every query, and the {label} needs some "
+        "variance",
+    }[reason]
     difference = text.format_number(pair.sample.mean)
     return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
 
 
-def _describe_overall(
-    a: str, b: str, metric: str, mean_a: float | None, mean_b: float | None
-) -> str:
-    """The sentence of a pair on a metric without values per query."""
-    if mean_a is None or mean_b is None:
-        return f"{metric} is undefined for {a if mean_a is None else b}"
-    difference, values = f"{b} and {a} have the same value", text.format_number(mean_b)
-    if abs(mean_b - mean_a) > ROUNDING:
-        difference = f"{b} differs from {a} by {text.format_number(mean_b - mean_a)}"
-        values += f" and {text.format_number(mean_a)}"
-    return f"{difference} ({values}). Not tested: {metric} is {OVERALL}"
-
-
-def _format_difference(pair: PairComparison, settings: Settings, sign: int) -> tuple[str, str]:
-    """The difference and its interval as text, with as many digits as the interval supports."""
-    lo, hi, mean = pair.result.lo, pair.result.hi, sign * pair.sample.mean
-    if lo is None or hi is None:
-        return text.format_number(mean), ""
-    digits = text.count_decimals_apart(lo, hi)
-    lo, hi = sorted((sign * lo, sign * hi))
-    difference, low, high = (text.format_decimal(x, digits) for x in (mean, lo, hi))
-    percent = settings.percent
-    if pair.result.equivalent:  # that of two one-sided tests
-        percent = text.format_percent(round(1 - 2 * settings.alpha, 12))
-    return difference, f"{percent} CI {low} to {high}; "
+# By correction: p-values are ..., and the level of the intervals.
+_ADJUSTED = {
+    "none": ("not adjusted", ""),
+    "tukey": ("Tukey-adjusted", ", simultaneous (Tukey) for each metric and slice"),
+    "holm": ("Holm-adjusted", ", each at the level of its Holm step"),
+    "bonferroni": ("Bonferroni-adjusted", ", simultaneous (Bonferroni)"),
+    "bh": ("Benjamini-Hochberg-adjusted", ", at the false coverage rate of the significant rows"),
+}
 
 
 def describe_tests(
@@ -209,18 +194,17 @@ def describe_tests(
     """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
-    notes = [_describe_method(tests, settings)]
-    if tests:
-        notes.append(_describe_intervals(tests, settings))
-        if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
-            rows = text.format_count(unbounded, "row")
-            notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
+    test = settings.paired_test
+    label = test.label[0].upper() + test.label[1:]
+    notes = [*_describe_family(label, tests, settings)]
+    if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
+        rows = text.format_count(unbounded, "row")
+        notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
     if tests and settings.equivalence is not None:
-        percent = text.format_percent(round(1 - 2 * settings.alpha, 12))
         notes.append(
             f"p_equivalence: two one-sided tests that the difference is less than "
-            f"{settings.equivalence:g} either way. Rows that are equivalent have the {percent} "
-            "interval, which lies within it"
+            f"{settings.equivalence:g} either way. Rows that are equivalent have the "
+            f"{settings.equivalence_percent} interval, which lies within it"
         )
     few = [x.queries for x in pairs if x.result.p is not None and x.queries < RARE]
     if few:
@@ -229,14 +213,9 @@ def describe_tests(
             f"With fewer than {RARE} queries, rare losses may not be seen: {max(few)} queries "
             f"contain none of those that hit one query in ten in {chance} of samples"
         )
-    if tests and settings.correction == "tukey" and TESTS[settings.test].resampled:
-        notes.append(
-            "All orders of the systems within queries were counted if there are at most 2^20, "
-            f"otherwise {settings.resamples:,} random ones (seed {settings.seed})"
-        )
-    elif tests and TESTS[settings.test].resampled:
+    if tests and test.resampled:
         notes += _describe_resampling(pairs, tests, settings)
-    if TESTS[settings.test].needs_range:
+    if test.needs_range:
         notes.append(
             "Valid however often you look, if each query counts once and the metric stays within "
             "its range"
@@ -255,36 +234,21 @@ def describe_tests(
     return [*notes, *describe_left_out(values, rules), *direction]
 
 
-def _describe_method(tests: int, settings: Settings) -> str:
-    """A note on the test and the adjustment of its p-values."""
-    label = TESTS[settings.test].label
-    label = label[0].upper() + label[1:]
+def _describe_family(label: str, tests: int, settings: Settings) -> Iterator[str]:
+    """Notes on the test, the adjustment of its p-values, and the level of its intervals."""
+    adjusted, level = _ADJUSTED[settings.correction]
     if not tests:
-        return f"{label}. Nothing could be tested"
+        yield f"{label}. Nothing could be tested"
+        return
     if tests == 1:
-        return f"{label}. There is 1 test, so p-values need no adjustment"
-    if settings.correction == "none":
-        return f"{label}. p-values are not adjusted for {tests:,} tests"
-    if settings.correction == "tukey":
-        return f"{label}. p-values are Tukey-adjusted for all pairs of each metric and slice"
-    correction = CORRECTIONS[settings.correction]
-    family = f"{tests:,} tests (metrics x pairs x slices)"
-    return f"{label}. p-values are {correction}-adjusted for {family}"
-
-
-_LEVELS = {
-    "tukey": ", simultaneous (Tukey) for each metric and slice",
-    "holm": ", each at the level of its Holm step",
-    "bonferroni": ", simultaneous (Bonferroni)",
-    "bh": ", at the false coverage rate of the significant rows",
-    "none": "",
-}
-
-
-def _describe_intervals(tests: int, settings: Settings) -> str:
-    """A note on the intervals, and how they agree with the verdicts."""
-    level = _LEVELS[settings.correction] if tests > 1 else ""
-    return (
+        yield f"{label}. There is 1 test, so p-values need no adjustment"
+        level = ""
+    else:
+        family = {
+            "none": f"{tests:,} tests", "tukey": "all pairs of each metric and slice"
+        }.get(settings.correction, f"{tests:,} tests (metrics x pairs x slices)")  # fmt: skip
+        yield f"{label}. p-values are {adjusted} for {family}"
+    yield (
         f"lo, hi: the {settings.percent} confidence interval of the difference{level}. It excludes "
         f"0 exactly if the adjusted p-value is at most {settings.alpha:g}"
     )
@@ -292,21 +256,27 @@ def _describe_intervals(tests: int, settings: Settings) -> str:
 
 def _describe_resampling(
     pairs: Sequence[PairComparison], tests: int, settings: Settings
-) -> Iterable[str]:
+) -> Iterator[str]:
     """Notes on the precision of resampled p-values, and on too few resamples."""
+    resamples = f"{settings.resamples:,}"
     errors = [x.result.p_error for x in pairs if x.result.p_error is not None]
-    if not errors:
-        yield "p-values are exact: all patterns of signs were counted"
-        return
-    yield (
-        f"p-values are from {settings.resamples:,} resamples (seed {settings.seed}). Their "
-        f"standard error is at most {max(errors):.1g}"
-    )
-    # The smallest adjusted p-value that this number of resamples can give.
-    smallest = tests / (settings.resamples + 1)
-    if settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
-        enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
+    if settings.correction == "tukey":
         yield (
-            f"{settings.resamples:,} resamples cannot give an adjusted p-value of "
-            f"{settings.alpha:g} or less for {tests:,} tests. Pass resamples={enough}"
+            "All orders of the systems within queries were counted if there are at most 2^20, "
+            f"otherwise {resamples} random ones (seed {settings.seed})"
         )
+    elif not errors:
+        yield "p-values are exact: all patterns of signs were counted"
+    else:
+        yield (
+            f"p-values are from {resamples} resamples (seed {settings.seed}). Their standard error "
+            f"is at most {max(errors):.1g}"
+        )
+        # The smallest adjusted p-value that this number of resamples can give.
+        smallest = tests / (settings.resamples + 1)
+        if settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
+            enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
+            yield (
+                f"{resamples} resamples cannot give an adjusted p-value of {settings.alpha:g} or "
+                f"less for {tests:,} tests. Pass resamples={enough}"
+            )

@@ -135,8 +135,10 @@ class Student(PairedTest):
 class Randomisation(PairedTest):
     """Fisher's randomisation test: how often random signs give a mean as large (Smucker 2007).
 
-    Under a shift d, the sum B of the signed differences becomes B - d C, where C is the sum of the
-    signs. |B - d C| >= |A - d N|, the observed one, holds between two shifts in closed form.
+    It assumes that differences are symmetric around 0 if the systems do not differ. p does not
+    depend on the sign of a difference of 0, so it is exact if few units differ. Under a shift d,
+    the sum B of the signed differences becomes B - d C, where C is the sum of the signs.
+    |B - d C| >= |A - d N|, the observed one, holds between two shifts in closed form.
     """
 
     label = "randomisation test"
@@ -146,9 +148,18 @@ class Randomisation(PairedTest):
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
         """The share of patterns with a mean as large, and the shifts that are not rejected."""
         columns = np.stack([sample.sums, sample.sizes])
+        zero = np.abs(sample.sums) <= sample.rounding * sample.sizes
+        differ = sample.units - int(zero.sum())
         exact = sample.units <= self.exact
         if exact:
             signed, count = sum_all_signs(columns)
+        elif differ <= self.exact and np.ptp(sample.sizes[zero]) == 0:
+            # Every pattern of the others, with random signs of those that are 0 for the interval.
+            exact = True
+            copies = -(-self.resamples // 2**differ)
+            signed, count = np.tile(sum_all_signs(columns[:, ~zero]), copies)
+            up = np.random.default_rng(self.seed).binomial(zero.sum(), 0.5, len(count))
+            count = count + sample.sizes[zero][0] * (2 * up - zero.sum())
         else:
             signed, count = sum_random_signs(columns, self.resamples, self.seed)
         total, size = sample.sums.sum(), sample.sizes.sum()

@@ -243,6 +243,20 @@ def test_sampled_randomisation_is_the_exact_one(draw, seed):
     assert numbers(other) != numbers(found)
 
 
+@pytest.mark.parametrize("zeros", [15, 400])
+def test_zero_differences_do_not_count(zeros):
+    """p is that of the other queries, exact for up to 20 of them; the interval goes with it."""
+    d = skewed(30, 4)
+    d = np.append(d[d != 0][:12], np.zeros(zeros))
+    found = outcome("randomisation", d)
+    assert Fraction(found.p) == counted([Fraction(round(x * 100), 100) for x in d[:12]])
+    assert found.p_error is None
+    sampled = outcome("randomisation", d, exact=0, resamples=20_000)
+    assert (found.lo, found.hi) == pytest.approx((sampled.lo, sampled.hi), abs=0.1 * found.hi)
+    at, below = (outcome("randomisation", d, alpha=x) for x in (found.p, found.p * 0.999))
+    assert not at.lo <= 0 <= at.hi and below.lo <= 0 <= below.hi
+
+
 def test_sampled_randomisation_is_never_zero():
     found = outcome("randomisation", np.full(40, 0.5) + normal(40) / 100, resamples=999)
     assert found.p == 1 / 1000

@@ -314,7 +314,7 @@ def test_verdict_where_nothing_is_relevant():
     """Nobody is best with 0."""
     zeros = {name: per_query(AP=0.0, RR=SPREAD) for name in "ab"}
     assert rankql.compare(zeros).title == (
-        "a and b are tied for best on RR. No system has a mean above 0 on AP"
+        "No system has a mean above 0 on AP. a and b are tied for best on RR"
     )
 
 

@@ -44,7 +44,6 @@ def test_leaderboard(comparison):
 
     section = make(make_ranks_section, comparison)
     assert section.tables[0].rows[1:] == [["a", "▲ 1", "▲ 1"], ["b", "2", "2"], ["c", "3", "3"]]
-    assert section.remarks == [f"{comparison.title}."]
     (rows,) = comparison.plot("ranks", "RR@10").to_dict()["datasets"].values()
     columns = ("system", "ranks", "maybe_best")
     ranks = [tuple(row[name] for name in columns) for row in rows]
