@@ -46,18 +46,8 @@ def associate(
 ) -> Association:
     """Correlate metrics with outcomes, such as clicks or revenue, by key and within slices.
 
-    `per_query` is a result of `evaluate`, a file that its `output=` wrote, or any table with the
-    key and metrics. `outcomes` is any table with the key and outcomes. `on` names the key, such as
-    'query', 'user', 'day' or several columns. Pass {'query': 'search'} if the names differ.
-    `outcome` names columns of rates, or gives ratios of totals: {'CTR': ('clicks',
-    'impressions')}. If a key has several rows, metrics and rates are averaged, and ratios are taken
-    of the sums. By default, `metrics` are all columns named like metrics or, if there are none, all
-    numeric columns, and `outcome` is all numeric columns. `higher_is_better` gives the direction of
-    columns that rankql does not know, for `quadrants`: {'wait': False}. The default is True.
-
-    `by` names attributes of the keys. Correlations are then computed over all keys, within all
-    slices together (of the deviations from the slices' means), and in each slice. If both tables
-    have a column `system` with two systems, the differences are correlated: other - `baseline`.
+    If a key has several rows, metrics and rates are averaged, and ratios are taken of the sums. If
+    both tables have a column `system` with two systems, the differences are correlated.
 
     Intervals are Fisher's z for Pearson, and Bonett and Wright (2000) for Spearman. The p-value
     belongs to the interval. A sentence says "higher" or "lower" only if Spearman's interval
@@ -65,6 +55,40 @@ def associate(
     then wrong for at most 5% of unrelated columns, including skewed and tied ones. NULLs and ratios
     with divisor 0 are dropped and counted. Values that are not finite are an error.
 
+    Parameters
+    ----------
+    per_query : result or table
+        A result of `evaluate`, a file that its `output=` wrote, or any table with the key and
+        metrics.
+    outcomes : table
+        Any table with the key and outcomes.
+    on : str, list of str or dict
+        Key that joins both tables.
+
+        Such as 'query', 'user', 'day' or several columns, or {'query': 'search'} if the names
+        differ.
+    metrics : str or list of str, optional
+        Metrics; by default all columns named like metrics or, if there are none, all of numbers.
+    outcome : str, list of str or dict, optional
+        KPIs: columns of rates, or ratios of sums; by default all columns of numbers.
+
+        Ratios are {'CTR': ('clicks', 'impressions')}.
+    by : str or list, optional
+        Add slices: correlations within all slices together, and in each.
+
+        Over all slices, the deviations from the slices' means are correlated.
+    baseline : str, optional
+        The system to start from, if there are two.
+    higher_is_better : bool or dict, optional
+        Direction of columns that are not metrics of rankql, for `quadrants`: {'wait': False}. The
+        default is True.
+    confidence : float
+        Level of the confidence intervals.
+    con : duckdb.DuckDBPyConnection, optional
+        The connection whose tables are named.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> scores = pl.DataFrame({"query": ["a", "b", "c", "d", "e"], "AP": [0.1, 0.4, 0.5, 0.7, 0.9]})
     >>> log = pl.DataFrame({"query": ["a", "b", "c", "d", "e"], "CTR": [0.0, 0.2, 0.1, 0.3, 0.4]})

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 
@@ -21,8 +21,13 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
-from rankql.evaluation.evaluate import evaluate, require_known_options
+from rankql.evaluation.arguments import (
+    DEFAULT_METRICS,
+    EvaluationOptions,
+    parse_groupings,
+    require_known_options,
+)
+from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.values import Request, identify, set_directions
 from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics
@@ -52,43 +57,74 @@ def compare(
     equivalence: float | None = None,
     on_mismatch: str = "error",
     con: duckdb.DuckDBPyConnection | None = None,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> Comparison:
     """Compare systems on the same queries: how large is each difference, and is it significant?
 
-    `runs` is a dict of name: run, a list of runs, one table with a column `system`, or the first of
-    two runs: `compare(a, b, qrels, metrics)`. Runs are evaluated with `evaluate`, which explains
-    `qrels`, `metrics`, `by`, `con` and the other options. Without `qrels`, they are results: of
-    `evaluate`, files that `output=` wrote, or any tables with one row per query (a key and columns
-    of numbers, such as revenue). Every pair is compared, or with `baseline`, every other system
-    with that one. The difference is b - a, over the queries for which both are defined. A query
-    that one system lacks counts as the conventions say.
+    The difference is b - a, over the queries for which both are defined. A query that one system
+    lacks counts as the conventions say.
 
-    `higher_is_better` is the direction of columns that are not metrics of rankql: True, False or a
-    dict of name: bool. By default, higher is assumed to be better, and a note says so.
+    Parameters
+    ----------
+    runs : dict, list, table, or the first of two runs
+        A dict of name: run, a list of runs, one table with a column `system`, or the first of two
+        runs: `compare(a, b, qrels, metrics)`.
 
-    `test` is 'auto', 't', 'randomisation' or 'anytime'. 'auto' is the paired t test, widened for
-    skewed differences, with an interval for equal differences too if the range of the metric is
-    known. Only 'anytime' stays valid if you look again as queries come in. It needs metrics with a
-    known range, or `bounds`, such as {'DCG@10': (0, 20)}. `correction` adjusts for multiple tests,
-    over all rows of the table: 'holm', 'bonferroni', 'bh' or 'none'; 'tukey' is Tukey's HSD for all
-    systems of each metric and slice, with test='t' or 'randomisation'. Each interval has the level
-    of its own test, so it excludes 0 exactly where the verdict is better or worse. `cluster` names
-    the attribute of queries that belong together, such as a user: at least 10 clusters. `weight`
-    names a column with one weight per query, such as its traffic, which means and tests then
-    respect. Both work with all tests but 'anytime'. `resamples` and `seed` are for 'randomisation'.
-    Slices with fewer than `min_queries` queries are shown, but not tested.
+        Without `qrels`, they are results: of `evaluate`, files that `output=` wrote, or any tables
+        with one row per query (a key and columns of numbers, such as revenue).
+    qrels, metrics, by, attributes, con, **options
+        As in `evaluate`, which evaluates the runs.
+    higher_is_better : bool or dict, optional
+        Direction of columns that are not metrics of rankql: True, False or a dict of name: bool. By
+        default, higher is assumed to be better, and a note says so.
+    baseline : str, optional
+        Compare the other systems with this one. By default, every pair is compared.
+    cluster : str, optional
+        Attribute that groups dependent queries, such as the user: at least 10 clusters.
 
-    `equivalence`, such as 0.01, is a difference that does not matter. Two one-sided tests then say
-    which systems are equivalent within it, a verdict of its own.
+        It works with all tests but 'anytime', and so does `weight`.
+    weight : str, optional
+        Column with one weight per query, such as its traffic, which means and tests then respect.
+    judge : table, optional
+        Labels of all queries by a language model, if the judgments are human labels of a random
+        sample of at least 10 queries.
 
-    `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
-    for a random sample of at least 10: see `evaluate`. Differences are then those under human
-    labels, corrected by the judge, with test='auto' or 't'.
+        Differences are then those under human labels, corrected by the judge, with test='auto' or
+        't': see `evaluate`.
+    test : str
+        Significance test: auto, t, randomisation or anytime.
 
-    Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
+        'auto' is the paired t test, widened for skewed differences, with an interval for equal
+        differences too if the range of the metric is known. Only 'anytime' stays valid if you look
+        again as queries come in. It needs metrics with a known range, or `bounds`.
+    correction : str
+        Adjustment for multiple tests, over all rows of the table: holm, bonferroni, bh, tukey or
+        none.
 
+        'tukey' is Tukey's HSD for all systems of each metric and slice, with test='t' or
+        'randomisation'.
+    confidence : float
+        Level of the confidence intervals.
+
+        Each interval has the level of its own test, so it excludes 0 exactly where the verdict is
+        better or worse.
+    resamples : int
+        Number of random sign patterns of the randomisation test.
+    seed : int
+        Seed of the sign patterns.
+    min_queries : int
+        Slices with fewer queries are shown, but not tested.
+    bounds : dict, optional
+        Range of a metric that has none, for the anytime test, such as {'DCG@10': (0, 20)}.
+    equivalence : float, optional
+        Difference that does not matter, such as 0.01: tests equivalence within it.
+
+        Two one-sided tests say which systems are equivalent, a verdict of its own.
+    on_mismatch : 'error' or 'note'
+        If results have different judgments or conventions.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
@@ -111,10 +147,10 @@ def compare(
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
-    require_known_options(compare, options)
+    require_known_options(options, compare)
     groups = parse_groupings(by)
     source = None
-    keywords = {"con": con, "conventions": conventions, **options}
+    keywords: dict[str, Any] = {"con": con, **options}
     metrics = list_metrics(metrics)
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
     attributes = [*itertools.chain(*groups), *filter(None, (cluster, weight))]

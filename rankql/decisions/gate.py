@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -23,9 +23,9 @@ from rankql.decisions.arguments import (
 from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits, split_limits
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.arguments import EvaluationOptions, parse_groupings, require_known_options
 from rankql.evaluation.combining import combine_systems, compare_judgments, with_names_of
-from rankql.evaluation.evaluate import evaluate, require_known_options
+from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import ROWS, Request, identify, set_directions
 from rankql.macros import MISSING
@@ -62,46 +62,64 @@ def gate(
     on_mismatch: str = "error",
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> Verdict:
     """Check a run against limits: on its means, and on their drop below a baseline.
 
-    `run` and `baseline` are runs, evaluated on `qrels` like in `evaluate` (which explains `by`,
-    `con`, `conventions` and the other options), or results: a `Result`, a file that `output=`
-    wrote, or any table with one row per query (a key and columns of numbers). `higher_is_better` is
-    the direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
-    The default is True.
-
-    `max_drop`, such as `nDCG@10:0.01` or `{"nDCG@10": 0.01}`, is how much worse than the baseline
-    the mean may be: lower for nDCG, higher for RMSE. The limit passes if the confidence interval of
-    the drop (level 1 - alpha) is within it, fails if the interval is beyond it, and is inconclusive
-    otherwise. An inconclusive limit says about how many queries would decide it, and fails the gate
-    unless inconclusive="warn". With a limit of 0, or a baseline without limits, only a significant
-    drop fails, and a note recommends a limit.
-
-    `equivalence`, written like `max_drop`, limits the drop and the gain: two one-sided tests at
-    level alpha, so both limits pass if the run and the baseline are equivalent.
-
-    `minimum` is a limit on the mean, such as `nDCG@10>=0.45` or `RMSE<0.9`, or a list of limits. If
-    minimum_bound=True, the confidence interval of the mean decides.
-
-    Nothing passes without an interval, unless the rankings are identical. With fewer than
-    `min_queries` queries a limit never passes: it fails if its interval is beyond the limit;
-    otherwise it is inconclusive, and a slice is reported as too small. Overall limits are not
+    Nothing passes without an interval, unless the rankings are identical. Overall limits are not
     adjusted for their number. With `by`, the slices of a limit are adjusted among themselves
-    (Holm).
+    (Holm). The intervals are those of `evaluate` and `compare`. Queries that only the run has are
+    left out of the drops. Queries that the run lacks count as the conventions say.
 
-    The intervals are those of `evaluate` and `compare`. `cluster` names the attribute of
-    queries that belong together, such as a user. `weight` names a column with one weight per query,
-    such as its traffic, which means, drops and intervals then respect. Queries that only the run
-    has are left out of the drops. Queries that the run lacks count as the conventions say.
-    `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
-    for a random sample of at least 10: means and drops are then those under human labels, corrected
-    by the judge, with their intervals: see `evaluate`.
+    Parameters
+    ----------
+    run : run or result
+        A run, evaluated on `qrels`, or a result: a `Result`, a file that `output=` wrote, or any
+        table with one row per query (a key and columns of numbers).
+    baseline : run or result, optional
+        Run to compare with, or file that evaluate wrote with output.
+    minimum : str or list of str
+        Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9.
+    max_drop : str, list of str or dict, optional
+        How much worse than the baseline the mean may be, such as nDCG@10:0.01.
 
-    Results with different judgments or conventions are refused, or noted with on_mismatch='note'.
+        Worse is lower for nDCG, higher for RMSE. {"nDCG@10": 0.01} is the same. The limit passes if
+        the confidence interval of the drop (level 1 - alpha) is within it, fails if the interval is
+        beyond it, and is inconclusive otherwise. With a limit of 0, or a baseline without limits,
+        only a significant drop fails, and a note recommends a limit.
+    equivalence : str, list of str or dict, optional
+        Largest drop and largest gain allowed, such as nDCG@10:0.01.
 
+        These are two one-sided tests at level alpha, so both limits pass if the run and the
+        baseline are equivalent.
+    inconclusive : 'fail' or 'warn'
+        If there are too few queries to decide: fail, with exit code 3, or warn.
+
+        An inconclusive limit says about how many queries would decide it.
+    minimum_bound : bool
+        Require that the confidence interval of the mean passes the minimum, not the mean alone.
+    alpha : float
+        Significance level; intervals have level 1 - alpha.
+    min_queries : int
+        A limit or slice with fewer queries cannot pass: it fails if the interval is beyond the
+        limit, and is otherwise inconclusive, or a slice that is reported as too small.
+    cluster : str, optional
+        Attribute that groups dependent queries, such as the user.
+    weight : str, optional
+        Column with one weight per query, such as its traffic.
+    judge : table, optional
+        Labels of all queries by a language model, if the judgments are human labels of a random
+        sample of at least 10 queries: means and drops are corrected by the judge.
+    on_mismatch : 'error' or 'note'
+        If results have different judgments or conventions.
+    higher_is_better : bool or dict, optional
+        Direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
+        The default is True.
+    qrels, by, attributes, con, **options
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> old = pl.DataFrame({"query": range(12), "AP": [0.7, 0.5, 0.6, 0.8] * 3})
     >>> new = pl.DataFrame({"query": range(12), "AP": [0.4, 0.3, 0.3, 0.6] * 3})
     >>> verdict = gate(new, baseline=old, minimum="AP>=0.3", max_drop="AP:0.01")
@@ -128,10 +146,10 @@ def gate(
     from rankql.decisions.pair_comparisons import list_pairs
     from rankql.decisions.system_values import describe_clusters, describe_left_out
 
-    require_known_options(gate, options)
+    require_known_options(options, gate)
     groups = parse_groupings(by)
     attributes = [*groups, *([name] for name in (cluster, weight) if name)]
-    keywords = {"conventions": conventions, **options, "con": con}
+    keywords: dict[str, Any] = {**options, "con": con}
     given: dict[str, str | Sequence[str] | Mapping[str, float]]
     given = {"minimum": minimum, "max_drop": max_drop or (), "equivalence": equivalence}
     texts = itertools.chain(*itertools.starmap(split_limits, given.items()))

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -14,6 +14,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.compare import compare
 from rankql.errors import RankqlError, require_package
+from rankql.evaluation.arguments import EvaluationOptions, require_known_options
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability
@@ -154,38 +155,51 @@ def judges(
     runs: Data | Mapping[str, Data] | None = None,
     metrics: str | Sequence[str] = ("nDCG@10",),
     *,
-    threshold: float = 1,
     confidence: float = 0.95,
-    query: str | None = None,
-    item: str | None = None,
-    rel: str | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> JudgeReport:
     """Compare labels by language models with human labels of the same items.
 
-    `llm` is a table of labels (query, item and grade), or a dict of name: table for several judges.
-    `human` has labels for some of the same items. Only items that both labelled count. An item is
-    relevant from the grade `threshold`. Intervals leave out one query at a time (jackknife), as
-    items of a query are not independent.
+    Only items that both labelled count. They are relevant from the grade `threshold`. Intervals
+    leave out one query at a time (jackknife), as items of a query are not independent. Labels can
+    agree badly and still order systems well, and the other way round.
 
-    With `runs`, as in `compare`, every metric is evaluated under both labels on the same queries:
-    how much the judge changes the means, and whether it orders the systems alike. Further options,
-    such as conventions, are those of `evaluate`. Labels can agree badly and still order systems
-    well, and the other way round.
+    Parameters
+    ----------
+    llm : table or dict
+        Labels by a language model (query, item and grade), or a dict of name: table for several.
+    human : table
+        Human labels of some of the same items.
+    runs : run or dict, optional
+        Runs to evaluate under both labels, as in `compare`.
 
+        Every metric is evaluated on the same queries: how much the judge changes the means, and
+        whether it orders the systems alike.
+    metrics : str or list of str
+        Metrics of the runs.
+    confidence : float
+        Level of the confidence intervals.
+    con, **options
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> human = pl.DataFrame({"query": [1, 1, 2, 2], "item": [*"abab"], "rel": [0, 1, 1, 2]})
     >>> llm = human.with_columns(rel=pl.Series([0, 1, 1, 1]))
     >>> judges(llm, human).summary.select("measure", "value").rows()[:2]
     [('exact_agreement', 0.75), ('cohen_kappa', 0.5555555555555556)]
     """
     require_package("scipy", "stats", "judges")
+    require_known_options(options, judges)
     require_probability("confidence", confidence)
+    threshold = options.get("threshold", 1)
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
     tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
     notes: list[str] = []
-    queries, columns = {}, {"query": query, "item": item, "rel": rel}
+    queries = {}
+    columns = {name: options.get(name) for name in ("query", "item", "rel")}
     frames: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("measures", "grades", "confusion", "systems", "orders")
     }
@@ -204,9 +218,7 @@ def judges(
         notes.append(
             f"Intervals of {text.format_queries(least)} are rough. Label at least {FEW_QUERIES}"
         )
-    keywords = {"query": query, "item": item, "rel": rel, "con": con, **options}
-    if threshold != 1:
-        keywords["threshold"] = threshold
+    keywords: dict[str, Any] = {"con": con, **options}
     for name, data in tables.items() if runs is not None else ():
         of_human, of_judge = (
             evaluate(runs, labels, metrics, interval=None, **keywords) for labels in (human, data)
@@ -222,9 +234,7 @@ def judges(
     )
 
 
-def read_labels(
-    session: Session, data: Data, label: str, columns: Mapping[str, str | None]
-) -> Table:
+def read_labels(session: Session, data: Data, label: str, columns: Mapping[str, Any]) -> Table:
     """A table of labels, with its columns recognised or named."""
     # The numbers of a dict are grades if it is called qrels.
     table = session.table(data, "qrels" if isinstance(data, Mapping) else label)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -14,6 +14,7 @@ from rankql.diagnostics.check_data import CheckData, CheckedTable, is_nan, is_nu
 from rankql.diagnostics.check_rows import check_rows
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
+from rankql.evaluation.arguments import Columns, Reading
 from rankql.evaluation.facts import HIGHEST_K
 from rankql.evaluation.overlap import (
     few_common_items_note,
@@ -26,7 +27,7 @@ from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
 from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
-from rankql.sources.tables import Data, Rel, same_kind
+from rankql.sources.tables import Data, same_kind
 from rankql.text import format_count, join_words
 from rankql.writing import remember_inputs
 
@@ -38,28 +39,29 @@ def check(
     *,
     k: int = 10,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: Rel = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
+    **columns: Unpack[Columns],
 ) -> Report:
     """Find problems in runs and judgments that make metrics wrong or misleading.
 
-    Takes the same runs, judgments and column names as `evaluate`. `k` is the cutoff for ties and
-    for the share of judged items. Without `qrels`, only the run is checked.
+    Parameters
+    ----------
+    run, qrels, con
+        As in `evaluate`. Without `qrels`, only the run is checked.
+    k : int
+        Cutoff for ties and for the share of judged items.
+    **columns
+        The columns, as in `evaluate`: query, item, rel, score, pos, system, descending.
 
+    Examples
+    --------
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "x"], "score": [2.0, 1.0]})
     >>> check(run, k=2).findings[0].message
     'item appears more than once in a ranking: 1 item'
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
-    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     with open_session(con, run, qrels) as session:
-        inputs = _read_inputs(session, run, qrels, columns, system, descending)
+        inputs = _read_inputs(session, run, qrels, Reading.of(columns, check, Columns))
         with duckdb_errors(session):
             data = CheckData(session, inputs, k)
             findings = [
@@ -81,19 +83,19 @@ def _read_inputs(
     session: Session,
     run: Data | Mapping[str, Data],
     qrels: Data | None,
-    columns: Mapping[str, Any],
-    system: str | None,
-    descending: bool | None = None,
+    reading: Reading,
 ) -> Inputs:
     """The tables that evaluate would read; a run alone needs no grades."""
+    columns = reading.columns
+    rest = (None, columns, reading.system)
     if qrels is None:
         run = open_runs(session, run)
         found = {t.find("rel") for t in flatten_inputs(run)} - {None, *map(str, columns.values())}
         if columns["rel"] is None and not found:
             empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-            inputs = read_inputs(session, run, empty, None, columns, system, descending=descending)
+            inputs = read_inputs(session, run, empty, *rest, descending=reading.descending)
             return replace(inputs, qrels=None)
-    return read_inputs(session, run, qrels, None, columns, system, descending=descending)
+    return read_inputs(session, run, qrels, *rest, descending=reading.descending)
 
 
 def _find_empty_tables(data: CheckData) -> Iterator[Finding]:

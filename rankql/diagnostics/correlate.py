@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, parse_groupings
+from rankql.evaluation.arguments import (
+    DEFAULT_CORRELATIONS,
+    Columns,
+    Reading,
+    parse_groupings,
+)
 from rankql.evaluation.ctes import BY_ITEM, attributes_by_query
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import macro_call
@@ -52,38 +57,54 @@ def correlate(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    score: str | Sequence[str] | None = None,
-    pos: str | Sequence[str] | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
+    **columns: Unpack[Columns],
 ) -> Result:
     """Measure how similar the rankings of one or more runs are to those of a reference.
 
-    `run` and `reference` have the columns query, item, and score or pos. If the names of columns
-    differ, pass a pair: `item=("docno", "doc_id")`. `by`, `attributes`, `interval` and the other
-    arguments are those of `evaluate`.
-
-    `RBO(p=0.9)` compares all items of both rankings; with bound=min, max or residual it returns the
-    bounds for longer rankings. `TauB`, `TauAP` and `TauDistance` compare the items that are in both
-    rankings. `k`, or the cutoff of a metric such as `RBO(p=0.9)@10`, cuts both rankings first.
     Notes count the queries and items that are in one table only.
 
+    Parameters
+    ----------
+    run, reference : path, table, frame or dict
+        Rankings with the columns query, item, and score or pos. If the names of columns differ,
+        pass a pair: `item=("docno", "doc_id")`.
+    metrics : str or list of str
+        Measures of similarity.
+
+        `RBO(p=0.9)` compares all items of both rankings; with bound=min, max or residual it
+        returns the bounds for longer rankings. `TauB`, `TauAP` and `TauDistance` compare the items
+        that are in both rankings.
+    k : int, optional
+        Compare the first k items of each ranking, as a cutoff such as `RBO(p=0.9)@10` does.
+    by, attributes, con, interval, confidence, **columns
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> first = pl.DataFrame({"query": ["a"] * 3, "item": ["x", "y", "z"], "pos": [1, 2, 3]})
     >>> second = pl.DataFrame({"query": ["a"] * 3, "item": ["x", "z", "w"], "pos": [1, 2, 3]})
     >>> correlate(second, first, "RBO(p=0.9)")["RBO(p=0.9)"]
     0.685
     """
     require_interval(interval, confidence)
-    columns = {"query": query, "item": item, "score": score, "pos": pos}
+    reading = Reading.of(columns, correlate, Columns)
+    if reading.columns["rel"] is not None:
+        raise RankqlError("Rankings have no grades. Leave rel= out")
     parsed, groups = _with_cutoff(parse(metrics, CORRELATIONS), k), parse_groupings(by)
     conventions = Conventions()
     with open_session(con, run, reference, attributes) as session:
         inputs = read_inputs(
-            session, run, None, attributes, columns, system, groups, reference, descending
+            session,
+            run,
+            None,
+            attributes,
+            reading.columns,
+            reading.system,
+            groups,
+            reference,
+            reading.descending,
         )
         validate_columns(session, inputs)
         sql = _query_sql(inputs, parsed, conventions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -20,7 +20,7 @@ from rankql.diagnostics.contributions import (
     positions_sql,
 )
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.arguments import RankingOptions
+from rankql.evaluation.arguments import EvaluationOptions, Reading
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.evaluate import pending_result, resolve_conventions
 from rankql.evaluation.facts import Facts
@@ -32,7 +32,7 @@ from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.argument_checks import require_whole_number
-from rankql.registry.conventions import Conventions, choose
+from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
@@ -40,7 +40,7 @@ from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Rel, Table, assign_roles
+from rankql.sources.tables import Data, Table, assign_roles
 from rankql.writing import remember_inputs
 
 
@@ -54,21 +54,9 @@ def explain(
     which: str | None = None,
     worst: int = 10,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: Rel = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> Explanation:
     """Show what each item contributes to a metric, and what its position loses.
-
-    With `of`, the id of a query, explains each position of that ranking. Without it, returns the
-    queries and items with the largest losses. `which` is the system, if there are several. All
-    other arguments are those of `evaluate`, whose value is explained.
 
     These metrics are sums over items. The contribution of an item is its term of the sum: gain /
     discount / IDCG for nDCG. The ideal ranking sorts the judged items by gain. Items of equal gain
@@ -80,20 +68,31 @@ def explain(
     negative loss, and an item without gain has none. The losses of a query add up to the ideal
     value minus the value, which is 1 - nDCG.
 
+    Parameters
+    ----------
+    run, qrels, con, **options
+        As in `evaluate`, whose value is explained.
+    of : query id, optional
+        Explain each position of this query. By default, the queries and items that lose most.
+    metric : str
+        Metric to explain.
+    which : str, optional
+        Explain this system, if there are several.
+    worst : int
+        Number of queries and items to list without `of`.
+
+    Examples
+    --------
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
     >>> explain(run, qrels, "a", "RR").positions["item", "contribution", "loss"].rows()
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    ranking = RankingOptions.take(options)
-    arguments = _parse_one(metric), choose(conventions, options)
+    parsed, reading = _parse_one(metric), Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
-        inputs = read_rankings(
-            session, run, qrels, None, columns, system, (), descending, ranking, arguments[1]
-        )
-        task = _prepare(_Task(session, inputs, *arguments, which))
+        inputs = read_rankings(session, run, qrels, reading)
+        task = _prepare(_Task(session, inputs, parsed, reading.conventions, which))
         with evaluation_errors(session, inputs, task.conventions):
             if which is not None:
                 task = replace(task, inputs=select_system(session, inputs, which))
@@ -107,24 +106,17 @@ def explain_items(
     metric: str,
     *,
     con: duckdb.DuckDBPyConnection | None = None,
-    conventions: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> tuple[pl.DataFrame, str]:
     """The items of several queries as `explain` has them, for all systems at once.
 
     One query computes them, because to explain one query after the other takes 20 times as long.
     The second value is the formula of a contribution.
     """
-    columns = {name: options.pop(name, None) for name in ("query", "item", "rel", "score", "pos")}
-    ranking = RankingOptions.take(options)
-    arguments = _parse_one(metric), choose(conventions, options)
+    parsed, reading = _parse_one(metric), Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
-        inputs = read_rankings(
-            session, run, qrels, None, columns, system, (), descending, ranking, arguments[1]
-        )
-        task = _prepare(_Task(session, inputs, *arguments, None))
+        inputs = read_rankings(session, run, qrels, reading)
+        task = _prepare(_Task(session, inputs, parsed, reading.conventions, None))
         terms = metric_terms(task.metric, task.conventions)
         inputs = select_queries(inputs, of)
         with evaluation_errors(session, inputs, task.conventions):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
 
 from rankql.diagnostics.funnel_result import ORDER, Funnel, loss_of, recall_of
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.arguments import EvaluationOptions, Reading, parse_groupings
 from rankql.evaluation.ctes import number_positions, score_order
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.overlap import query_overlap, require_common_items
@@ -21,12 +21,12 @@ from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number
-from rankql.registry.conventions import Conventions, choose
+from rankql.registry.conventions import Conventions
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Rel, Table
+from rankql.sources.tables import ROLES, Data, Table
 from rankql.writing import remember_inputs
 
 # Stages need no score of their own: their items are put into the best order.
@@ -45,30 +45,35 @@ def funnel(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: Rel = None,
-    score: str | None = None,
-    pos: str | None = None,
-    descending: bool | None = None,
     confidence: float = 0.95,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> Funnel:
     """Show how much nDCG@k each stage of a pipeline loses, and which relevant items.
 
-    `stages` are the items after each stage, such as {"retrieval": ..., "rerank": ...}, each a table
-    with one row per query and item. The last stage is the final ranking and needs scores or
-    positions; the others need none. Let C_s be the best nDCG@k that the items of stage s allow,
-    and C_0 = 1. The losses sum to 1 - nDCG@k, for every query and in the mean::
+    Let C_s be the best nDCG@k that the items of stage s allow, and C_0 = 1. The losses sum to 1 -
+    nDCG@k, for every query and in the mean::
 
         loss of stage s = C_(s-1) - C_s        loss of the order = C_last - nDCG@k
 
     Each relevant item is lost by the stage after the last one that has it, or by the order if it is
     below position k. A stage may have items that the one before lacks: they are counted as added,
     and can make its loss negative. Queries without a relevant item are left out; a stage that lacks
-    a query loses all of it. The other arguments are those of `evaluate`.
+    a query loses all of it.
 
+    Parameters
+    ----------
+    stages : dict or list
+        The items after each stage, such as {"retrieval": ..., "rerank": ...}, each a table with one
+        row per query and item.
+
+        The last stage is the final ranking and needs scores or positions; the others need none.
+    k : int
+        Cutoff of nDCG.
+    qrels, by, attributes, con, confidence, **options
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
     >>> retrieval = pl.DataFrame({"query": 1, "item": ["x", "a"]})
@@ -89,14 +94,17 @@ def funnel(
     named = _name_stages(stages)
     if "collapse" in options:
         raise RankqlError("funnel has no option collapse=. Pass each stage to collapsed() first")
+    if options.get("system") is not None:
+        raise RankqlError("funnel has no option system=. Pass the stages of one system")
     for name in _FIXED.keys() & options.keys():
         raise RankqlError(f"funnel has no option {name}=: every query with a relevant item counts")
-    settings = replace(choose(conventions, options), **_FIXED)
+    reading = Reading.of(options, funnel)
+    settings = replace(reading.conventions, **_FIXED)
     if settings.unjudged == "bounds":
         raise RankqlError("funnel does not support unjudged='bounds'. Use 'zero' or 'remove'")
-    roles: dict[str, Any] = {"query": query, "item": item, "rel": rel}
-    ordering = {"score": score, "pos": pos}
-    evaluate_options = {**options, **_FIXED, "conventions": conventions}
+    roles = {name: reading.columns[name] for name in ("query", "item", "rel")}
+    ordering = {name: reading.columns[name] for name in ("score", "pos")}
+    rest: dict[str, Any] = {k: v for k, v in options.items() if k not in ROLES} | _FIXED
     with open_session(con, named, qrels, attributes) as session:
         opened: dict[str | None, Table] = {
             name: session.table(data, f"stage {name!r}") for name, data in named.items()
@@ -107,7 +115,12 @@ def funnel(
             session, opened, session.table(qrels, "qrels"), roles, kept
         )
         ranked = read_inputs(
-            session, tables[last], judged, None, {**columns, **ordering}, descending=descending
+            session,
+            tables[last],
+            judged,
+            None,
+            {**columns, **ordering},
+            descending=reading.descending,
         )
         scores = dict.fromkeys(tables, "0.0") | {last: _score_of(ranked.runs[None])}
         scored = {
@@ -121,11 +134,11 @@ def funnel(
             require_unique(run_sql, inputs, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
-            descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,
+            confidence=confidence, **columns, **ordering, **rest,
         )  # fmt: skip
         with evaluation_errors(session, inputs, settings):
             notes = require_common_items(run_sql, inputs, query_overlap(run_sql, inputs))
-            best = _evaluate_best_orders(session, inputs, settings, k, evaluate_options)
+            best = _evaluate_best_orders(session, inputs, settings, k, rest)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*named])
     final = replace(final, notes=list(dict.fromkeys([*final.notes, *notes])))

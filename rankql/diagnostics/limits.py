@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -21,7 +21,7 @@ from rankql.diagnostics.limits_result import (
 )
 from rankql.diagnostics.sensitivity import DEEP, explain_insensitive, measure_swaps
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import DEFAULT_METRICS, RankingOptions
+from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluationOptions, Reading
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.evaluate import evaluate, resolve_conventions
 from rankql.evaluation.facts import Facts
@@ -29,13 +29,13 @@ from rankql.evaluation.plan import Plan
 from rankql.evaluation.query import write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
-from rankql.registry.conventions import Conventions, choose
+from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.relevance import RELEVANT
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Rel
+from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
 
@@ -46,22 +46,14 @@ def limits(
     metrics: str | Sequence[str] = DEFAULT_METRICS,
     *,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: Rel = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> Limits:
     """Show how far the metrics of one or more runs can be trusted.
 
-    Takes the arguments of `evaluate`. Counts undefined queries and unjudged items, computes the
-    bounds of each metric over all possible judgments of the retrieved items (relevant items that
-    were not retrieved can lower nDCG further), and measures how sensitive it is to position i: how
-    much a swap of two neighbours changes it::
+    Counts undefined queries and unjudged items, computes the bounds of each metric over all
+    possible judgments of the retrieved items (relevant items that were not retrieved can lower nDCG
+    further), and measures how sensitive it is to position i: how much a swap of two neighbours
+    changes it::
 
         loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|
 
@@ -69,19 +61,23 @@ def limits(
     empty, the item moves there. Bounds are those of unjudged='bounds', over the same queries as
     the mean. Undefined queries that a judgment could define are counted.
 
+    Parameters
+    ----------
+    run, qrels, metrics, con, **options
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
     >>> limits(run, qrels, "RR@2").sensitivity.rows()
     [('RR@2', 1, 0.5, 1), ('RR@2', 2, 0.5, 1)]
     """
-    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    ranking = RankingOptions.take(options)
-    settings = choose(conventions, options)
-    if settings.unjudged == "bounds":
-        options["unjudged"], settings = "zero", replace(settings, unjudged="zero")
-    arguments = {**columns, **options, "system": system, "descending": descending}
-    arguments |= {"conventions": conventions, "interval": None, **vars(ranking)}
+    if options.get("unjudged") == "bounds":
+        options["unjudged"] = "zero"
+    reading = Reading.of(options, limits)
+    arguments = {**options, "interval": None}
     with open_session(con, run, qrels) as session:
         run = open_runs(session, run)
         qrels = None if qrels is None else session.table(qrels, "qrels")
@@ -90,10 +86,9 @@ def limits(
             return evaluate(run, qrels, names, con=session.con, **{**arguments, **changes})
 
         result = evaluate_with(metrics)
-        inputs = read_rankings(
-            session, run, qrels, None, columns, system, (), descending, ranking, settings
-        )
-        return _find_limits(session, inputs, parse(metrics), settings, result, evaluate_with)
+        inputs = read_rankings(session, run, qrels, reading)
+        parsed, conventions = parse(metrics), reading.conventions
+        return _find_limits(session, inputs, parsed, conventions, result, evaluate_with)
 
 
 def _find_limits(

@@ -121,20 +121,34 @@ def monitor(
 ) -> Monitoring:  # fmt: skip
     """Watch metrics by day: was there a sudden drop, a slow drift, or do labels age?
 
-    `days` is a run, or a ranked table with rel, with the column `day`, such as
-    'day=2026-11-*/*.parquet'. `qrels` has judgments for all days, or a column `day` too. Judged
-    queries that a day does not have are left out unless qrels has the day. `metrics`, `by`,
-    `attributes`, `con` and the other options are those of `evaluate`. Higher values of your own
-    metrics are better.
-
     Watched are the metrics, the judged share of their top k if items are unjudged, and the share of
     undefined queries, each by slice; a note says if the number of queries changed. Each day is
-    compared with the median of the same weekday in the `baseline`: the first 28 days, another
-    number of days, or a period such as '2026-09-01:2026-09-28'. An alarm is a day that is far
+    compared with the median of the same weekday in the baseline. An alarm is a day that is far
     worse, two bad days in a row, or a bad mean of 7 days, compared with how much weekdays or
     weekends vary in the baseline. Days of the baseline that lie outside are named and left out. The
     limits come from simulations, in which at most 5% of years have a false alarm.
 
+    Parameters
+    ----------
+    days : path, table or frame
+        A run, or a ranked table with rel, with a column of days, such as
+        'day=2026-11-*/*.parquet'.
+    qrels : table, optional
+        Judgments for all days, or with a column of days too.
+
+        Judged queries that a day does not have are left out unless qrels has the day.
+    metrics : str or list of str
+        Metrics to watch. Higher values of your own metrics are better.
+    day : str
+        Column or folders of the day.
+    baseline : int or str
+        Days to compare with: the first 28, another number, or a period such as
+        2026-09-01:2026-09-28.
+    by, attributes, con, **options
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> from datetime import date, timedelta
     >>> rows = [(date(2026, 9, 1) + timedelta(d), q, (q * 7 + d) % 5 + 3 * (d > 35))

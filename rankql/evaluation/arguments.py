@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.errors import RankqlError
 from rankql.registry.argument_checks import require, require_choice
-from rankql.sources.tables import Data
+from rankql.registry.conventions import (
+    ConventionOptions,
+    Conventions,
+    choose,
+    describe_option,
+    option_names,
+)
+from rankql.sources.tables import ROLES, Data, Rel
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,10 +27,35 @@ DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 
-@dataclass(frozen=True)
-class RankingOptions:
-    """How the rows of a run become rankings."""
+class Columns(TypedDict, total=False):
+    """The columns of runs and judgments, which `evaluate` explains."""
 
+    query: str | Sequence[str] | None
+    item: str | Sequence[str] | None
+    rel: Rel
+    score: str | Sequence[str] | None
+    pos: str | Sequence[str] | None
+    system: str | None
+    descending: bool | None
+
+
+class EvaluationOptions(Columns, ConventionOptions, total=False):
+    """The options of `evaluate` that all functions of rankings and judgments have."""
+
+    order: Literal["rows"] | None
+    collapse: str | None
+    positions: Literal["renumber", "keep"] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How tables become rankings: the columns, the order of the rows, the conventions."""
+
+    # By role.
+    columns: Mapping[str, Any]
+    conventions: Conventions
+    system: str | None = None
+    descending: bool | None = None
     order: str | None = None
     # A column of documents, or the text before the number of a chunk.
     collapse: str | None = None
@@ -39,9 +72,27 @@ class RankingOptions:
             )
 
     @classmethod
-    def take(cls, options: dict[str, Any]) -> RankingOptions:
-        """Take these options out of others."""
-        return cls(*(options.pop(name, None) for name in ("order", "collapse", "positions")))
+    def of(
+        cls, options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions
+    ) -> Reading:
+        """The options of a call; refuse those that neither the function nor their kind has."""
+        require_known_options(options, function, kind)
+        changes = {name: options.get(name) for name in option_names()}
+        names = ("system", "descending", "order", "collapse", "positions")
+        return cls(
+            {role: options.get(role) for role in ROLES},
+            choose(options.get("conventions"), changes),
+            **{name: options.get(name) for name in names},
+        )
+
+
+def require_known_options(
+    options: Mapping[str, Any], function: Callable[..., Any], kind: Any = EvaluationOptions
+) -> None:
+    """Refuse options that neither the function nor this kind of options has."""
+    for name in [name for name in options if name not in kind.__annotations__]:
+        own = [p.name for p in signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY]
+        raise RankqlError(describe_option(name, [*own, *kind.__annotations__]))
 
 
 @dataclass(frozen=True)
@@ -51,13 +102,9 @@ class EvaluateArguments:
     run: Data | Mapping[str, Data]
     qrels: Data | None
     metrics: str | Sequence[str]
+    reading: Reading
     attributes: Data | None = None
     con: duckdb.DuckDBPyConnection | None = None
-    # The columns that the caller names, by role.
-    columns: Mapping[str, Any] = field(default_factory=dict)
-    system: str | None = None
-    descending: bool | None = None
-    ranking: RankingOptions = field(default_factory=RankingOptions)
     groupings: Sequence[Sequence[str]] = ()
     weight: str | None = None
     interval: str | None = "auto"
@@ -66,9 +113,6 @@ class EvaluateArguments:
     output: Path | None = None
     # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.
     packs: bool | None = None
-    # The profile of the conventions, and the changes to it.
-    profile: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import RankingOptions
+from rankql.evaluation.arguments import Reading
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.overlap import leave_out_unjudged, note_unjudged
 from rankql.evaluation.steps import SqlRunner
@@ -30,39 +29,34 @@ def read_rankings(
     session: Session,
     run: Data | Mapping[str, Data],
     qrels: Data | None,
-    attributes: Data | None,
-    columns: Mapping[str, Any],
-    system: str | None = None,
+    reading: Reading,
+    attributes: Data | None = None,
     groups: Sequence[Sequence[str]] = (),
-    descending: bool | None = None,
-    ranking: RankingOptions | None = None,
-    conventions: Conventions | None = None,
     weight: str | None = None,
 ) -> Inputs:
     """The inputs, with the chunks of a document collapsed if the caller says so."""
-    ranking = ranking or RankingOptions()
     inputs = read_inputs(
         session,
         run,
         qrels,
         attributes,
-        columns,
-        system,
+        reading.columns,
+        reading.system,
         groups,
-        descending=descending,
-        order=ranking.order,
+        descending=reading.descending,
+        order=reading.order,
         weight=weight,
     )
     inputs, counts = leave_out_unjudged(session, replace(inputs, collapsible=True))
     inputs = replace(inputs, notes=note_unjudged(counts))
-    if ranking.collapse is None:
+    if reading.collapse is None:
         return inputs
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
         require_unique(SqlRunner(session, inputs, Conventions()), inputs, unique)
-    ties = (conventions or Conventions()).ties
-    task = _Task(session, inputs, ranking.collapse, ranking.positions == "keep", ties)
+    ties = reading.conventions.ties
+    task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
     task.require_known_ties()
     runs = {name: task.add_document(table) for name, table in inputs.runs.items()}
     task.require_documents(runs.values())

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import duckdb
 
 from rankql.errors import RankqlError
+from rankql.evaluation.arguments import Columns, Reading
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import resolve_columns
@@ -40,28 +42,33 @@ def convert(
     target: str | os.PathLike[str],
     *,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | None = None,
-    item: str | None = None,
-    rel: str | None = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
     tag: str = "rankql",
+    **columns: Unpack[Columns],
 ) -> Path:
     """Write a run or judgments to a file: Parquet, CSV or BEIR by its suffix, else TREC.
 
-    `source` is what `evaluate` takes as a run or as qrels. Tables get the columns query, item and
-    rel, score or pos, and `system` if you name that column. `.tsv` is a file of BEIR, with the
-    columns query-id, corpus-id and score, and `.json` is {query: {item: score}}; in judgments, the
-    score is the grade. In a TREC run, ranks follow the score, then the item in descending order.
-    Rows without a score or position are left out. If there are only positions, scores count down
-    to 1. If the target is called `.qrel` or `.qrels`, or with rel='rel', numbers in dicts and JSON
-    are grades, and items without grades get 1. If the lowest score is best (a column named
-    distance, or descending=False), -score is written, because the highest is best in TREC and BEIR.
-    Each line of a TREC run ends with `tag`, or with the system. `.gz` or `.zst` at the end
-    compresses a text file. The file appears complete or not at all.
+    Tables get the columns query, item and rel, score or pos, and `system` if you name that column.
+    `.tsv` is a file of BEIR, with the columns query-id, corpus-id and score, and `.json` is {query:
+    {item: score}}; in judgments, the score is the grade. In a TREC run, ranks follow the score,
+    then the item in descending order. Rows without a score or position are left out. If there are
+    only positions, scores count down to 1. If the target is called `.qrel` or `.qrels`, or with
+    rel='rel', numbers in dicts and JSON are grades, and items without grades get 1. If the lowest
+    score is best (a column named distance, or descending=False), -score is written, because the
+    highest is best in TREC and BEIR. The file appears complete or not at all.
 
+    Parameters
+    ----------
+    source : path, table, frame or dict
+        What `evaluate` takes as a run or as qrels.
+    target : path
+        The file. `.gz` or `.zst` at the end compresses a text file.
+    tag : str
+        Last column of a TREC run, unless it is the system.
+    con, **columns
+        As in `evaluate`.
+
+    Examples
+    --------
     >>> import polars as pl, tempfile
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,27 +78,28 @@ def convert(
     <BLANKLINE>
     """
     path = output_path(target, inputs=[source])
-    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    reading = Reading.of(columns, convert, Columns)
+    roles, system = reading.columns, reading.system
     options, suffix = _format(path)
     if suffix in _BEIR and system is not None:
         raise RankqlError(
             f"system={system!r}: a file of BEIR holds one run. Write .parquet or .csv"
         )
-    judged = (rel or "rel") == "rel" and score is None and pos is None
-    judged = judged and (rel is not None or ".qrel" in path.name.lower())
+    judged = roles["rel"] in (None, "rel") and roles["score"] is None and roles["pos"] is None
+    judged = judged and (roles["rel"] is not None or ".qrel" in path.name.lower())
     with open_session(con, source) as session:
         table = session.table(source, "qrels" if judged else "source")
-        (columns, _), ((table,), *_) = resolve_columns(
-            session, columns, [[replace(table, label="source")]], attributes=[system]
+        (roles, _), ((table,), *_) = resolve_columns(
+            session, roles, [[replace(table, label="source")]], attributes=[system]
         )
         if judged:
-            table, columns = assume_grades(session, table, columns)
-            assign_roles(table, columns, ["rel"])
-        (table,) = keep_scores(session, [_read(table, columns, system, descending)])
+            table, roles = assume_grades(session, table, roles)
+            assign_roles(table, roles, ["rel"])
+        (table,) = keep_scores(session, [_read(table, roles, system, reading.descending)])
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if suffix not in _TABLES:
-                table = _select_roles(table, columns, path)
+                table = _select_roles(table, roles, path)
                 _refuse_rows(session, table)
             if suffix in _BEIR:
                 sql = _beir(session, table, suffix)

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from inspect import signature
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -23,7 +22,8 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import (
     DEFAULT_METRICS,
     EvaluateArguments,
-    RankingOptions,
+    EvaluationOptions,
+    Reading,
     parse_groupings,
 )
 from rankql.evaluation.chunks import read_rankings
@@ -40,7 +40,7 @@ from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
 from rankql.registry.column_names import ROLES
-from rankql.registry.conventions import Conventions, choose, describe_option, option_names
+from rankql.registry.conventions import Conventions
 from rankql.registry.order import RATING
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
@@ -49,7 +49,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.reader import reword_error
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Rel, Table, mentioned, require_column
+from rankql.sources.tables import Data, Table, mentioned, require_column
 from rankql.text import format_queries
 from rankql.versions import find_version
 from rankql.writing import PARQUET, output_path, remember_inputs
@@ -78,60 +78,97 @@ def evaluate(
     weight: str | None = None,
     judge: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    query: str | Sequence[str] | None = None,
-    item: str | Sequence[str] | None = None,
-    rel: Rel = None,
-    score: str | None = None,
-    pos: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
-    order: str | None = None,
-    collapse: str | None = None,
-    positions: str | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
     output: str | os.PathLike[str] | None = None,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> Result:
     """Compute metrics per query for one or several runs, where your data lives.
 
-    `run` has the columns query, item and score or pos; `qrels` has query, item and rel. Each is a
-    path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, a polars, pandas or
-    Arrow frame, or a dict: {query: {item: score}}, {query: {item: grade}} or {query: [items]}.
-    Without `qrels`, the run is a ranked table with its own rel. For several runs, pass a dict of
-    name: run, or name the column `system`. Columns are recognised by their usual names or named by
-    keyword, with a pair if run and qrels differ. A keyword may also be an SQL expression of the
-    columns of a row, such as pos="position + 1", and `query` may be several columns. Judgments
-    without grades mean grade 1, and a dict such as rel={"buy": 3, "click": 1} maps a text column
-    `event` to grades, rel=("outcome", {"bought": 2}) one of another name. The highest score is
-    best, or the lowest with descending=False or if the column is called distance.
+    Parameters
+    ----------
+    run : path, table, frame or dict
+        The ranking, with the columns query, item and score or pos.
 
-    A table with one row per query has lists of ids instead: `retrieved` in order, and `relevant`
-    (ids, a MAP of id: grade, or structs with an id and a grade), so `qrels` is not needed.
-    order='rows' takes positions from the order of the rows of files and frames. `collapse` keeps
-    the best chunk of each document: a column, or the text before the number of a chunk, such as
-    '#' in 'doc12#3'. The rows below a dropped chunk move up (positions='renumber', the default), or
-    its position stays empty (positions='keep'), which counts a duplicate once.
+        It is a path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, a
+        polars, pandas or Arrow frame, or a dict: {query: {item: score}} or {query: [items]}.
+        Several runs are a dict of name: run, or one table with the column `system`. A table with
+        one row per query has lists of ids instead: `retrieved` in order, and `relevant` (ids, a MAP
+        of id: grade, or structs with an id and a grade).
+    qrels : path, table, frame or dict, optional
+        The judgments, with the columns query, item and rel.
 
-    `by` slices the means by attributes of the queries from `attributes` (a table with the query
-    column), the qrels or the run. A nested list is a grouping of its own: by=[["segment"],
-    ["segment", "device"]]. `interval` is 'auto', 't' or None: 't' is the mean ±
-    Student's t times the standard error, cut at the metric's range; 'auto' applies t to the logit
-    of the mean if the metric has two bounds, which covers skewed values better, and otherwise 't'.
-    `weight` names a column with one weight per query, found like those of `by`: its traffic, its
-    revenue, or 1 / the probability that it was sampled. Means and intervals then respect it.
-    `output` writes the values per query to a Parquet file.
+        A dict is {query: {item: grade}}. Judgments without grades mean grade 1. Without `qrels`,
+        the run is a ranked table with its own rel, or has lists of relevant ids.
+    metrics : str or list of str
+        Metrics, such as nDCG@10, nDCG@5,10 or P(rel=2)@5, or your own as 'label = SQL'.
+    by : str or list, optional
+        Add slices of the means: one per value of an attribute of the queries.
 
-    `judge` is a table of labels by a language model for all queries, where `qrels` has human ones
-    for a random sample of at least 10 queries. Means are then those of human labels, corrected by
-    the judge: unbiased whatever the judge does, with a narrower interval if it is good.
+        Attributes are columns of `attributes`, the qrels or the run. A nested list is a grouping of
+        its own: by=[["segment"], ["segment", "device"]].
+    attributes : table, optional
+        Table with attributes of the queries, and the query column.
+    weight : str, optional
+        Column with one weight per query, such as its traffic, its revenue, or 1 / the probability
+        that it was sampled. Means and intervals then respect it.
+    judge : table, optional
+        Labels of all queries by a language model, if the judgments are human labels of a random
+        sample of at least 10 queries.
 
-    `conventions` is a profile: 'rankql', 'trec_eval' (version 9, as in pytrec_eval),
-    'trec_eval_10', 'sklearn', 'ranx', 'recbole', 'spark', 'mlflow', 'opensearch' or
-    'elasticsearch'. Each further option changes one of its conventions, such as ties='expected';
-    see `rankql.Conventions`.
+        Means are then those of human labels, corrected by the judge: unbiased whatever the judge
+        does, with a narrower interval if it is good.
+    con : duckdb.DuckDBPyConnection, optional
+        The connection whose tables are named. It is not changed.
+    interval : 'auto', 't' or None
+        Confidence interval of the means: auto, t or none.
 
+        't' is the mean ± Student's t times the standard error, cut at the metric's range. 'auto'
+        applies t to the logit of the mean if the metric has two bounds, which covers skewed values
+        better, and is otherwise 't'.
+    confidence : float
+        Level of the confidence intervals.
+    output : path, optional
+        Parquet file for the values per query.
+    query : str or list of str, optional
+        Column of the query, or a pair if run and qrels differ. Several columns of all tables, such
+        as user and session, are one key. Usual names, such as qid, are recognised.
+    item : str or list of str, optional
+        Column of the item, or a pair. This and the next three may be SQL expressions of the columns
+        of a row, such as "position + 1".
+    rel : str or dict, optional
+        Column of the grade, or the grades of events.
+
+        {"buy": 3, "click": 1} maps a text column `event` to grades, and
+        ("outcome", {"bought": 2}) one of another name.
+    score : str, optional
+        Column of the score.
+    pos : str, optional
+        Column of the position; 1 is the top.
+    system : str, optional
+        Column of the system, if one table holds the runs of several.
+    descending : bool, optional
+        Whether the highest score is best, or the lowest, as for distances. By default the highest,
+        unless the column is called distance or dist.
+    order : 'rows', optional
+        Take positions from the order of the rows of each run, a file or frame.
+    collapse : str, optional
+        Keep the best chunk of each document: a column, or the text before the number of a chunk,
+        such as '#' in 'doc12#3'.
+    positions : 'renumber' or 'keep', optional
+        With collapse, move the rows below a dropped chunk up, which is the default, or leave its
+        position empty, which counts a duplicate once.
+    conventions : str, optional
+        Match another tool.
+
+        'rankql' is the default, 'trec_eval' is its version 9, as in pytrec_eval; others are
+        'trec_eval_10', 'sklearn', 'ranx', 'recbole', 'spark', 'mlflow', 'opensearch' and
+        'elasticsearch'.
+    **options
+        Each changes one of the conventions, such as ties='expected': see `rankql.Conventions`.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
@@ -139,7 +176,6 @@ def evaluate(
     0.5
     """
     require_interval(interval, confidence)
-    require_known_options(evaluate, options)
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:
@@ -150,19 +186,14 @@ def evaluate(
         run=run,
         qrels=qrels,
         metrics=metrics,
+        reading=Reading.of(options, evaluate),
         attributes=attributes,
         con=con,
-        columns={"query": query, "item": item, "rel": rel, "score": score, "pos": pos},
-        system=system,
-        descending=descending,
-        ranking=RankingOptions(order, collapse, positions),
         groupings=parse_groupings(by),
         weight=weight,
         interval=interval,
         confidence=confidence,
         output=None if output is None else output_path(output, PARQUET, (run, qrels, attributes)),
-        profile=conventions,
-        options=options,
     )
     result = evaluate_in_duckdb(arguments)
     if judge is None:
@@ -205,36 +236,16 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     return result
 
 
-def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
-    """Refuse options that neither this function nor `evaluate` has."""
-    if not options:  # reading signatures takes time
-        return
-    # The first three, tables and metrics, are arguments of the function itself.
-    _, _, _, *of_evaluate = signature(evaluate).parameters
-    names = [*signature(function).parameters, *of_evaluate, *option_names()]
-    known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]
-    for name in options:
-        if name not in known:
-            raise RankqlError(describe_option(name, known))
-
-
-_NOT_OPTIONS = ("run", "runs", "data", "interval", "output", "options")
-
-
 def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Facts, Plan]:
     """The inputs, what is known about them, and the plan."""
-    conventions = choose(arguments.profile, arguments.options)
+    conventions = arguments.reading.conventions
     inputs = read_rankings(
         session,
         arguments.run,
         arguments.qrels,
+        arguments.reading,
         arguments.attributes,
-        arguments.columns,
-        arguments.system,
         arguments.groupings,
-        arguments.descending,
-        arguments.ranking,
-        conventions,
         arguments.weight,
     )
     validate_columns(session, inputs)
@@ -358,26 +369,18 @@ def render_query(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     weight: str | None = None,
-    system: str | None = None,
-    descending: bool | None = None,
-    conventions: str | None = None,
-    **options: Any,
+    **options: Unpack[EvaluationOptions],
 ) -> str:
     """The SQL of an evaluation, which is that of the result of `evaluate`."""
     arguments = EvaluateArguments(
         run,
         qrels,
         metrics,
+        Reading.of(options, evaluate),
         attributes=attributes,
-        columns={role: options.pop(role, None) for role in ROLES},
-        system=system,
-        descending=descending,
-        ranking=RankingOptions.take(options),
         groupings=parse_groupings(by),
         weight=weight,
         packs=False,
-        profile=conventions,
-        options=options,
     )
     with open_session(None) as session:
         inputs, _, plan = prepare(session, arguments)

@@ -3,52 +3,86 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
 from rankql.registry.beyond import CATALOGUE_METRICS
 from rankql.registry.parameters import (
-    AP_DENOMINATOR,
     GAIN,
-    IDEAL,
-    PRECISION_DENOMINATOR,
     SCALE,
     THRESHOLD,
 )
+
+
+class ConventionOptions(TypedDict, total=False):
+    """A profile, and the changes to it: see `Conventions`."""
+
+    conventions: str | None
+    gain: str | Mapping[float, float] | None
+    discounts: Sequence[float] | None
+    ideal: Literal["judged", "retrieved"] | None
+    negative: Literal["zero", "keep", "unjudged", "error"] | None
+    threshold: float | None
+    precision_denominator: Literal["k", "retrieved", "min"] | None
+    ap_denominator: Literal["min", "R", "found", "k"] | None
+    max_rel: float | None
+    ties: Literal["item", "order", "expected", "best", "worst"] | None
+    float32: bool | None
+    unjudged: Literal["zero", "remove", "bounds"] | None
+    levels: Sequence[float] | None
+    undefined: Literal["skip", "zero", "one", "drop", "error", 0, 1] | None
+    missing: Literal["zero", "skip", "error"] | None
 
 
 @dataclass(frozen=True)
 class Conventions:
     """What tools disagree on: the options of `evaluate`, with the defaults of rankql.
 
-    - gain: the grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2' (2^rel - 1), 'binary',
-      or a dict of grade: gain.
-    - discounts: a list with one divisor per position, instead of log2(pos + 1).
-    - ideal: the ideal ranking has all 'judged' items, or only the 'retrieved' ones.
-    - negative: a negative grade gains nothing ('zero'), keeps its sign ('keep'), counts as
-      'unjudged', or is an 'error'.
-    - threshold: items are relevant from this grade.
-    - precision_denominator: P@k, also in F1@k and over all rankings, is divided by 'k', the number
-      of items 'retrieved', or 'min', the smaller of k and R, the number of relevant items.
-    - ap_denominator: AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant
-      items 'found', or 'k'.
-    - max_rel: the highest grade of the scale, for ERR; by default the highest of all judgments
-      and `levels`.
-    - ties: equal scores are ordered by 'item' (descending, as text bytes) or keep the 'order' of
-      the rows; or the value is the 'expected', 'best' or 'worst' over all their orders.
-    - float32: scores are rounded to 32 bits before they are compared.
-    - unjudged: an unjudged item gains nothing ('zero'), is removed from the ranking ('remove'), or
-      could have any grade ('bounds': also returns the lowest and the highest value).
-    - levels: the possible grades of such an item; by default all grades in the data, and all from 0
-      to a `max_rel` that you pass.
-    - undefined: a mean skips an undefined value ('skip'), counts it as 'zero' or as 'one' (as
-      LightGBM, XGBoost and CatBoost do), or raises an 'error'. With 'drop', queries without
-      relevant items have no value, not even a precision of 0.
-    - missing: a mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval
-      -c does), skips it ('skip'), or raises an 'error'.
+    Parameters
+    ----------
+    gain : str or dict
+        The grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2' (2^rel - 1) or 'binary'.
+
+        Or a dict of grade: gain.
+    discounts : list of float
+        One divisor per position, such as 1,1.6,2, instead of log2(pos + 1).
+    ideal : str
+        The ideal ranking has all 'judged' items, or only the 'retrieved' ones.
+    negative : str
+        A negative grade gains nothing ('zero'), keeps its sign ('keep'), counts as 'unjudged', or
+        is an 'error'.
+    threshold : float
+        Items are relevant from this grade.
+    precision_denominator : str
+        P@k, also in F1@k and over all rankings, is divided by 'k', the number of items 'retrieved',
+        or 'min', the smaller of k and R, the number of relevant items.
+    ap_denominator : str
+        AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant items
+        'found', or 'k'.
+    max_rel : float
+        The highest grade of the scale, for ERR; by default the highest of all judgments and
+        `levels`.
+    ties : str
+        Equal scores are ordered by 'item' (descending, as text bytes) or keep the 'order' of the
+        rows; or the value is the 'expected', 'best' or 'worst' over all their orders.
+    float32 : bool
+        Scores are rounded to 32 bits before they are compared.
+    unjudged : str
+        An unjudged item gains nothing ('zero'), is removed from the ranking ('remove'), or could
+        have any grade ('bounds': also returns the lowest and the highest value).
+    levels : list of float
+        The possible grades of such an item; by default all grades in the data, and all from 0 to a
+        `max_rel` that you pass.
+    undefined : str
+        A mean skips an undefined value ('skip'), counts it as 'zero' or as 'one' (as LightGBM,
+        XGBoost and CatBoost do), or raises an 'error'. With 'drop', queries without relevant items
+        have no value, not even a precision of 0.
+    missing : str
+        A mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval -c
+        does), skips it ('skip'), or raises an 'error'.
     """
 
     profile: str = "rankql"
@@ -87,15 +121,11 @@ def _format(value: Any) -> str:
     return f"{value:.0f}" if whole else str(value)
 
 
+# The allowed values of each option that has few.
 CHOICES = {
-    "ideal": IDEAL.choices,
-    "negative": ("zero", "keep", "unjudged", "error"),
-    "precision_denominator": PRECISION_DENOMINATOR.choices,
-    "ap_denominator": AP_DENOMINATOR.choices,
-    "ties": ("item", "order", "expected", "best", "worst"),
-    "unjudged": ("zero", "remove", "bounds"),
-    "undefined": ("skip", "zero", "one", "drop", "error"),
-    "missing": ("zero", "skip", "error"),
+    name: choices
+    for name, kind in get_type_hints(ConventionOptions).items()
+    if (choices := tuple(x for x in get_args(get_args(kind)[0]) if isinstance(x, str)))
 }
 
 # What counts instead of an undefined value.
