@@ -1,4 +1,4 @@
-"""A command whose help begins with examples and groups the options."""
+"""Commands: their help begins with examples and groups the options. Tasks call a function."""
 
 from __future__ import annotations
 
@@ -9,49 +9,68 @@ from typing import Any
 
 import click
 
+from rankql.cli.options import DATA, FORMATS, derive_options
 from rankql.retired import refuse_retired
-from rankql.writing import named_paths, output_path
+from rankql.writing import STDOUT, named_paths, output_path
 
 # The parameters that name a file to write.
-_OUTPUTS = ("output", "target", "junit", "report", "database")
+_OUTPUTS = ("output", "target", "junit", "database")
 
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
         *("judge", "runs"),
-        "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
-        "which", "on", "outcome", "baseline", "queries", "dialect", "day",
+        "query", "item", "rel", "score", "pos", "system", "descending", "attributes", "k", "of",
+        "which", "on", "outcome", "baseline", "queries", "dialect", "day", "order", "collapse",
+        "positions",
     ),
     "Metrics": (
-        "metrics", "metric", "lower_is_better", "conventions", "gain", "discounts", "threshold",
+        "metrics", "metric", "higher_is_better", "conventions", "gain", "discounts", "threshold",
         "max_rel", "levels", "ideal", "negative", "precision_denominator", "ap_denominator", "ties",
-        "unjudged", "undefined", "missing",
+        "float32", "unjudged", "undefined", "missing",
     ),
-    "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive", "min_queries"),
+    "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive",
+               "min_queries"),
     "Statistics": (
-        "by", "test", "correction", "equivalence", "cluster", "alpha", "confidence", "interval",
-        "resamples", "seed", "bounds",
+        "by", "test", "correction", "cluster", "weight", "alpha", "confidence", "interval",
+        "resamples", "seed", "bounds", "equivalence", "on_mismatch",
     ),
     "Output": (),
 }  # fmt: skip
+# The options that most people use. --help-all shows the others too.
+_COMMON = (
+    "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "conventions", "baseline",
+    "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day", "dialect", "tag", "queries",
+    "output", "format", "per_query", "title", "junit", "debug", "version", "help_all",
+)  # fmt: skip
 
 
-def named_outputs(ctx: click.Context) -> list[Any]:
-    """The files that a command is told to write."""
-    return [ctx.params[name] for name in _OUTPUTS if ctx.params.get(name) is not None]
-
-
-def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], Command]:
-    """Make a command of a function."""
-    return click.command(name, cls=Command, examples=examples)
+def command(name: str, *examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command of a function, which gets the options that are set."""
+    return click.command(name, cls=Command, examples=examples, **settings)
 
 
 class Command(click.Command):
-    """A command with examples."""
+    """A command with examples, and the options of a function of rankql if it has one."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, examples: Sequence[str] = (), function: str = "",
+        leave_out: Sequence[str] = (), **kwargs: Any,
+    ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
-        self.examples = examples
+        self.examples, self.function, self.leave_out = examples, function, leave_out
+        self.derived: list[click.Option] | None = None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters; the options of the function are derived on first use."""
+        if self.derived is None:
+            own = [parameter.name for parameter in self.params]
+            leave_out = [*self.leave_out, *filter(None, own)]
+            self.derived = [*derive_options(self.function, leave_out)] if self.function else []
+            self.params = [*self.params, *self.derived]
+            if any(parameter.name not in _COMMON for parameter in self.derived):
+                self.params.append(_HELP_ALL)
+        return super().get_params(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; a retired option is an error that says what to use instead."""
@@ -63,11 +82,17 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong output, or one that is an input, fails at once."""
-        outputs = named_outputs(ctx)
+        outputs = [ctx.params[name] for name in _OUTPUTS if ctx.params.get(name) is not None]
         others = [value for name, value in ctx.params.items() if name not in _OUTPUTS]
         texts = [text for text in named_paths(others) if text]
         for output in outputs:
             output_path(output, inputs=[*texts, *(text.partition("=")[2] for text in texts)])
+        # Standard output is then a file, which nothing else may be in.
+        ctx.meta["silent"] = STDOUT in map(output_path, outputs)
+        for name in ("format", "wide", "per_query", *(["output"] if self.function else [])):
+            ctx.meta[name] = ctx.params.pop(name, None)  # of `show`
+        # What is not set has the default of the function.
+        ctx.params = {name: value for name, value in ctx.params.items() if value is not None}
         return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -85,11 +110,16 @@ class Command(click.Command):
                 formatter.write_text(paragraph)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by group."""
+        """Write the options by group: the common ones, or all."""
         groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record and isinstance(parameter, click.Option):
+            is_rare = parameter in self.params and parameter.name not in _COMMON
+            if (
+                record
+                and isinstance(parameter, click.Option)
+                and ("all" in ctx.meta or not is_rare)
+            ):
                 group = (group for group, names in _GROUPS.items() if parameter.name in names)
                 # click puts a default that it does not know by itself in parentheses.
                 text = re.sub(r"\[default: \((.*)\)\]$", r"[default: \1]", record[1])
@@ -98,3 +128,35 @@ class Command(click.Command):
             if records:
                 with formatter.section(name):
                     formatter.write_dl(records)
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta["all"] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all,
+    help="Show all options and exit.",
+)  # fmt: skip
+FORMAT = click.option(
+    "--format", type=click.Choice(FORMATS), default="table", help="Format of what is printed."
+)
+_OUTPUT = click.option(
+    "-o", "--output", metavar="FILE", type=DATA,
+    help="File to write: .html, .md, .tex, .csv, .json or .parquet.",
+)  # fmt: skip
+
+
+def task(
+    name: str, function: str, *examples: str, leave_out: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command that calls a function of rankql, and shows its result."""
+
+    def decorate(callback: Callable[..., Any]) -> Command:
+        make = command(name, *examples, function=function, leave_out=leave_out)
+        return make(_OUTPUT(FORMAT(callback)))
+
+    return decorate

@@ -1,4 +1,4 @@
-"""Results on stdout, and progress on stderr."""
+"""Call the function of a command; results go to stdout, progress to stderr."""
 
 from __future__ import annotations
 
@@ -6,35 +6,56 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.cli.command import named_outputs
+from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options
+from rankql.writing import PARQUET
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-    from rankql.decisions.verdict import Verdict
-    from rankql.results import TableResult
+
+def call(*data: Any, **options: Any) -> Any:
+    """Call the function of the command, with a connection that is open until the command ends."""
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, Command)
+    module, _, name = ctx.command.function.partition(":")
+    name = name or module.rpartition(".")[2]
+    function = getattr(import_module(f"rankql.{module}"), name)
+    from rankql.sources.private import private_connection
+
+    output = ctx.meta["output"] or ""
+    if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):
+        options["output"], ctx.meta["output"] = output, None  # the values per query
+    con = ctx.with_resource(private_connection())
+    with _progress(con):
+        return function(*data, con=con, **options)
 
 
-def print_result(result: TableResult, form: str) -> None:
-    """Print a result for a person or a program; a person sees colour on a terminal."""
-    if _writes_to_stdout():
+def show(result: Any) -> None:
+    """Write a result to the file that the user named, and print it for a person or a program."""
+    meta = click.get_current_context().meta
+    output, form = meta["output"], meta["format"]
+    if output:
+        result.save(output)
+        click.echo(f"Wrote {output}", err=True)
+    if meta["silent"]:
         return
+    if meta["per_query"]:
+        print_frame(result.per_query, form, result.remarks())
+        return
+    result = result.wide() if meta["wide"] else result
     if form in ("csv", "jsonl"):
         print_frame(result.table, form, result.remarks())
+    elif form == "table":  # a person sees colour on a terminal
+        click.echo(_for_people(repr(result)))
     else:
-        forms: dict[str, Callable[[], str]] = {
-            "table": lambda: _for_people(repr(result)),
-            "markdown": result.to_markdown,
-            "json": result.to_json,
-        }
-        printed = forms[form]()
+        printed = result.to_markdown() if form == "markdown" else result.to_json()
         click.echo(_for_terminal(printed) if form == "json" else printed)
 
 
@@ -60,8 +81,6 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
     """Print a frame with remarks below it, or on stderr where a program reads stdout."""
     from rankql import text
 
-    if _writes_to_stdout():
-        return
     if form == "table":
         click.echo(text.format_text(text.format_cells(frame), remarks))
     elif form == "markdown":
@@ -77,13 +96,6 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
             click.echo(text.escape_controls(remark), err=True)
 
 
-def _writes_to_stdout() -> bool:
-    """Is standard output a file that the command is told to write, which nothing else may be in?"""
-    from rankql.writing import STDOUT, output_path
-
-    return STDOUT in map(output_path, named_outputs(click.get_current_context()))
-
-
 def _for_terminal(data: str) -> str:
     """Data for programs; on a terminal without characters that control it."""
     from rankql.text import escape_controls
@@ -91,34 +103,22 @@ def _for_terminal(data: str) -> str:
     return "\n".join(map(escape_controls, data.split("\n"))) if sys.stdout.isatty() else data
 
 
-def write_junit(result: Verdict, path: Path | None) -> None:
-    """Write JUnit XML if the user named a file."""
-    from rankql.writing import write_file
-
-    if path:
-        with write_file(path) as temporary:
-            temporary.write_text(result.junit(), encoding="utf-8")
-
-
 @contextmanager
-def open_connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection to DuckDB, with a progress bar if stderr is a terminal."""
-    from rankql.sources.private import private_connection
-
-    with private_connection() as con:
-        if not sys.stderr.isatty():
-            yield con
-            return
-        bar = "SET enable_progress_bar = true; SET enable_progress_bar_print = false"
-        con.execute(bar).fetchall()
-        done = threading.Event()
-        thread = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
-        thread.start()
-        try:
-            yield con
-        finally:
-            done.set()
-            thread.join()
+def _progress(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Show a progress bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    bar = "SET enable_progress_bar = true; SET enable_progress_bar_print = false"
+    con.execute(bar).fetchall()
+    done = threading.Event()
+    thread = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _show_progress(con: duckdb.DuckDBPyConnection, done: threading.Event) -> None:

@@ -28,12 +28,12 @@ _BOTH_LANGUAGES = re.compile(
 
 def as_cli_options(text: str) -> str:
     """Replace the arguments that a message names by options: rel='...' by --rel COLUMN."""
-    group = click.get_current_context().find_root().command
-    assert isinstance(group, click.Group)
+    ctx = click.get_current_context().find_root()
+    assert isinstance(ctx.command, click.Group)
+    command = ctx.command.commands.get(ctx.invoked_subcommand or "")
     options = {
         parameter.name: parameter.opts[-1]
-        for command in group.commands.values()
-        for parameter in command.params
+        for parameter in (command.get_params(ctx) if command else ())
         if isinstance(parameter, click.Option)
     }
 

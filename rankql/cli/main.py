@@ -10,8 +10,7 @@ from typing import NoReturn
 
 import click
 
-from rankql.cli import compare, gate, judges, monitor, reference
-from rankql.cli import metric_commands as evaluate
+from rankql.cli import reference, tasks
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
 from rankql.retired import refuse_retired
@@ -93,26 +92,9 @@ def main(ctx: click.Context, debug: bool) -> None:
         ctx.exit(2)  # click's exit code if a command is missing
 
 
-for command in (
-    evaluate.eval_command,
-    evaluate.explain_command,
-    evaluate.funnel_command,
-    evaluate.limits_command,
-    evaluate.correlate_command,
-    compare.compare_command,
-    compare.report_command,
-    compare.associate_command,
-    gate.gate_command,
-    judges.judges_command,
-    monitor.monitor_command,
-    evaluate.check_command,
-    evaluate.convert_command,
-    reference.metrics_command,
-    reference.sql_command,
-    reference.versions_command,
-    reference.demo_command,
-):
-    main.add_command(command)
+for _command in (*vars(tasks).values(), *vars(reference).values()):
+    if isinstance(_command, Command):
+        main.add_command(_command)
 
 
 def run(program: str | None = None) -> NoReturn:

@@ -1,24 +1,31 @@
-"""The options and arguments that several commands share."""
+"""Options of the command line, from signatures, types and lists of parameters in docstrings.
+
+They are read from the source: importing the functions imports polars and duckdb, which --help and
+the completion of a shell need not wait for.
+"""
 
 from __future__ import annotations
 
+import ast
 import glob
+import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from functools import reduce
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
 
-from rankql.evaluation.arguments import DEFAULT_METRICS
-from rankql.registry.conventions import CHOICES, PROFILES, Conventions
+import rankql
+from rankql.evaluation import arguments
+from rankql.registry import conventions
 from rankql.registry.parameters import GAIN
 
 FORMATS = ("table", "markdown", "csv", "json", "jsonl")
-Decorator: TypeAlias = Callable[[Any], Any]
 
 
 class _DataPath(click.types.StringParamType):
@@ -35,27 +42,22 @@ class _DataPath(click.types.StringParamType):
         ] or [CompletionItem(incomplete, type="file")]
 
 
-DATA = _DataPath()
+class _Number(click.types.FloatParamType):
+    """A number. Python reads 1_0 as 10, which is more likely a mistake."""
+
+    def __init__(self, kind: Callable[[str], float]) -> None:
+        self.kind, self.name = kind, "integer" if kind is int else "float"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return self.kind(str(value).replace("_", "?"))
+        except ValueError:
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
 
 
-def combine_options(*options: Decorator) -> Decorator:
-    """Make one decorator of several options."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
-
-
-def metrics_option(default: str = ", ".join(DEFAULT_METRICS)) -> Decorator:
-    """Make the option for metrics."""
-    return click.option(
-        "-m", "--metric", "metrics", multiple=True, metavar="NAME", show_default=default,
-        help="Metric, such as nDCG@10 or nDCG@5,10. Repeat -m for several metrics; "
-             "`rankql metrics` lists all.",
-    )  # fmt: skip
-
-
-def _as_option_help(text: str) -> str:
-    """The help of an option, without the values that only Python can pass."""
-    text = text.replace(", 'binary', or a dict of grade: gain", " or 'binary'")
-    return text[0].upper() + text[1:]
+DATA, FLOAT, INTEGER = _DataPath(), _Number(float), _Number(int)
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:
@@ -67,106 +69,28 @@ def _parse_numbers(text: str) -> tuple[float, ...]:
         raise click.BadParameter(message) from None
 
 
-def _convention_options() -> Decorator:
-    """Make the options for conventions, with help from the docstring of `Conventions`."""
-    bullets = re.findall(
-        r"^    - ([\w, ]+): (.*?)(?=\n    - |\Z)", Conventions.__doc__ or "", re.M | re.S
-    )
-    helps = {name: " ".join(text.split()) for names, text in bullets for name in names.split(", ")}
-    choices, lists = {"gain": GAIN.choices, **CHOICES}, ("discounts", "levels")
-    options = [
-        click.option(
-            f"--{field.name.replace('_', '-')}",
-            type=_parse_numbers
-            if field.name in lists
-            else click.Choice(choices[field.name])
-            if field.name in choices
-            else float,
-            help=_as_option_help(helps[field.name]),
-            metavar="NUMBER,..." if field.name in lists else None,
-            show_default=field.default is not None and str(field.default),
-        )
-        for field in fields(Conventions)
-        if field.name in {*choices, *lists, "threshold", "max_rel"}
-    ]
-    profile = click.option(
-        "--conventions", type=click.Choice(list(PROFILES)), show_default="rankql",
-        help="Match another tool. The options below change single conventions.",
-    )  # fmt: skip
-    return combine_options(profile, *options)
+def _parse_columns(text: str) -> str | list[str]:
+    """Parse one column, or several separated by commas; an expression, such as f(a, b), is one."""
+    return text.split(",") if "," in text and not re.search(r"[()\[']", text) else text
 
 
-CONVENTIONS = _convention_options()
-COLUMNS = combine_options(
-    click.option("--query", metavar="COLUMN", help="Column of the query, or LEFT,RIGHT if run and "
-                 "qrels differ. Several columns of all tables, such as user,session, are one key. "
-                 "Usual names, such as qid, are recognised."),
-    click.option("--item", metavar="COLUMN", help="Column of the item, or LEFT,RIGHT. This and the "
-                 "next three may be SQL expressions, such as 'position + 1'."),
-    click.option("--rel", metavar="COLUMN", help="Column of the grade, or the grades of events: "
-                 "buy=3,click=1, or event=buy:3,click:1 with their column."),
-    click.option("--score", metavar="COLUMN", help="Column of the score."),
-    click.option("--pos", metavar="COLUMN", help="Column of the position; 1 is the top."),
-    click.option("--system", metavar="COLUMN", help="Column of the system, if one table holds "
-                 "the runs of several."),
-    click.option("--ascending/--descending", default=None, help="Whether the lowest score is "
-                 "best, as for distances.", show_default="descending, except for a column named "
-                 "distance or dist"),
-)  # fmt: skip
-FORMAT = click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="table", help="Format of the output."
-)
-WIDE = click.option(
-    "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
-)
-INPUTS = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
-SLICES = combine_options(
-    click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Add slices: one per value "
-                 "of the column. Repeat --by for several."),
-    click.option("--attributes", type=DATA, metavar="TABLE",
-                 help="Table with attributes of the queries."),
-)  # fmt: skip
-CONFIDENCE = click.option(
-    "--confidence", type=float, default=0.95, help="Level of the confidence intervals."
-)
-CLUSTER = click.option(
-    "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
-)
-MISMATCH = click.option(
-    "--on-mismatch", type=click.Choice(["error", "note"]), default="error",
-    help="If results have different judgments or conventions.",
-)  # fmt: skip
-WEIGHT = click.option(
-    "--weight", metavar="COLUMN", help="Column with one weight per query, such as its traffic."
-)
-JUDGE = click.option(
-    "--judge", metavar="FILE", help="Labels of all queries by a language model, if QRELS has human "
-    "labels of a random sample."
-)  # fmt: skip
-# Of the commands that read rankings with judgments.
-RANKINGS = combine_options(
-    click.option("--order", type=click.Choice(["rows"]), help="Take positions from the order of "
-                 "the rows of each run."),
-    click.option("--collapse", metavar="COLUMN|SEPARATOR", help="Keep the best chunk of each "
-                 "document: a column, or the text before the number of a chunk, such as '#'."),
-    click.option("--positions", type=click.Choice(["renumber", "keep"]), help="With --collapse, "
-                 "move the rows below a dropped one up, or leave its position empty.",
-                 show_default="renumber"),
-)  # fmt: skip
-# Of eval and correlate.
-MEANS_OPTIONS = combine_options(
-    SLICES,
-    click.option("-q", "--per-query", is_flag=True, help="Print the values per query."),
-    click.option("--interval", metavar="auto|t|none", default="auto",
-                 help="Confidence interval of the means."),
-    CONFIDENCE,
-    WIDE,
-)  # fmt: skip
+# The grade of an event, as in buy=3.
+_EVENT = re.compile(r"\s*\w[\w .:/-]*=\s*-?(\d+\.?\d*|\.\d+)\s*")
 
 
-def _parse_bounds(
-    context: click.Context, option: click.Parameter, texts: Sequence[str]
-) -> dict[str, tuple[float, float]] | None:
+def _parse_rel(text: str) -> Any:
+    """Parse the column of the grade, or the grades of events with or without their column."""
+    column, _, mapping = text.partition("=")
+    for events, sign, name in ((text, "=", ""), (mapping, ":", column)):
+        pairs = [part.rpartition(sign) for part in events.split(",")]
+        if all(_EVENT.fullmatch(f"{event}={grade}") for event, _, grade in pairs):
+            numbers = {event.strip(): float(grade) for event, _, grade in pairs}
+            grades = {event: int(x) if x.is_integer() else x for event, x in numbers.items()}
+            return (name, grades) if name else grades
+    return text
+
+
+def _parse_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Parse METRIC:LOWEST:HIGHEST into the range of each metric."""
     bounds = {}
     for text in texts:
@@ -178,34 +102,158 @@ def _parse_bounds(
                 f"Cannot parse {text!r}. Expected METRIC:LOWEST:HIGHEST, e.g. DCG@10:0:20."
             ) from None
         bounds[name] = (low, high)
-    return bounds or None
+    return bounds
 
 
-LOWER_IS_BETTER = click.option(
-    "--lower-is-better", multiple=True, metavar="NAME",
-    help="Column of your own where lower is better, such as a waiting time. Repeatable.",
-)  # fmt: skip
-# Of compare and report.
-COMPARISON_OPTIONS = combine_options(
-    LOWER_IS_BETTER,
-    MISMATCH,
-    click.option("--baseline", metavar="NAME", help="Compare the other runs with this one.",
-                 show_default="every pair"),
-    click.option("--test", metavar="NAME", show_default="auto",
-                 help="Significance test: auto, t, randomisation or anytime."),
-    click.option("--correction", metavar="NAME", show_default="holm",
-                 help="Adjustment for multiple tests: holm, bonferroni, bh, tukey or none."),
-    click.option("--equivalence", type=float, metavar="MARGIN",
-                 help="Difference that does not matter: tests equivalence within it."),
-    CLUSTER,
-    WEIGHT,
-    JUDGE,
-    click.option("--resamples", type=int, show_default="9999",
-                 help="Number of random sign patterns of --test randomisation."),
-    click.option("--seed", type=int, show_default="7", help="Seed of the sign patterns."),
-    SLICES,
-    click.option("--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST",
-                 callback=_parse_bounds,
-                 help="Range of a metric that has none, for --test anytime."),
-    CONFIDENCE,
-)  # fmt: skip
+def _parse_outcomes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Parse COLUMN, NAME=COLUMN or NAME=COLUMN/COLUMN."""
+    pairs = [text.partition("=") for text in texts]
+    return {name: tuple((right or name).split("/")) for name, _, right in pairs}
+
+
+def _parse_keys(texts: Sequence[str]) -> dict[str, str]:
+    """Parse COLUMN or LEFT=RIGHT."""
+    return {left: right or left for left, _, right in (text.partition("=") for text in texts)}
+
+
+class _Spelling(NamedTuple):
+    """How an option is written, where its name and type do not say it."""
+
+    metavar: str | None = None
+    names: Sequence[str] = ()
+    parse: Callable[[Any], Any] | None = None
+    # A sentence after the text of the docstring.
+    more: str = ""
+    # Other arguments of click.Option.
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+_REPEATED = {"multiple": True}
+_COLUMN, _PAIR = _Spelling("COLUMN"), _Spelling("COLUMN[,COLUMN]", parse=_parse_columns)
+_LIMIT = _Spelling("LIMIT", parse=list, more="Repeatable.", settings=_REPEATED)
+_SPELLINGS = {
+    "metrics": _Spelling("NAME", ("-m", "--metric"), list,
+                         "Repeat -m for several; `rankql metrics` lists all.", _REPEATED),
+    "metric": _Spelling("NAME", ("-m", "--metric")),
+    "by": _Spelling("COLUMN[,COLUMN]", (), lambda by: [names.split(",") for names in by],
+                    "Repeat --by for several.", _REPEATED),
+    "k": _Spelling(names=("-k",)),
+    "of": _Spelling("QUERY", ("-Q", "--of")),
+    "output": _Spelling("FILE", ("-o", "--output"), settings={"type": DATA}),
+    "minimum": _LIMIT._replace(names=("--min",)),
+    "minimum_bound": _Spelling(names=("--min-bound",)),
+    "higher_is_better": _Spelling(
+        "NAME", ("--lower-is-better",), lambda names: dict.fromkeys(names, False),
+        settings={"help": "Column of your own where lower is better, such as a waiting time. "
+                  "Repeatable.", **_REPEATED}),
+    "bounds": _Spelling("METRIC:LOWEST:HIGHEST", (), _parse_bounds, "Repeatable.", _REPEATED),
+    "on": _Spelling("COLUMN", (), _parse_keys, "Or LEFT=RIGHT. Repeatable.",
+                    {"required": True, **_REPEATED}),
+    "outcome": _Spelling("COLUMN", (), _parse_outcomes, "COLUMN, NAME=COLUMN, or "
+                         "NAME=COLUMN/COLUMN for a ratio. Repeatable.", _REPEATED),
+    "interval": _Spelling("auto|t|none", (), lambda text: None if text == "none" else text),
+    "query": _PAIR,
+    "item": _PAIR,
+    "rel": _Spelling("COLUMN", (), _parse_rel,
+                     "Such as buy=3,click=1, or event=buy:3,click:1 with their column."),
+    "descending": _Spelling(None, ("--descending/--ascending",)),
+    "collapse": _Spelling("COLUMN|SEPARATOR"),
+    "conventions": _Spelling(settings={"type": click.Choice([*conventions.PROFILES]),
+                                       "show_default": "rankql"}),
+    "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),
+    **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
+    **dict.fromkeys(("baseline", "which"), _Spelling("NAME")),
+    **dict.fromkeys(("score", "pos", "system", "cluster", "weight", "day"), _COLUMN),
+}  # fmt: skip
+# The tables and the connection, which are not options.
+_INPUTS = (
+    *("run", "runs", "data", "qrels", "stages", "reference", "days", "per_query", "outcomes"),
+    *("llm", "human", "source", "target", "con", "options", "columns"),
+)
+
+
+class _Signature(NamedTuple):
+    """The parameters of a function that are options: type, default, and text in the docstring."""
+
+    types: dict[str, str]
+    defaults: dict[str, Any]
+    texts: dict[str, str]
+
+
+@cache
+def read_signature(path: str) -> _Signature:
+    """Read a function, such as `decisions.gate`, in the module of that name or `module:name`."""
+    module, _, name = path.partition(":")
+    name = name or module.rpartition(".")[2]
+    file = Path(rankql.__file__).parent / f"{module.replace('.', '/')}.py"
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    node = next(x for x in body if isinstance(x, ast.FunctionDef) and x.name == name)
+    parameters = [*node.args.args, *node.args.kwonlyargs]
+    types = {x.arg: ast.unparse(x.annotation) for x in parameters if x.annotation}
+    defaults = [*node.args.defaults, *node.args.kw_defaults]
+    values = {
+        x.arg: vars(arguments).get(default.id) if isinstance(default, ast.Name)
+        else ast.literal_eval(default)
+        for x, default in zip(reversed(parameters), reversed(defaults), strict=False) if default
+    }  # fmt: skip
+    if node.args.kwarg and node.args.kwarg.annotation:
+        kind = ast.unparse(node.args.kwarg.annotation)[len("Unpack[") : -1]
+        shared = getattr(arguments, kind).__annotations__
+        types = {**types, **{k: v.__forward_arg__ for k, v in shared.items() if k not in types}}
+        values = {**vars(conventions.Conventions()), **values}
+    return _Signature(types, values, _read_parameters(ast.get_docstring(node) or ""))
+
+
+def _read_parameters(docstring: str) -> dict[str, str]:
+    """The first paragraph on each parameter, in a docstring with a list of them."""
+    _, _, text = docstring.partition("Parameters\n----------\n")
+    entries = re.findall(r"^([\w, ]+) : .*\n((?:    .+\n?)+)", text, re.MULTILINE)
+    return {
+        name: " ".join(lines.split())
+        for names, lines in entries
+        for name in names.replace(" ", "").split(",")
+    }
+
+
+def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.Option]:
+    """The options of a function."""
+    signature = read_signature(path)
+    texts = {
+        **_read_parameters(inspect.getdoc(conventions.Conventions) or ""),
+        **read_signature("evaluation.evaluate").texts,
+        **signature.texts,
+    }
+    for name, kind in signature.types.items():
+        if name not in (*_INPUTS, *leave_out):
+            yield _make_option(name, kind, signature.defaults.get(name), texts[name])
+
+
+def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:
+    """An option without a default: the function has it."""
+    kind = kind.removesuffix(" | None")
+    limits = _LIMIT if "Mapping[str, float]" in kind else _Spelling()
+    spelling = _SPELLINGS.get(name, limits)
+    types: dict[str, Any] = {"float": FLOAT, "int": INTEGER}
+    settings: dict[str, Any] = {
+        "type": types.get(kind, click.STRING), "metavar": spelling.metavar, "default": None,
+        "help": f"{text} {spelling.more}".rstrip(),
+    }  # fmt: skip
+    parse = spelling.parse
+    if kind == "bool":
+        settings |= {"type": None, "is_flag": True}
+    elif kind == "Sequence[float]":
+        settings["metavar"], parse = "NUMBER,...", _parse_numbers
+    elif kind.startswith("Literal["):
+        choices = ast.literal_eval(f"({kind[len('Literal[') : -1]},)")
+        settings["type"] = click.Choice([x for x in choices if isinstance(x, str)])
+    elif kind.startswith("Data"):
+        settings |= {"type": DATA, "metavar": "TABLE"}
+    if default not in (None, False, True, ()):
+        listed = isinstance(default, tuple | list)
+        settings["show_default"] = ", ".join(default) if listed else str(default)
+
+    def convert(_: click.Context, __: click.Parameter, value: Any) -> Any:
+        return value if parse is None or value in (None, ()) else parse(value)
+
+    names = spelling.names or (f"--{name.replace('_', '-')}",)
+    return click.Option([name, *names], callback=convert, **{**settings, **spelling.settings})

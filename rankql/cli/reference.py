@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
-from rankql.cli.command import command
+from rankql.cli.command import FORMAT, command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
-from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
-from rankql.cli.options import COLUMNS, CONVENTIONS, DATA, FORMAT, SLICES, WEIGHT, metrics_option
-from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.cli.inputs import split_inputs
+from rankql.cli.options import DATA, INTEGER
+from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import PROFILES
 
 
 @command("metrics", "metrics", "metrics recall", "metrics --format json")
 @click.argument("text", default="")
 @FORMAT
-def metrics_command(text: str, form: str) -> None:
+def metrics_command(text: str) -> None:
     """List the metrics, or those that match TEXT.
 
     TEXT is a part of a name or definition. With a --format, prints also the level,
@@ -40,7 +40,7 @@ def metrics_command(text: str, form: str) -> None:
     matches = frame.filter(texts.str.to_lowercase().str.contains(text.lower(), literal=True))
     if matches.is_empty():
         raise RankqlError(describe_unknown("metric", text, frame["name"].to_list()))
-    if form != "table":
+    if (form := click.get_current_context().meta["format"]) != "table":
         print_frame(matches, form, [remark])
         return
     formatter = click.HelpFormatter(width=80)
@@ -56,25 +56,18 @@ def metrics_command(text: str, form: str) -> None:
 
 
 @command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
-         "sql my.run my.qrels -m nDCG@10")  # fmt: skip
+         "sql my.run my.qrels -m nDCG@10", function="evaluation.evaluate:render_query")  # fmt: skip
 @click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY]")
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
               "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
-@metrics_option()
-@CONVENTIONS
-@COLUMNS
-@SLICES
-@WEIGHT
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
 def sql_command(
     inputs: Sequence[str],
-    dialect: str | None,
-    metrics: Sequence[str],
-    by: Sequence[str],
     folder: bool,
-    database: Path | None,
+    dialect: str | None = None,
+    database: Path | None = None,
     **options: Any,
 ) -> None:
     """Print the macros, or the query that eval runs.
@@ -94,7 +87,7 @@ def sql_command(
     if database is not None:
         from rankql.sources.macro_database import write_macro_database
 
-        if inputs or dialect or metrics or by or folder or keyword_arguments(options):
+        if inputs or dialect or folder or options:
             raise click.UsageError("With --database, pass no other arguments.")
         write_macro_database(database)
         path = macros.literal(str(database))
@@ -102,7 +95,7 @@ def sql_command(
     elif folder:
         click.echo(macros.sql_folder())
     elif dialect:
-        if len(inputs) > 1 or metrics or by or keyword_arguments(options):
+        if len(inputs) > 1 or options:
             raise click.UsageError(
                 "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options."
             )
@@ -115,9 +108,7 @@ def sql_command(
     else:
         from rankql.evaluation.evaluate import render_query
 
-        names = list(metrics) or DEFAULT_METRICS
-        keywords = keyword_arguments(options)
-        click.echo(render_query(*split_inputs(inputs), names, by=split_slices(by), **keywords))
+        click.echo(render_query(*split_inputs(inputs), **options))
 
 
 @command("versions", "versions", "versions > versions.txt")
@@ -134,10 +125,10 @@ def versions_command() -> None:
     "--output",
     "folder",
     type=click.Path(path_type=Path),
-    default=Path("rankql-demo"),
+    default="rankql-demo",
     help="Folder for the data.",
 )
-@click.option("--queries", type=click.IntRange(1), default=20_000,
+@click.option("--queries", type=INTEGER, default=20_000,
               help="Number of queries to simulate.")  # fmt: skip
 @click.pass_context
 def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:
@@ -151,6 +142,7 @@ def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:
     from rankql.cli import demo
     from rankql.macros import literal
 
+    require_whole_number("queries", queries, 1)
     con = duckdb.connect()
     macros.register(con)
     path = demo.write_shop(folder, queries)

@@ -72,8 +72,10 @@ def compare(
 
         Without `qrels`, they are results: of `evaluate`, files that `output=` wrote, or any tables
         with one row per query (a key and columns of numbers, such as revenue).
-    qrels, metrics, by, attributes, con, **options
+    qrels, by, attributes, con, **options
         As in `evaluate`, which evaluates the runs.
+    metrics : str or list of str, optional
+        Metrics; by default nDCG@10, AP, RR@10, P@5 and R@100, or all that results have.
     higher_is_better : bool or dict, optional
         Direction of columns that are not metrics of rankql: True, False or a dict of name: bool. By
         default, higher is assumed to be better, and a note says so.

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.arguments import EvaluationOptions, parse_groupings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quote
@@ -117,7 +117,8 @@ def _join(names: Sequence[str]) -> str:
 def monitor(
     days: Data, qrels: Data | None = None, metrics: str | Sequence[str] = ("nDCG@10",), *,
     day: str = "day", baseline: int | str = 28, by: str | Sequence[str | Sequence[str]] = (),
-    attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None, **options: Any,
+    attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Monitoring:  # fmt: skip
     """Watch metrics by day: was there a sudden drop, a slow drift, or do labels age?
 
@@ -165,7 +166,7 @@ def monitor(
     shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
-        query = options.pop("query", None) or run.find("query") or "query"
+        query: Any = options.get("query") or run.find("query") or "query"
         for name, role in ((day, "day"), (query, "query")):
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "
                     f"one column: {role}= (CLI: --{role})")  # fmt: skip
@@ -177,8 +178,9 @@ def monitor(
         if qrels is None and rel:  # are all items judged?
             total, filled = count_values(session, run, [rel])
             shares = [] if filled[rel] == total else shares
-        inputs = {"run": run, **tables, "con": session.con, "query": [day, query], **options,
-                  "by": [[day], *([day, *group] for group in parse_groupings(by))]}  # fmt: skip
+        groups = [[day], *([day, *group] for group in parse_groupings(by))]
+        inputs: dict[str, Any] = {"run": run, **tables, **options, "by": groups}
+        inputs |= {"con": session.con, "query": [day, query]}
         result = evaluate(metrics=[*names, *shares], **inputs)
         daily = _read_means(result, len(day))
         if shares:

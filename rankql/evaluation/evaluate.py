@@ -364,7 +364,7 @@ def _own_metric_errors(session: Session, inputs: Inputs, plan: Plan) -> Iterator
 def render_query(
     run: Data | Mapping[str, Data],
     qrels: Data | None,
-    metrics: str | Sequence[str],
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
     *,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,

@@ -1,0 +1,260 @@
+"""The commands that call a function of rankql with the same options, and show its result."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rankql.cli.command import command, task
+from rankql.cli.console import call, show
+from rankql.cli.hints import as_cli_options
+from rankql.cli.inputs import name_runs, split_inputs, split_name
+from rankql.cli.options import DATA
+from rankql.writing import write_file
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+
+INPUTS = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
+WIDE = click.option(
+    "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
+)
+PER_QUERY = click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
+
+
+@task("eval", "evaluation.evaluate", "eval my.run my.qrels -m nDCG@10 -m AP",
+      "eval shown.parquet --by segment --output values.parquet")  # fmt: skip
+@INPUTS
+@PER_QUERY
+@WIDE
+def eval_command(inputs: Sequence[str], **options: Any) -> None:
+    """Compute metrics of runs.
+
+    RUN is a ranking with scores or positions, and QRELS has the judgments: Parquet, CSV, JSON or
+    TREC files. Without QRELS, RUN has the grades too. NAME=RUN names a run. A Parquet file of
+    --output has the values per query.
+    """
+    show(call(*split_inputs(inputs), **options))
+
+
+@task("correlate", "diagnostics.correlate", "correlate new.run old.run",
+      "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'", leave_out=["rel"])  # fmt: skip
+@click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... REFERENCE")
+@PER_QUERY
+@WIDE
+def correlate_command(inputs: Sequence[str], **options: Any) -> None:
+    """Measure how similar rankings are to those of a reference."""
+    run, reference = split_inputs(inputs)
+    if reference is None:
+        raise click.UsageError("The reference is missing. Pass it last: RUN... REFERENCE.")
+    show(call(run, reference, **options))
+
+
+@task("explain", "diagnostics.explain", "explain my.run my.qrels -m nDCG@10",
+      "explain my.run my.qrels --of q7")  # fmt: skip
+@INPUTS
+def explain_command(inputs: Sequence[str], **options: Any) -> None:
+    """Show what each item contributes to a metric.
+
+    With --of for each position of one query, otherwise for the queries and items that lose most.
+    """
+    show(call(*split_inputs(inputs), **options))
+
+
+@task("limits", "diagnostics.limits", "limits my.run my.qrels",
+      "limits old.run new.run my.qrels -m nDCG@10")  # fmt: skip
+@INPUTS
+def limits_command(inputs: Sequence[str], **options: Any) -> None:
+    """Show how far metrics can be trusted.
+
+    Counts undefined queries and unjudged items, and measures how much a swap of two neighbours
+    changes each metric.
+    """
+    show(call(*split_inputs(inputs), **options))
+
+
+@task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
+      "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
+      leave_out=["collapse", "positions", "order", "system", "undefined", "missing"])  # fmt: skip
+@INPUTS
+def funnel_command(inputs: Sequence[str], **options: Any) -> None:
+    """Show which stage of a pipeline loses how much nDCG.
+
+    Each RUN has the items after a stage, the last one is the final ranking.
+    """
+    runs, qrels = split_inputs(inputs)
+    if qrels is None:
+        raise click.UsageError("The judgments are missing. Pass them last: RUN... QRELS.")
+    show(call(dict([split_name(runs)]) if isinstance(runs, str) else runs, qrels, **options))
+
+
+@task("check", "diagnostics.check", "check my.run my.qrels",
+      "check my.run my.qrels -k 20 --format json")  # fmt: skip
+@INPUTS
+def check_command(inputs: Sequence[str], **options: Any) -> None:
+    """Find problems in the data.
+
+    Exit code 1 if there is an error, 0 if there are warnings and notes only.
+    """
+    report = call(*split_inputs(inputs), **options)
+    findings = [replace(finding, why=as_cli_options(finding.why)) for finding in report]
+    show(replace(report, findings=findings))
+    raise SystemExit(0 if report.ok else 1)
+
+
+@task("monitor", "diagnostics.monitor",
+      "monitor 'day=*/*.parquet' -m nDCG@10 --by device --output page.html",
+      "monitor runs.parquet my.qrels --baseline 56", leave_out=["system"])  # fmt: skip
+@click.argument("days", type=DATA)
+@click.argument("qrels", type=DATA, required=False)
+def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None:
+    """Raise an alarm if a metric drops or drifts, or if labels age.
+
+    Exit code 0: no alarm on the last day, 1: an alarm, 2: wrong use. DAYS is a glob with a folder
+    per day, or a table with the column day. Without QRELS, it has the grades too.
+    """
+    result = call(days, qrels, **options)
+    show(result)
+    raise SystemExit(int(not result))
+
+
+@task("judges", "decisions.judges", "judges human.qrels llm.qrels",
+      "judges human.qrels gpt=a.qrels llama=b.qrels --run old.run --run new.run")  # fmt: skip
+@click.argument("human", type=DATA)
+@click.argument("llm", type=DATA, nargs=-1, required=True, metavar="LLM...")
+@click.option("--run", "runs", multiple=True, metavar="RUN",
+              help="Run to evaluate under both labels, or NAME=RUN. Repeatable.")  # fmt: skip
+def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **options: Any) -> None:
+    """Compare labels of language models with human labels.
+
+    HUMAN and LLM are judgments of the same items; NAME=LLM names a judge. With --run, also compare
+    how both order the runs.
+    """
+    show(call(name_runs(llm, "judges"), human, name_runs(runs) or None, **options))
+
+
+@task("associate", "decisions.associate",
+      "associate values.parquet sessions.parquet --on query",
+      "associate values.parquet kpis.csv --on user=user_id --outcome revenue")  # fmt: skip
+@click.argument("per_query", type=DATA)
+@click.argument("outcomes", type=DATA)
+def associate_command(per_query: str, outcomes: str, **options: Any) -> None:
+    """Measure how metrics relate to KPIs.
+
+    PER_QUERY is a file that eval --output wrote, or a table with metrics. OUTCOMES is a table of
+    KPIs. --on joins them.
+    """
+    show(call(per_query, outcomes, **options))
+
+
+@task("compare", "decisions.compare", "compare old.run new.run my.qrels -m nDCG@10 -m AP",
+      "compare old=a.parquet new=b.parquet --baseline old")  # fmt: skip
+@INPUTS
+@WIDE
+def compare_command(inputs: Sequence[str], **options: Any) -> None:
+    """Compare runs on the same queries, with significance tests.
+
+    Without QRELS, each RUN is a table with one row per query and columns of numbers, such as
+    revenue, or a file that eval --output wrote.
+    """
+    show(_compare(inputs, options))
+
+
+@task("report", "decisions.compare", "report old.run new.run my.qrels -o report.html",
+      "report old.run new.run my.qrels -m nDCG@10 -o report.md")  # fmt: skip
+@INPUTS
+@click.option("--title", help="Title of the page.")
+@click.option(
+    "--texts", multiple=True, metavar="query=FILE|item=FILE",
+    help="Show texts along with ids: a table with a column of ids and a column of texts, such as "
+    "--texts item=titles.csv. Repeat --texts for queries and items.",
+)  # fmt: skip
+def report_command(
+    inputs: Sequence[str], texts: Sequence[str], title: str | None = None, **options: Any
+) -> None:
+    """Write a report that compares runs.
+
+    The HTML page has a verdict in one line, charts, the queries that changed most, and the
+    limits of the data.
+    """
+    ctx = click.get_current_context()
+    output = ctx.meta["output"]
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
+    from rankql.output.vega import bundle_in_background
+
+    if output.lower().endswith(".html"):  # before the imports below, which take time too
+        ctx.with_resource(bundle_in_background())
+    from rankql.decisions.comparison import require_page
+
+    files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None
+    require_page(Path(output), title=title, texts=files)  # a wrong path fails at once
+    click.echo("Comparing the runs ...", err=True)
+    comparison = _compare(inputs, options)
+    click.echo("Writing the report ...", err=True)
+    comparison.save(output, title=title, texts=files)
+    click.echo(f"Wrote {output}", err=True)
+
+
+def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
+    """Run compare, whose last input is judgments, or one more run or result."""
+    from rankql.evaluation.values import Request, read_result
+
+    request = Request.of(
+        options, options.get("metrics", []), [*itertools.chain(*options.get("by", []))],
+        options.get("higher_is_better"),
+    )  # fmt: skip
+    last = split_name(inputs[-1])[1]
+    runs, qrels = split_inputs(inputs, read_result(last, last, request) is not None)
+    if isinstance(runs, str) and qrels is not None and "system" not in options:
+        runs = dict([split_name(runs)])
+    comparison: Comparison = call(runs, qrels=qrels, **options)
+    return comparison
+
+
+@task("gate", "decisions.gate", "gate my.run my.qrels --min 'nDCG@10>=0.45'",
+      "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01")  # fmt: skip
+@click.argument("run", type=DATA)
+@click.argument("qrels", type=DATA, required=False)
+@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
+def gate_command(
+    run: str, qrels: str | None = None, junit: Path | None = None, **options: Any
+) -> None:
+    """Fail if a run is below limits or a baseline.
+
+    Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
+    eval --output wrote, without QRELS. In GitHub Actions it also writes annotations and a summary.
+    """
+    verdict = call(run, qrels, **options)
+    show(verdict)
+    if junit:
+        with write_file(junit) as temporary:
+            temporary.write_text(verdict.junit(), encoding="utf-8")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in verdict.annotations():  # GitHub reads stderr too
+            click.echo(line, err=True)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(f"{verdict.to_markdown()}\n\n")
+    if verdict and len(verdict.inconclusive):
+        click.echo(f"Warning: inconclusive limits: {len(verdict.inconclusive)}", err=True)
+    raise SystemExit(verdict.exit_code)
+
+
+@command("convert", "convert my.run run.parquet", "convert run.parquet my.run --tag bm25",
+         function="evaluation.conversion:convert")  # fmt: skip
+@click.argument("source", type=DATA)
+@click.argument("target", type=DATA)
+def convert_command(source: str, target: str, **options: Any) -> None:
+    """Convert runs and judgments: TREC, BEIR, Parquet, CSV.
+
+    TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, BEIR if it ends in .tsv
+    or .json, otherwise TREC.
+    """
+    click.echo(call(source, target, **options), err=True)
