@@ -39,6 +39,7 @@ RETIRED = {
         ("gate(beyond_noise=)", "rankql gate --any-drop"),
         "Leave it out: intervals decide. The means alone are in the table of the verdict.",
     ),
+    "rankql monitor --report": "Use --output.",
     "rankql monitor --junit": "Use the exit code, which is 1 if there is an alarm.",
 }
 

@@ -30,10 +30,11 @@ def as_cli_options(text: str) -> str:
     """Replace the arguments that a message names by options: rel='...' by --rel COLUMN."""
     ctx = click.get_current_context().find_root()
     assert isinstance(ctx.command, click.Group)
-    command = ctx.command.commands.get(ctx.invoked_subcommand or "")
+    # Messages also name options of eval, as in a hint on the evaluation that follows.
     options = {
         parameter.name: parameter.opts[-1]
-        for parameter in (command.get_params(ctx) if command else ())
+        for name in ("eval", ctx.invoked_subcommand or "eval")
+        for parameter in ctx.command.commands[name].get_params(ctx)
         if isinstance(parameter, click.Option)
     }
 

@@ -35,11 +35,11 @@ def split_inputs(inputs: Sequence[str], request: Request | None = None) -> tuple
     return name_runs(runs), qrels
 
 
-def name_runs(runs: Sequence[str], kind: str = "runs") -> dict[str, str]:
+def name_runs(runs: Sequence[str], kind: str = "run") -> dict[str, str]:
     """The paths by name; refuse the same name twice."""
     by_name = dict(map(split_name, runs))
     if len(by_name) < len(runs):
-        raise click.UsageError(f"Two {kind} have the same name. Name each: NAME=PATH.")
+        raise click.UsageError(f"Two {kind}s have the same name. Name each {kind}: NAME=PATH.")
     return by_name
 
 

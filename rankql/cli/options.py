@@ -158,8 +158,7 @@ _SPELLINGS = {
                      "Such as buy=3,click=1, or event=buy:3,click:1 with their column."),
     "descending": _Spelling(None, ("--descending/--ascending",)),
     "collapse": _Spelling("COLUMN|SEPARATOR"),
-    "conventions": _Spelling(settings={"type": click.Choice([*conventions.PROFILES]),
-                                       "show_default": "rankql"}),
+    "conventions": _Spelling("TOOL", settings={"type": click.Choice([*conventions.PROFILES])}),
     "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
     **dict.fromkeys(("baseline", "which"), _Spelling("NAME")),
@@ -248,12 +247,13 @@ def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:
         settings["type"] = click.Choice([x for x in choices if isinstance(x, str)])
     elif kind.startswith("Data"):
         settings |= {"type": DATA, "metavar": "TABLE"}
-    if default not in (None, False, True, ()):
+    if not (default is None or default == () or isinstance(default, bool)):
         listed = isinstance(default, tuple | list)
         settings["show_default"] = ", ".join(default) if listed else str(default)
 
     def convert(_: click.Context, __: click.Parameter, value: Any) -> Any:
-        return value if parse is None or value in (None, ()) else parse(value)
+        value = None if value == () else value
+        return value if parse is None or value is None else parse(value)
 
     names = spelling.names or (f"--{name.replace('_', '-')}",)
     return click.Option([name, *names], callback=convert, **{**settings, **spelling.settings})

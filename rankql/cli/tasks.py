@@ -52,7 +52,7 @@ def correlate_command(inputs: Sequence[str], **options: Any) -> None:
     """Measure how similar rankings are to those of a reference."""
     run, reference = split_inputs(inputs)
     if reference is None:
-        raise click.UsageError("The reference is missing. Pass it last: RUN... REFERENCE.")
+        raise click.UsageError("The reference is missing. Pass RUN... REFERENCE.")
     show(call(run, reference, **options))
 
 
@@ -136,7 +136,7 @@ def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **option
     HUMAN and LLM are judgments of the same items; NAME=LLM names a judge. With --run, also compare
     how both order the runs.
     """
-    show(call(name_runs(llm, "judges"), human, name_runs(runs) or None, **options))
+    show(call(name_runs(llm, "judge"), human, name_runs(runs) or None, **options))
 
 
 @task("associate", "decisions.associate",

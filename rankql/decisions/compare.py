@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import duckdb
 
@@ -44,6 +44,7 @@ def compare(
     higher_is_better: bool | Mapping[str, bool] | None = None,
     baseline: str | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
@@ -55,7 +56,7 @@ def compare(
     min_queries: int = 0,
     bounds: Mapping[str, Sequence[float]] | None = None,
     equivalence: float | None = None,
-    on_mismatch: str = "error",
+    on_mismatch: Literal["error", "note"] = "error",
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Comparison:
@@ -152,15 +153,15 @@ def compare(
     require_known_options(options, compare)
     groups = parse_groupings(by)
     source = None
-    keywords: dict[str, Any] = {"con": con, **options}
+    keywords: dict[str, Any] = {"con": con, "attributes": attributes, **options}
     metrics = list_metrics(metrics)
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
-    attributes = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
-    request = Request.of(keywords, metrics, attributes, higher_is_better)
+    sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
+    request = Request.of(keywords, metrics, sliced_by, higher_is_better)
     result = combine_results(runs, qrels, request, on_mismatch)
     if result is not None:
         require_no_run_options({"judge": judge, **keywords})
-        require_attributes(result, attributes)
+        require_attributes(result, sliced_by)
         result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]

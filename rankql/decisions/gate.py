@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import duckdb
 import polars as pl
@@ -51,15 +51,16 @@ def gate(
     minimum: str | Sequence[str] = (),
     max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
     equivalence: str | Sequence[str] | Mapping[str, float] = (),
-    inconclusive: str = "fail",
+    inconclusive: Literal["fail", "warn"] = "fail",
     minimum_bound: bool = False,
     alpha: float = 0.05,
     by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
     min_queries: int = 10,
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
-    on_mismatch: str = "error",
+    on_mismatch: Literal["error", "note"] = "error",
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
@@ -148,13 +149,13 @@ def gate(
 
     require_known_options(options, gate)
     groups = parse_groupings(by)
-    attributes = [*groups, *([name] for name in (cluster, weight) if name)]
-    keywords: dict[str, Any] = {**options, "con": con}
+    attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
+    keywords: dict[str, Any] = {"attributes": attributes, **options, "con": con}
     given: dict[str, str | Sequence[str] | Mapping[str, float]]
     given = {"minimum": minimum, "max_drop": max_drop or (), "equivalence": equivalence}
     texts = itertools.chain(*itertools.starmap(split_limits, given.items()))
     names = [re.split("[<>=:]", each)[0].strip() for each in texts]
-    request = Request.of(keywords, names, [*itertools.chain(*attributes)], higher_is_better)
+    request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
     request = replace(request, judged=qrels is not None)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     arguments = {
@@ -186,7 +187,7 @@ def gate(
             result = results[name]
             if result is None:  # a baseline is named in errors
                 value = {name: value} if name == "baseline" else value
-                result = evaluate(value, qrels, metrics, by=attributes, interval=None,
+                result = evaluate(value, qrels, metrics, by=attribute_groups, interval=None,
                                   weight=weight, judge=judge, **keywords)  # fmt: skip
             evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     notes = []
@@ -197,7 +198,7 @@ def gate(
         scaled = any(limit.metric.scaled for limit in drops)
         notes += _match_conventions(evaluated, tables, scaled, on_mismatch)
     names = evaluated["run"].metrics
-    run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attributes, cluster)
+    run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
     notes += describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
     rows: list[dict[str, Any]] = []

@@ -159,11 +159,8 @@ def evaluate(
         With collapse, move the rows below a dropped chunk up, which is the default, or leave its
         position empty, which counts a duplicate once.
     conventions : str, optional
-        Match another tool.
-
-        'rankql' is the default, 'trec_eval' is its version 9, as in pytrec_eval; others are
-        'trec_eval_10', 'sklearn', 'ranx', 'recbole', 'spark', 'mlflow', 'opensearch' and
-        'elasticsearch'.
+        Match another tool: trec_eval (version 9, as in pytrec_eval), trec_eval_10, sklearn, ranx,
+        recbole, spark, mlflow, opensearch or elasticsearch, instead of rankql.
     **options
         Each changes one of the conventions, such as ties='expected': see `rankql.Conventions`.
 

@@ -347,7 +347,7 @@ def test_own_metrics():
 def test_the_command(tmp_path):
     files = [str(tmp_path / name) for name in ("log.parquet", "page.md")]
     log(broken=40).write_parquet(files[0])
-    done = CliRunner().invoke(main, ["monitor", files[0], "-m", "nDCG@3", "--report", files[1]])
+    done = CliRunner().invoke(main, ["monitor", files[0], "-m", "nDCG@3", "--output", files[1]])
     assert done.exit_code == 1 and done.stdout.startswith("1 alarm on 2026-10-15: nDCG@3 (sudden")
     assert "sudden drop since about 2026-10-11" in (tmp_path / "page.md").read_text()
     done = CliRunner().invoke(main, ["monitor", files[0], "--baseline", "14x"])

@@ -44,7 +44,7 @@ WRITERS = {
     "rankql report": (".csv", lambda run, to: cli("report", f"a={run}", f"b={run}", run, "-o", to)),
     "rankql funnel": (".csv", lambda run, to: cli("funnel", f"a={run}", run, "-o", to)),
     "rankql gate": (".csv", lambda run, to: cli("gate", run, "--min", "AP>=0", "--junit", to)),
-    "monitor --report": (".parquet", lambda run, to: cli("monitor", run, "--report", to)),
+    "rankql monitor": (".parquet", lambda run, to: cli("monitor", run, "-o", to)),
     "demo": ("shop.parquet", lambda run, to: cli("demo", "--queries", 9, "--output", to.parent)),
     "rankql sql": (".duckdb", lambda run, to: cli("sql", "--database", to)),
 }
