@@ -204,14 +204,13 @@ def report_command(
 
 def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     """Run compare, whose last input is judgments, or one more run or result."""
-    from rankql.evaluation.values import Request, read_result
+    from rankql.evaluation.values import Request
 
     request = Request.of(
         options, options.get("metrics", []), [*itertools.chain(*options.get("by", []))],
         options.get("higher_is_better"),
     )  # fmt: skip
-    last = split_name(inputs[-1])[1]
-    runs, qrels = split_inputs(inputs, read_result(last, last, request) is not None)
+    runs, qrels = split_inputs(inputs, request)
     if isinstance(runs, str) and qrels is not None and "system" not in options:
         runs = dict([split_name(runs)])
     comparison: Comparison = call(runs, qrels=qrels, **options)

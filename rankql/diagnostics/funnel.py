@@ -21,12 +21,13 @@ from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number
+from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import ROLES, Data, Table
+from rankql.sources.tables import Data, Table
 from rankql.writing import remember_inputs
 
 # Stages need no score of their own: their items are put into the best order.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.errors import RankqlError
 from rankql.registry.argument_checks import require, require_choice
+from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import (
     ConventionOptions,
     Conventions,
@@ -17,7 +18,7 @@ from rankql.registry.conventions import (
     describe_option,
     option_names,
 )
-from rankql.sources.tables import ROLES, Data, Rel
+from rankql.sources.tables import Data, Rel
 
 if TYPE_CHECKING:
     import duckdb
