@@ -22,7 +22,7 @@ from pathlib import Path
 from rankql import macros
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.all_metrics import EVALUATED
-from rankql.sources.tables import DISTANCES, ROLES
+from rankql.registry.column_names import DISTANCES, ROLES
 
 SOURCES = Path(__file__).parent / "browser"
 CACHE = SOURCES.parents[1] / ".browser_cache"

@@ -450,6 +450,8 @@ def resolve_conventions(
             require_scalar(metric.expression, what)
     if not facts.inputs.scored:
         conventions = replace(conventions, ties="item")  # positions are never tied
+    elif facts.inputs.numbered and conventions.ties == "item":
+        conventions = replace(conventions, ties="expected")
     judged = [metric.name for metric in metrics if reads_judged(metric)]
     two_orders = conventions.ties in ("best", "worst") and 0 < len(judged) < len(metrics)
     if two_orders and conventions.negative != "unjudged" and facts.has_grade("{rel} < 0"):

@@ -23,7 +23,7 @@ from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
-from rankql.registry.column_names import RETRIEVED
+from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import canonical_names, is_metric, lower_is_better, resolve_names
 from rankql.sources.computed import holds_numbers
@@ -135,7 +135,7 @@ class _Columns:
     key: str
     metrics: list[str]
     attributes: list[str]
-    system: bool
+    system: str | None
 
 
 def _read(session: Session, table: Table, label: str, columns: _Columns) -> Result:
@@ -145,8 +145,9 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
     numbers = [
         f"{_number(session, table, name, label)} AS {quote(name)}" for name in columns.metrics
     ]
-    system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
-    kept = [*system, *map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
+    kept = [*map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
+    if columns.system:
+        kept.insert(0, f"CAST({quote(columns.system)} AS VARCHAR) AS system")
     with duckdb_errors():
         rows = fetch_frame(
             session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}", few=False
@@ -160,16 +161,19 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
         query=columns.key,
         metrics=columns.metrics,
         conventions=conventions,
-        system=columns.system,
+        system=columns.system is not None,
         by=columns.attributes,
         groupings=[columns.attributes] if columns.attributes else [],
         canonical={name: x for name, x in canonical.items() if x != name},
     )
     notes = []
-    if own or columns.key.lower() != "query":
+    rows_of = (
+        columns.key if columns.system in (None, "system") else f"{columns.system} and {columns.key}"
+    )
+    if own or rows_of.lower() != "query":
         about = f"; attributes {', '.join(columns.attributes)}" if columns.attributes else ""
         metrics = ", ".join(columns.metrics)
-        notes.append(f"{label} is read as one row per {columns.key}: metrics {metrics}{about}")
+        notes.append(f"{label} is read as one row per {rows_of}: metrics {metrics}{about}")
     result = Result(meta, notes=notes, values=rows)
     require_one_row_per_query(rows, result.keys)
     return result
@@ -181,7 +185,8 @@ def _recognise_columns(
     """The columns, if the table has one row per query."""
     if table.trec:
         return None
-    columns = [name for name in table.columns if name not in ("system", MISSING)]
+    system = _find_system(session, table, request)
+    columns = [name for name in table.columns if name not in (system, MISSING)]
     if request.query is not None and request.query not in columns:
         return None  # `evaluate` says which columns there are
     key = (
@@ -204,9 +209,9 @@ def _recognise_columns(
     if not explicit:
         if looks_ranked:
             if not request.judged:
-                _refuse_ambiguous(session, table, label, key, numeric)
+                _refuse_ambiguous(session, table, label, [key, system], numeric)
             return None
-        if not known and (request.judged or not _one_row_per(session, table, key)):
+        if not known and (request.judged or not _one_row_per(session, table, key, system)):
             if is_no_run:
                 raise RankqlError(
                     f"{label} has several rows for some {key}, and no items. Keep one row per "
@@ -223,12 +228,29 @@ def _recognise_columns(
     if not metrics:
         return None
     attributes = [name for name in columns if name != key and name not in metrics]
-    return _Columns(key, metrics, attributes, "system" in table.columns)
+    return _Columns(key, metrics, attributes, system)
+
+
+def _find_system(session: Session, table: Table, request: Request) -> str | None:
+    """The column of the systems: `system`, or `variant` if that makes rows of a key unique."""
+    key = request.query if request.query in table.columns else table.find("query")
+    for name in SYSTEMS:
+        if name in table.columns and (
+            name == "system"
+            or (
+                key
+                and name not in (key, *request.attributes)
+                and not _one_row_per(session, table, key)
+                and _one_row_per(session, table, key, name)
+            )
+        ):
+            return name
+    return None
 
 
 def _require_numbers(table: Table, label: str, key: str, numbers: Sequence[str]) -> None:
     """Refuse a table with neither columns of a run nor columns of numbers."""
-    kinds = {name: kind for name, kind in table.columns.items() if name not in (key, "system")}
+    kinds = {name: kind for name, kind in table.columns.items() if name not in (key, *SYSTEMS)}
     if kinds and not numbers and not any(kind.endswith("]") for kind in kinds.values()):
         words = [f"{name} is {'text' if is_text(kind) else kind}" for name, kind in kinds.items()]
         which = "it" if len(kinds) == 1 else "the metrics"
@@ -238,23 +260,22 @@ def _require_numbers(table: Table, label: str, key: str, numbers: Sequence[str])
 
 
 def _refuse_ambiguous(
-    session: Session, table: Table, label: str, key: str, numeric: Sequence[str]
+    session: Session, table: Table, label: str, keys: Sequence[str | None], numeric: Sequence[str]
 ) -> None:
     """Refuse a table with an item per row that might be a run or have one row per query."""
     roles = {name for role in (*_OF_RUNS, "query") for name in table.known(role)}
     extra = [name for name in numeric if name not in roles]
-    if table.known("rel") or not extra or not _one_row_per(session, table, key):
+    if table.known("rel") or not extra or not _one_row_per(session, table, *keys):
         return
     raise RankqlError(
-        f"Cannot tell whether {label} is a run or has one row per {key}: it has an item "
+        f"Cannot tell whether {label} is a run or has one row per {keys[0]}: it has an item "
         f"({table.known('item')[0]}) and other numbers ({', '.join(extra)}). Name the numbers to "
         f"compare, such as metrics={extra[0]!r}, or pass qrels= to evaluate it as a run."
     )
 
 
-def _one_row_per(session: Session, table: Table, key: str) -> bool:
-    columns = [key, *(["system"] if "system" in table.columns else [])]
-    names = ", ".join(map(quote, columns))
+def _one_row_per(session: Session, table: Table, *columns: str | None) -> bool:
+    names = ", ".join(quote(name) for name in columns if name)
     distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
     sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
     return bool(session.con.execute(sql).fetchall()[0][0])

@@ -25,7 +25,7 @@ from rankql.expressions.columns import (
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.argument_checks import require, require_choice
-from rankql.registry.column_names import find_key
+from rankql.registry.column_names import find_key, recognise, recognise_defaults
 
 
 class PandasFrame(Protocol):
@@ -77,6 +77,8 @@ def metric(
     by_group: a faster function over the groups of a frame, which returns None if it does not apply.
     """
 
+    default = by
+
     def decorate(function: Callable[..., pl.Expr]) -> MetricFunction[Args]:
         name, signature = function.__name__, inspect.signature(function)
 
@@ -113,9 +115,17 @@ def metric(
             return rows.list.agg(function(r, **options))
 
         def over_groups(frame: Any, *args: Any, by: By | EllipsisType = by, **options: Any) -> Any:
+            known = column_names(frame)
+            defaults = {name: each.default for name, each in signature.parameters.items()}
+            given = signature.bind_partial(*args, **options).arguments
+            options |= recognise_defaults(defaults, given, known)
             value = of_columns_or_frame(*args, **options)
             require_columns(frame, value)
-            by = find_key(column_names(frame)) if isinstance(by, EllipsisType) else by
+            if isinstance(by, EllipsisType):
+                by = find_key(known)
+            elif by is default and isinstance(by, tuple):  # user and item
+                roles = {str(name): "query" if name == "user" else str(name) for name in by}
+                by = [n if n in known else recognise(roles[n], known) or n for n in roles]
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             require_columns(frame, *keys)
             if is_pandas(frame):

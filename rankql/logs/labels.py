@@ -19,7 +19,7 @@ from rankql.registry.argument_checks import as_number, require, require_choice
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
-from rankql.text import TEXT_TYPES, join_words
+from rankql.text import TEXT_TYPES
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,9 +44,9 @@ def grade_events(
     """Turn a log of events into judgments: one grade per user (or query) and item.
 
     The log is a file, a table or a frame, as for `evaluate`, with the columns user or query, item,
-    `event`, and `time` if `until` is given. If several columns could be the query, such as user and
-    session_id, choose one: query='user'. The result is what `evaluate` takes as qrels, in
-    polars, or in pandas for a pandas log.
+    `event`, and `time` if `until` is given. If a log has sessions and users, a session is a query
+    unless query='user'. The result is what `evaluate` takes as qrels, in polars, or in pandas for a
+    pandas log.
 
     `grades` maps each event to its grade. An item gets the highest grade of its events, or with
     how="sum" their sum, at most `cap`. With `until`, events from that time on are left out, and
@@ -67,11 +67,6 @@ def grade_events(
     with open_session(con, log) as duckdb_session:
         names = {"query": query, "item": item}
         table = assign_roles(duckdb_session.table(log, "log"), names, ("query", "item"))
-        for role, name in names.items():
-            known = table.known(role)
-            if name is None and len(known) > 1:
-                listed = join_words(known)
-                raise RankqlError(f"log has {listed}. Choose one: {role}={known[0]!r}")
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
             if name not in table.columns:

@@ -21,8 +21,9 @@ import polars as pl
 from rankql import macros
 from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
-from rankql.expressions.variants import require_columns
+from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.argument_checks import require
+from rankql.registry.column_names import recognise_defaults
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -69,15 +70,25 @@ def table_function(
         @wraps(function)
         def of_table(*args: Any, **options: Any) -> Any:
             call = signature.bind(*args, **options)
+            given = {*call.arguments}
             call.apply_defaults()
-            data, *arguments = call.arguments.items()
+            (_, data), *arguments = call.arguments.items()
             columns = {name: value for name, value in arguments if name in of_columns}
             others = {name: value for name, value in arguments if name not in of_columns}
+            macro, pandas = function.__name__, is_pandas(data)
+            every = result is None or (isinstance(result, str) and not pandas)
+            frame = _read_frame(data, None if every else columns.values())
+            columns |= recognise_defaults(columns, given, column_names(frame))
             if result is None:
-                return _filter_rows(data[1], function.__name__, columns, others)
-            if isinstance(result, str):
-                return _add_column(data[1], function.__name__, columns, others, result)
-            return _return_rows(data[1], function.__name__, columns, others, result)
+                return _filter_rows(frame, macro, columns, others)
+            if not isinstance(result, str):
+                rows = _return_rows(frame, macro, columns, others, result)
+                return rows.to_pandas() if pandas else rows
+            if not pandas:
+                return _add_column(frame, macro, columns, others, result)
+            require(result not in data.columns, _taken(result))
+            added = _add_column(frame.lazy(), macro, columns, others, result).collect()[result]
+            return data.assign(**{result: added.to_pandas().to_numpy()})
 
         vars(of_table)["__signature__"] = signature.replace(return_annotation="Frame")
         return cast("TableFunction[Args]", of_table)
@@ -86,14 +97,9 @@ def table_function(
 
 
 def _return_rows(
-    data: Data,
-    macro: str,
-    columns: Columns,
-    options: Mapping[str, object],
-    schema: Schema,
+    frame: Frame, macro: str, columns: Columns, options: Mapping[str, object], schema: Schema
 ) -> Any:
     """The rows of a table macro, one row per group or position."""
-    frame = _read_frame(data, columns.values())
     exprs, names = _name_columns(frame, columns)
     selected = frame.lazy().select(exprs)
     kinds = {role: selected.collect_schema()[name] for role, name in names.items() if name}
@@ -107,21 +113,13 @@ def _return_rows(
         )
 
     output = _map_rows(selected, rows, types)
-    if isinstance(frame, pl.LazyFrame):
-        return output
-    return output.collect().to_pandas() if is_pandas(data) else output.collect()
+    return output if isinstance(frame, pl.LazyFrame) else output.collect()
 
 
 def _add_column(
-    data: Data, macro: str, columns: Columns, options: Mapping[str, object], name: str
+    frame: Frame, macro: str, columns: Columns, options: Mapping[str, object], name: str
 ) -> Any:
     """The data with the text column that a table macro adds; its rows keep their order."""
-    if is_pandas(data):
-        require(name not in data.columns, _taken(name))
-        rows = _read_frame(data, columns.values()).lazy()
-        split = _add_column(rows, macro, columns, options, name).collect()[name]
-        return data.assign(**{name: split.to_pandas().to_numpy()})
-    frame = _read_frame(data)
     exprs, names = _name_columns(frame, columns)
     known = map(str.lower, frame.collect_schema().names())
     require(name not in known, _taken(name))
@@ -135,9 +133,10 @@ def _add_column(
     return frame.with_columns(added.alias(name))
 
 
-def _filter_rows(data: Data, macro: str, columns: Columns, options: Mapping[str, object]) -> Frame:
+def _filter_rows(
+    frame: Frame, macro: str, columns: Columns, options: Mapping[str, object]
+) -> Frame:
     """Some rows of the data, in their order, as a table macro returns them."""
-    frame = _read_frame(data)
     read = [*columns.values(), "pos"]  # the macro replaces pos
     require_columns(frame, *(column(name) for name in read if name is not None))
     types = frame.lazy().collect_schema()
@@ -202,7 +201,7 @@ def _infer_types(session: Session, table: Table) -> str:
 def _select_columns(
     relation: duckdb.DuckDBPyRelation, columns: Iterable[Column | None] | None
 ) -> pl.DataFrame:
-    """The named columns of a relation, or all of them if one is unknown, for the error."""
+    """The named columns of a relation, or all of them if one is unknown, to recognise it."""
     known = relation.columns
     if columns is not None:
         named = [column(name) for name in columns if name is not None]

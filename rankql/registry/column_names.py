@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from rankql.errors import RankqlError
 
-# Ids of queries, their texts, topics, sessions and users: the first that a table has is its key.
+# Ids of queries, their texts, topics, sessions, users and groups: the first that a table has is its
+# key. Names in one line have equal rank.
 KEYS = (
     ("query_id", "qid", "q_id", "question_id"),
-    ("query", "question", "user_input", "query_text"),
+    ("query", "question", "user_input"),
+    ("query_text",),
     ("topic",),
     ("session", "session_id"),
     (*("user", "user_id", "uid"), *("customer", "customer_id", "visitor", "visitor_id")),
+    ("group", "group_id"),  # in learning to rank
 )
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
@@ -40,6 +44,10 @@ RELEVANT = [
 ]  # fmt: skip
 # The names of a question or its id; next to them, `topic` or `user` is an attribute.
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
+# The names of times, which are no grades.
+TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
+# The names of systems in a table of values per query.
+SYSTEMS = ("system", "variant")
 # Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
 
@@ -50,23 +58,70 @@ def squash(name: str) -> str:
     return re.sub(r"[-_\s]", "", name.lower())
 
 
+# How names are compared: spelled exactly, else in another way.
+SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash)
 # All recognised names.
 COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
 
 
-def find_key(columns: Sequence[str]) -> str:
-    """The column that identifies the ranking. Ask for it if two have the same rank, or none."""
+def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
+    """The column with the first of these names: spelled exactly, else in another way."""
+    columns, names = list(columns), list(names)
+    for spell in SPELLINGS:
+        spelled = {spell(column): column for column in reversed(columns)}
+        for name in names:
+            if spell(name) in spelled:
+                return spelled[spell(name)]
+    return None
+
+
+def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:
+    """The column of a role by its name. Of two queries of equal rank, an error asks for one."""
+    if role != "query":
+        return find_name(columns, ROLES.get(role, TIMES))
     for names in KEYS:
         known = [column for column in columns if squash(column) in map(squash, names)]
         if len(known) > 1:
+            choices = " or ".join(f"{argument or role}={name!r}" for name in known)
             raise RankqlError(
-                f"{' and '.join(known)} may both identify the ranking. Pass by={known[0]!r}, the "
-                "other one, or a list of both"
+                f"{' and '.join(known)}{place} may both be the {role}. Pass {choices}"
             )
         if known:
             return known[0]
-    expected = ", ".join(name for names in KEYS for name in names)
-    raise RankqlError(
-        f"No column identifies the ranking: expected one of {expected}. Found: "
-        f"{', '.join(columns)}. Pass by='...', or by=None if the table is one ranking"
+    return None
+
+
+_WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
+
+
+def missing_column(
+    role: str, place: str, columns: Iterable[str], argument: str = "", hint: str = ""
+) -> RankqlError:
+    """The error about a role without a column, in a place such as ' in qrels'."""
+    return RankqlError(
+        f"No {_WORDS.get(role, role)} column{place}: expected one of "
+        f"{', '.join(ROLES.get(role, TIMES))}. Found: {', '.join(columns)}. Pass "
+        f"{argument or role}='...'{hint}"
     )
+
+
+def find_key(columns: Sequence[str]) -> str:
+    """The column that identifies the ranking; an error if there is none."""
+    if (key := recognise("query", columns, "by")) is None:
+        alone = ", or by=None if the table is one ranking"
+        raise missing_column("query", "", columns, "by", alone)
+    return key
+
+
+def recognise_defaults(
+    defaults: Mapping[str, Any], given: Iterable[str], columns: Sequence[str]
+) -> dict[str, str]:
+    """The columns of arguments that are left out, if the table has no column of their default."""
+    found = {}
+    for role, default in defaults.items():
+        known = role in ROLES or role == "moment"
+        if known and role not in given and isinstance(default, str) and default not in columns:
+            if (column := recognise(role, columns)) is None:
+                raise missing_column(role, "", columns)
+            found[role] = column
+    return found

@@ -74,7 +74,8 @@ def _require_header(session: Session, table: Table) -> None:
         if name.isdecimal() or session.con.execute(sql).fetchall():
             raise RankqlError(
                 f"{table.label} has no header: its first line is data, because {name!r} is an id. "
-                "Add a first line, such as query,item,rel"
+                "Add a first line, such as query,item,rel, or name its columns (CLI: --columns "
+                "query,item,rel)"
             )
 
 

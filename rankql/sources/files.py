@@ -47,6 +47,20 @@ START = 2**16
 _STREAMS: dict[str, IO[bytes]] = {}
 
 
+@dataclass(frozen=True)
+class HeaderlessPath(os.PathLike[str]):
+    """A path, and the names of the columns of text files without a header, for each number of them.
+
+    A file with a known name in its first line has a header.
+    """
+
+    path: str
+    columns: Sequence[Sequence[str]]
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
 @dataclass
 class File:
     """A file, or several of a folder or glob."""
@@ -225,6 +239,22 @@ def _open(path: str) -> IO[bytes]:
     if path.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(path))
     return open(path, "rb")
+
+
+def read_headerless(file: File, columns: Sequence[Sequence[str]]) -> str:
+    """SQL that reads a text file without a header, whose columns have these names."""
+    line = file.lines[0]
+    mark = max(",\t;| ", key=line.count)
+    many = len(next(csv.reader([line], delimiter=mark)))
+    names = [each for each in columns if len(each) == many]
+    if not names:
+        listed = " or ".join(",".join(each) for each in columns)
+        raise file.error(f"has {many} columns without a header, not {listed}. Name all of them")
+    kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names[-(file.label == "qrels")])
+    return (
+        f"read_csv({literal(file.pattern)}, delim = {literal(mark)}, header = false, quote = '\"', "
+        f"escape = '\"', auto_detect = false, columns = {{{kinds}}})"
+    )
 
 
 def csv_delimiter(header: str) -> str:

@@ -10,15 +10,13 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import ROLES, squash
+from rankql.registry.column_names import ROLES, TIMES, find_name, squash
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, find_name, is_text, require_column
+from rankql.sources.tables import Table, is_text, require_column
 from rankql.text import format_count
 
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
-# Columns of numbers that are not grades.
-TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # The column of mapped grades, as errors say it.
 MAPPED = "grade of the event"
 

@@ -12,14 +12,20 @@ from typing import Any, NamedTuple
 
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import DISTANCES, QUESTIONS, RELEVANT, RETRIEVED, ROLES
+from rankql.registry.column_names import (
+    DISTANCES,
+    QUESTIONS,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    find_name,
+)
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Table,
     assign_roles,
-    find_name,
     is_number,
     is_text,
     known_names,
@@ -84,18 +90,19 @@ def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -
         return computed if _is_list(computed.columns[item]) else table
     column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
     names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
-    if (
-        not (column and is_text(table.columns[column]))
-        or not find_name([column], [*known, *PREDICTED])
-        or {*names} - {column}
-    ):
+    if not (column and is_text(table.columns[column])) or {*names} - {column}:
         return table
+    key = table.find("query", None, QUESTIONS)
+    once = f"count(*) = count(DISTINCT {quote(key)})" if key else "true"
     text = f"CAST({quote(column)} AS VARCHAR)"
     sql = rf"""SELECT bool_or(regexp_matches(trim({text}), '[\s,]')),
-        bool_or(regexp_matches({text}, '^\s*[\[{{]')) FROM {table.sql}"""
-    ((separated, encoded),) = session.con.execute(sql).fetchall()
-    if encoded or (not separated and find_name([column], PREDICTED)):
+        bool_or(regexp_matches({text}, '^\s*[\[{{]')), {once} FROM {table.sql}"""
+    ((separated, encoded, unique),) = session.con.execute(sql).fetchall()
+    if encoded or not (separated or find_name([column], known)):
         return table
+    own = known is RETRIEVED and unique and not find_name([column], ROLES["item"])
+    if not (own or find_name([column], [*known, *PREDICTED])):
+        return table  # an id with blanks per row
     ids = rf"list_filter(string_split_regex({text}, '[\s,]+'), lambda x_: x_ <> '')"
     return replace(
         table,

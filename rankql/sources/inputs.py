@@ -73,6 +73,11 @@ class Inputs:
         return all("pos" not in table.roles for table in self.runs.values())
 
     @property
+    def numbered(self) -> bool:
+        """Are the items of a run the numbers of its rows, which give tied items no order?"""
+        return any("item" in table.assumed for table in self.runs.values())
+
+    @property
     def ascending(self) -> bool:
         """Is the lowest score the best, in at least one run?"""
         return any(table.ascending for table in self.runs.values())
@@ -194,7 +199,7 @@ def read_inputs(
         judgments, sides[1] = assume_grades(session, judgments, sides[1])
     alone = judgments is None and compared is None
     runs = {
-        name: _order_scores(_assign_run(table, sides[0], not alone, preferred), descending)
+        name: _order_scores(_assign_run(session, table, sides[0], not alone, preferred), descending)
         for name, table in runs.items()
     }
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
@@ -206,7 +211,7 @@ def read_inputs(
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
         judgments = keep_highest(session, judgments, by)
     if compared:
-        compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
+        compared = _order_scores(_assign_run(session, compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
     homes = {}
@@ -270,6 +275,7 @@ def _refuse_swapped(
 
 
 def _assign_run(
+    session: Session,
     table: Table,
     names: Mapping[str, str | None],
     judged: bool,
@@ -282,9 +288,28 @@ def _assign_run(
         roles.pop("rel", None)
     if names.get("score") and not names.get("pos"):
         roles.pop("pos", None)
-    if "pos" not in roles:
-        assign_roles(table, names, ["score", "item"])  # the item orders equal scores
-    return replace(table, roles=roles)
+    table = replace(table, roles=roles)
+    if "pos" in roles:
+        return table
+    if not judged and "score" in roles and "item" not in roles and not names.get("item"):
+        return _number_items(session, table)
+    assign_roles(table, names, ["score", "item"])  # the item orders equal scores
+    return table
+
+
+def _number_items(session: Session, table: Table) -> Table:
+    """A ranked table without ids, as in learning to rank: each row is an item of its own."""
+    name = f"{INTERNAL_PREFIX}item"
+    sql = f"(SELECT *, row_number() OVER () AS {name} FROM {table.sql})"
+    return replace(
+        table,
+        sql=session.load(table.label, sql, text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        computed={**table.computed, name: []},
+        roles={**table.roles, "item": name},
+        assumed={**table.assumed, "item": "row number, because it has no ids"},
+        lasting=False,
+    )
 
 
 def _assign_attributes(

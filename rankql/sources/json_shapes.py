@@ -21,11 +21,18 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import COLUMN_NAMES, QUESTIONS, RELEVANT, RETRIEVED, squash
+from rankql.registry.column_names import (
+    COLUMN_NAMES,
+    QUESTIONS,
+    RELEVANT,
+    RETRIEVED,
+    find_name,
+    squash,
+)
 from rankql.sources.files import START, File
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader, reword_error
-from rankql.sources.tables import Table, find_name
+from rankql.sources.tables import Table
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
 _NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}

@@ -19,9 +19,19 @@ import duckdb
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal
+from rankql.registry.column_names import COLUMN_NAMES, squash
 from rankql.sources.catalog import TABLES_OF, CatalogTable, find_table, split_database
 from rankql.sources.dicts import frame_from_dict
-from rankql.sources.files import JSON, PARQUET, File, csv_delimiter, open_file, uneven_line
+from rankql.sources.files import (
+    JSON,
+    PARQUET,
+    File,
+    HeaderlessPath,
+    csv_delimiter,
+    open_file,
+    read_headerless,
+    uneven_line,
+)
 from rankql.sources.frames import library, polars_counts, refuse_nul, refuse_unread_lists
 from rankql.sources.json_shapes import load_json_rows, load_json_shape
 from rankql.sources.reader import Reader, reword_error
@@ -188,6 +198,20 @@ def _load_frame(source: Source) -> Table:
     return replace(table, frame=frame, ordered="duckdb" not in kind)
 
 
+def _is_headerless(source: Source) -> bool:
+    """Is it a text file without a header, whose columns the caller names?"""
+    if not isinstance(source.data, HeaderlessPath) or source.file.suffix in JSON:
+        return False
+    words = re.split(r"[,;|\s]", source.file.lines[0].replace('"', ""))
+    return COLUMN_NAMES.isdisjoint(map(squash, words))
+
+
+def _load_headerless(source: Source) -> Table:
+    with source.reader.reading(source.file):
+        sql = read_headerless(source.file, source.data.columns)
+        return source.reader.load(source.label, sql, ordered=True)
+
+
 class Shape(NamedTuple):
     """A shape: is it this one, and the table of its rows. Files are loaded in their order."""
 
@@ -209,6 +233,7 @@ SHAPES = (
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
     Shape("table of a DuckDB file", lambda x: x.database is not None, _load_database),
     Shape("Parquet", lambda x: x.file.suffix in PARQUET, _load_parquet),
+    Shape("file without a header", _is_headerless, _load_headerless),
     Shape("TREC or MS MARCO", lambda x: is_trec(x.file), lambda x: load_trec(x.reader, x.file)),
     Shape("JSON", lambda x: x.file.suffix in JSON, _load_json),
     Shape("CSV", lambda x: True, _load_csv),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import ROLES, squash
+from rankql.registry.column_names import (
+    ROLES,
+    SPELLINGS,
+    find_name,
+    missing_column,
+    recognise,
+    squash,
+)
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -17,19 +24,6 @@ Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | N
 
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
-# How names are compared: spelled exactly, else in another way.
-SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash)
-
-
-def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
-    """The column with the first of these names: spelled exactly, else in another way."""
-    columns, names = list(columns), list(names)
-    for spell in SPELLINGS:
-        spelled = {spell(column): column for column in reversed(columns)}
-        for name in names:
-            if spell(name) in spelled:
-                return spelled[spell(name)]
-    return None
 
 
 @dataclass(frozen=True)
@@ -121,10 +115,15 @@ class Table:
             return self.actual_name(name)
         if role in self.roles:
             return self.roles[role]
-        # Ranks of a TREC run are ignored, as in trec_eval.
-        names = () if self.trec and role == "pos" and "tag" in self.columns else ROLES[role]
+        if self.trec and role == "pos" and "tag" in self.columns:
+            return None  # as in trec_eval
         free = self.free_columns(role)
-        return find_name(free, preferred) or find_name(free, names)
+        likely = [column for column in free if find_name([column], preferred)]
+        return (
+            likely[0]
+            if len(likely) == 1
+            else recognise(role, likely or free, place=f" of {self.label}")
+        )
 
     def free_columns(self, role: str) -> list[str]:
         """The columns without another role.
@@ -291,7 +290,6 @@ def assign_roles(
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
-            what = {"rel": "grade", "pos": "position"}.get(role, role)
             hint = ""
             if role == "rel":
                 hint = ", or rel='1' if every row is relevant"
@@ -301,12 +299,10 @@ def assign_roles(
                     hint += f"(CLI: --rel {name}=buy:2,click:1)"
             if hint and table.label == "qrels" and (scores := table.known("score")):
                 hint = f". It has {scores[0]}, like a run: are these the judgments?"
-            if role == "item" and "rel" in roles and table.label != "qrels":
-                hint = ". Without ids, add the number of the row as item, and pass ties='expected'"
             if table.text and not any(map(table.known, ROLES)):
-                hint += ". If its first line is data, add a header, such as query,item,rel"
-            raise RankqlError(
-                f"No {what} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
-                f"Found: {', '.join(table.own_columns)}. Pass {role}='...'{hint}"
-            )
+                hint += (
+                    ". If its first line is data, add a header, such as query,item,rel, or name "
+                    "its columns (CLI: --columns query,item,rel)"
+                )
+            raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
     return replace(table, roles=roles)

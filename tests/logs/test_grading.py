@@ -370,7 +370,6 @@ def test_options_may_be_decimals():
         ({"grades": {1: 1, "1": 2}}, "grades must name an event once, as text, not .*"),
         ({"how": object()}, "how must be 'max' or 'sum', not .*"),
         ({"query": None}, "No query column in log: .*"),
-        ({"item": None}, "log has item and docno. Choose one: item='item'"),
         ({"unknown": object()}, "unknown must be a grade or 'error', not .*"),
         ({"until": object()}, "until must be a finite number or a datetime, not <object .*"),
         ({"until": 3, "within": "3"}, "within must be a finite number or a timedelta, not '3'"),

@@ -5,6 +5,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from rankql.sources.files import HeaderlessPath
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -57,14 +58,47 @@ def test_texts_that_are_no_lists():
         rankql.evaluate(pl.DataFrame(rows), metrics="RR")
 
 
-def test_tables_without_ids():
-    """The predictions of LightGBM, XGBoost and CatBoost."""
-    rows = pl.DataFrame({"label": [0, 1, 2], "prediction": [0.3, 0.2, 0.1], "group": [1, 1, 1]})
-    with pytest.raises(RankqlError, match=r"number of the row as item, and pass ties='expected'"):
-        rankql.evaluate(rows, metrics="nDCG", query="group")
-    numbered = rows.with_row_index("item")
-    found = rankql.evaluate(numbered, metrics="nDCG", query="group", ties="expected", interval=None)
-    assert found["nDCG"] == pytest.approx(0.6199, abs=1e-4)
+def test_a_named_column_of_texts_is_a_list_if_a_query_has_one_row():
+    rows = pl.DataFrame({"user": [1, 2], "recs": ["d1 d2", "d3, d1"]})
+    qrels, item = {1: ["d2"], 2: ["d1"]}, ("recs", "item")
+    assert rankql.evaluate(rows, qrels, "RR", item=item, interval=None)["RR"] == 0.5
+    titles = pl.DataFrame({"user": [1, 1, 2], "recs": ["red hat", "red shoe", "hat"]})
+    found = rankql.evaluate(titles, {1: ["red shoe"]}, "RR", item=item, order="rows", interval=None)
+    assert found["RR"] == 0.5
+
+
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_tables_of_learning_to_rank_have_no_ids(form, tmp_path):
+    """The predictions of LightGBM, XGBoost and CatBoost: rows are items, in no order if tied."""
+    rows = pl.DataFrame({"label": [0, 1, 2, 0, 1], "prediction": [0.3, 0.2, 0.1, 0.5, 0.5],
+                         "group": [1, 1, 1, 2, 2]})  # fmt: skip
+    data = rows
+    if form == "csv":
+        rows.write_csv(data := tmp_path / "rows.csv")
+    found = rankql.evaluate(data, metrics=["nDCG", "RR"], interval=None)
+    expected = rankql.evaluate(rows.with_row_index("item"), metrics=["nDCG", "RR"],
+                               ties="expected", interval=None)  # fmt: skip
+    assert found.per_query["RR"].to_list() == [0.5, 0.75]
+    assert found["nDCG"] == pytest.approx(expected["nDCG"], abs=1e-12)
+    assert found.columns["run"]["item"].startswith("row number")
+
+
+@pytest.mark.parametrize("mark", [",", "\t", " "])
+def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
+    names = [("query", "item", "score"), ("query", "item", "rel")]
+    end = "txt" if mark == " " else "csv"
+    rows = {
+        f"run.{end}": ["q1,d1,2", "q1,d2,1"],
+        f"qrels.{end}": ["q1,d2,1"],
+        f"named.{end}": ["query,item,rel", "q1,d2,1"],
+    }
+    for name, lines in rows.items():
+        (tmp_path / name).write_text("\n".join(lines).replace(",", mark))
+    run, qrels, named = (HeaderlessPath(str(tmp_path / name), names) for name in rows)
+    for judgments in (qrels, named):  # a header stays one
+        assert rankql.evaluate(run, judgments, "RR", interval=None)["RR"] == 0.5
+    with pytest.raises(RankqlError, match="has 3 columns without a header, not query,item"):
+        rankql.evaluate(HeaderlessPath(run.path, [("query", "item")]), qrels, "RR")
 
 
 @pytest.mark.parametrize("mark", [" ", "\t", "  "])

@@ -87,6 +87,56 @@ def test_roles_are_the_same_in_every_function(function):
         calls[function]()
 
 
+LOG = pl.DataFrame({
+    "userId": [1, 1, 2], "movieId": [7, 8, 7], "rating": [1, 0, 1], "rank": [2, 1, 1],
+    "timestamp": [1, 2, 3],
+})  # fmt: skip
+LOG_CALLS = {
+    "evaluate": lambda log, **by: rankql.evaluate(log, metrics="RR", interval=None, **by)["RR"],
+    "pipe": lambda log, **by: log.pipe(rankql.rr, **by)["rr"].mean(),
+    "leave_one_out": lambda log, **by: log.pipe(rankql.leave_one_out, **by)["split"].to_list(),
+    "grade_events": lambda log, **by: rankql.grade_events(
+        log.with_columns(event=pl.lit("buy")), {"buy": 1}, **by
+    ).columns[0],
+}
+LOG_RESULTS = {"evaluate": 0.75, "pipe": 0.75, "leave_one_out": ["train", "test", "train"],
+               "grade_events": "userId"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOG_CALLS)
+def test_every_function_recognises_the_same_names(name):
+    call = LOG_CALLS[name]
+    argument = "by" if name == "pipe" else "query"
+    assert call(LOG) == LOG_RESULTS[name]
+    if name in ("evaluate", "pipe"):
+        assert call(LOG.to_pandas()) == LOG_RESULTS[name]
+    # Of a session and a user, the session is the query. Users with two names are asked about.
+    sessions = LOG.with_columns(user=0).rename({"userId": "session-id"})
+    expected = "session-id" if name == "grade_events" else LOG_RESULTS[name]
+    assert (
+        call(sessions, **({"query": "session-id"} if name == "leave_one_out" else {})) == expected
+    )
+    with pytest.raises(RankqlError, match=f"userId and uid .*{argument}='userId' or {argument}='u"):
+        call(LOG.with_columns(uid=1))
+    assert call(LOG.with_columns(uid=1), **{argument: "userId"}) == LOG_RESULTS[name]
+    with pytest.raises(RankqlError, match=f"No query column.*visitor_id.*Pass {argument}='...'"):
+        call(LOG.drop("userId"))
+
+
+def test_a_name_that_all_tables_have_is_not_asked_about():
+    run = RUN.with_columns(uid=1)
+    qrels = pl.DataFrame({"user_id": [1], "item": ["x"]})
+    assert rankql.evaluate(run, qrels, "RR", interval=None).columns["run"]["query"] == "user_id"
+
+
+def test_variants_are_the_systems_of_values_per_query():
+    values = pl.DataFrame({"variant": ["A"] * 6 + ["B"] * 6, "user": [*range(6)] * 2,
+                           "clicks": [1, 0, 2, 4, 3, 1, 2, 2, 3, 4, 5, 2]})  # fmt: skip
+    assert rankql.compare(values).systems == ["A", "B"]
+    one = values[:6]  # an attribute
+    assert rankql.compare({"a": one, "b": one}, by="variant").systems == ["a", "b"]
+
+
 LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": [5, 7],
           "bought": [False, True], "label_text": [None, "yes"]}  # fmt: skip
 
