@@ -58,11 +58,21 @@ def _select_metric(comparison: Comparison, metric: str) -> pl.DataFrame:
 def _draw_rows(
     comparison: Comparison, frame: pl.DataFrame, title: str, scale_rows: pl.DataFrame
 ) -> Spec:
-    """Draw differences on the scale of all panels of the metric, whose rows are `scale_rows`."""
+    """Draw differences on the scale of all panels of the metric, whose rows are `scale_rows`.
+
+    With `equivalence=`, a band covers the differences that do not matter.
+    """
+    margin = comparison.settings.equivalence or 0.0
     ends = [value for name in _COLUMNS[:3] for value in scale_rows[name].drop_nulls().to_list()]
-    domain = [min([0.0, *ends]), max([0.0, *ends])]
+    domain = [min([-margin, *ends]), max([margin, *ends])]
     colour = panels.colour_by_system(comparison, "b")
-    return panels.make_dot_panel(frame, title, colour, domain)
+    panel = panels.make_dot_panel(frame, title, colour, domain)
+    if margin:
+        band = make_layer("rect", {"x": quantitative("from"), "x2": {"field": "to"}}, color=GREY,
+                          opacity=0.15)  # fmt: skip
+        panel["layer"].insert(0, band | {"data": {"values": [{"from": -margin, "to": margin}]}})
+        panel["description"] += f" Differences within ±{margin:g} do not matter."
+    return panel
 
 
 def draw_differences(

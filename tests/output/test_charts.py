@@ -126,6 +126,19 @@ def test_intervals_are_those_of_the_table(kind):
     assert scale == pytest.approx((min(0, own["lo"]), max(0, own["hi"])), rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["intervals", "slices"])
+def test_a_band_covers_the_differences_that_do_not_matter(kind):
+    comparison = rankql.compare(
+        {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 3, "b": 4, "c": 3, "d": 3})},
+        QRELS, "RR", test="t", equivalence=0.9,
+    )  # fmt: skip
+    (panel,) = panels(comparison.plot(kind))
+    assert panel["layer"][0]["data"] == [{"from": -0.9, "to": 0.9}]
+    domain = panel["layer"][-1]["encoding"]["x"]["scale"]["domain"]
+    assert domain[0] <= -0.9 and domain[1] >= 0.9
+    assert rows(panel)[0]["verdict"] == comparison.table["verdict"][0] == "equivalent within 0.9"
+
+
 def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
     better = rankql.compare(

@@ -490,7 +490,7 @@ def main():
     print(rows(head, *body), end="\n\n")
     body = [
         [f"{name}, {shape}", *(percent(small(name, shape, n, repeats)) for n in SMALL)]
-        for name in ("t", "randomisation")
+        for name in ("auto", "t", "randomisation")
         for shape in SHAPES
     ]
     print(rows(["rejected, few queries", *(f"n = {n}" for n in SMALL)], *body), end="\n\n")
@@ -505,7 +505,9 @@ def main():
     ]  # fmt: skip
     counts = [f"{n} clusters" for n in CLUSTER_COUNTS]
     print(rows(["intervals that hold the true", *counts], *body), end="\n\n")
-    body = [[name, *map(percent, peeking(name, noise, repeats))] for name in ("t", "anytime")]
+    body = [
+        [name, *map(percent, peeking(name, noise, repeats))] for name in ("auto", "t", "anytime")
+    ]
     print(
         rows(["30 looks, 10 queries more each", "ever rejected", "at the last"], *body), end="\n\n"
     )
