@@ -41,7 +41,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     for name in by:
         argument = "weight" if name == result.meta.weight else "by"
         _require_one_value(queries, key, name, argument)
-    _require_overlap(rows, key, systems)
+    require_overlap(rows, key, systems)
     filled = [name for name in metrics if not result.lower_is_better(name)]
     aligned = (
         queries.with_columns(pl.col(name).list.first() for name in by)
@@ -102,7 +102,7 @@ def _require_one_value(queries: pl.DataFrame, key: str, name: str, argument: str
         )
 
 
-def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:
+def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:
     """Refuse a system that shares no query with any other."""
     counts = rows.select("system", key, pl.len().over(key).alias("times"))
     for system in systems if len(systems) > 1 else ():

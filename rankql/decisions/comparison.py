@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -155,23 +154,23 @@ class Comparison(EvaluatedTable):
         `swapped` counts the pairs of systems that the two metrics order differently. tau_b is NULL
         if all systems have the same mean.
         """
+        import numpy as np
         from scipy.stats import kendalltau
 
-        means = self.summary.filter(pl.col("slice") == "all")
+        means = self.summary.filter(slice="all").pivot("metric", index="system", values="mean")
         rows = []
         for one, other in itertools.combinations(self.metrics, 2):
-            values = [
-                means.filter(pl.col("metric") == name).sort("system")["mean"].round(12)
-                * (-1 if self.result.lower_is_better(name) else 1)
+            x, y = (
+                means[name].round(12).to_numpy() * (1 if self.higher_is_better[name] else -1)
                 for name in (one, other)
-            ]
-            pairs = list(itertools.combinations(zip(*values, strict=True), 2))
-            swapped = sum((x[0] - y[0]) * (x[1] - y[1]) < 0 for x, y in pairs if None not in x + y)
-            tau = float(kendalltau(*values).statistic)
-            rows.append((one, other, None if math.isnan(tau) else tau, swapped, len(pairs)))
+            )
+            i, j = np.triu_indices(len(x), 1)
+            swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
+            rows.append((one, other, float(kendalltau(x, y).statistic), swapped, len(i)))
         kinds = [pl.String, pl.String, pl.Float64, pl.Int64, pl.Int64]
         names = ["metric", "other", "tau_b", "swapped", "pairs"]
-        return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+        frame = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+        return frame.with_columns(pl.col("tau_b").fill_nan(None))
 
     def cutoffs(self, metric: str | None = None, ks: Sequence[int] = CUTOFFS) -> Comparison:
         """The same comparison at several cutoffs of one metric, to choose k.
@@ -229,15 +228,11 @@ class Comparison(EvaluatedTable):
         The best system is bold. With a baseline, or two systems, † marks those that are
         significantly better than the baseline and ‡ those that are significantly worse.
         """
-        notes, verdicts = [], {}
         baseline = self.settings.baseline
         if baseline is None and len(self.systems) == 2:
             baseline = self.systems[0]
-        for metric, part, a, b, verdict in self.table[
-            "metric", "slice", "a", "b", "verdict"
-        ].rows():
-            if a == baseline:
-                verdicts[metric, b, part] = verdict
+        rows = self.table.filter(a=pl.lit(baseline))["metric", "b", "slice", "verdict"].rows()
+        notes, verdicts = [], {tuple(key): verdict for *key, verdict in rows}
         if verdicts:
             notes = [f"† significantly better than {baseline}, ‡ significantly worse (adjusted p "
                      f"at most {self.settings.alpha:g})"]  # fmt: skip

@@ -12,7 +12,12 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import align_systems, hash_rankings, require_same_queries
+from rankql.decisions.alignment import (
+    align_systems,
+    hash_rankings,
+    require_overlap,
+    require_same_queries,
+)
 from rankql.decisions.arguments import (
     Results,
     cluster_errors,
@@ -24,7 +29,7 @@ from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits,
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import EvaluationOptions, parse_groupings, require_known_options
-from rankql.evaluation.combining import combine_systems, compare_judgments, with_names_of
+from rankql.evaluation.combining import combine_systems, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import ROWS, Request, identify, set_directions
@@ -190,17 +195,14 @@ def gate(
                 result = evaluate(value, qrels, metrics, by=attribute_groups, interval=None,
                                   weight=weight, judge=judge, **keywords)  # fmt: skip
             evaluated[name] = _require_one_system(name, result.weighted_by(weight))
-    notes = []
-    if drops:
-        if any(results.values()):
-            notes += compare_judgments(evaluated, on_mismatch)
-        tables = [name for name, argument in arguments.items() if argument.kind == "values"]
-        scaled = any(limit.metric.scaled for limit in drops)
-        notes += _match_conventions(evaluated, tables, scaled, on_mismatch)
+    tables = [name for name, argument in arguments.items() if argument.kind == "values"]
+    if drops and "run" in tables and "baseline" not in tables:
+        meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
+        evaluated["run"] = replace(evaluated["run"], meta=meta)
     names = evaluated["run"].metrics
     run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
-    notes += describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
+    notes = describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
     rows: list[dict[str, Any]] = []
     if minima:
         alone = correct_pair(align_systems(run_result, ["run"]), {"run": run_result})
@@ -210,11 +212,13 @@ def gate(
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
     pair = None
     if drops:
-        combined, left_out = _combine(run_result, evaluated["baseline"], drops)
+        stated = None if "baseline" in tables else evaluated["baseline"].conventions
+        mismatch = on_mismatch if any(results.values()) else None
+        combined = _combine(run_result, evaluated["baseline"], drops, stated, mismatch)
         pair = correct_pair(align_systems(combined, ["baseline", "run"]), evaluated)
         values = system_values(pair, ["baseline", "run"], cluster)
         clustered = [] if cluster is None else [describe_clusters(values, cluster)]
-        notes += [*left_out, *clustered, *describe_left_out(values, pair.conventions)]
+        notes = [*combined.notes, *notes, *clustered, *describe_left_out(values, pair.conventions)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):
             prints = {hash_rankings(result) for result in evaluated.values()}
@@ -240,34 +244,6 @@ def _require_one_system(name: str, result: Result) -> Result:
     return replace(result, meta=replace(result.meta, system=False), values=rows.drop("system"))
 
 
-def _match_conventions(
-    results: dict[str, Result], tables: Sequence[str], scaled: bool, on_mismatch: str
-) -> list[str]:
-    """Give the run the conventions of the baseline. A plain table has those of the other.
-
-    Results with different conventions are refused, or a note says what differs.
-    """
-    run, baseline = results["run"], results["baseline"]
-    if "baseline" in tables:
-        return []
-    ignored = {"profile"} if scaled else {"profile", "max_rel"}
-    differences = [
-        (f"{name}={baseline.conventions.get(name)}", f"{name}={value}")
-        for name, value in run.conventions.items()
-        if name not in ignored and value != baseline.conventions.get(name)
-    ]
-    notes = []
-    if differences and "run" not in tables:
-        of_baseline, of_run = map(", ".join, zip(*differences, strict=True))
-        notes = [f"baseline was evaluated with {of_baseline}, but the run with {of_run}"]
-        if on_mismatch == "error":
-            raise RankqlError(f"{notes[0]}. Evaluate one of them again")
-    if differences or "run" in tables:
-        meta = replace(run.meta, conventions=baseline.conventions)
-        results["run"] = replace(run, meta=meta)
-    return notes
-
-
 def _select_run(
     run: Result,
     limits: Sequence[GateLimit],
@@ -285,8 +261,14 @@ def _select_run(
     return replace(run, meta=meta, interval=None, _summary=None)
 
 
-def _combine(run: Result, baseline: Result, drops: Sequence[GateLimit]) -> tuple[Result, list[str]]:
-    """Both as one result, without queries that only the run has; their number is a note.
+def _combine(
+    run: Result,
+    baseline: Result,
+    drops: Sequence[GateLimit],
+    conventions: dict[str, Any] | None,
+    on_mismatch: str | None,
+) -> Result:
+    """Both as one result, without queries that only the run has; notes say what differs.
 
     A run with judgments has a value for every judged query, so others of the baseline are left out
     too. If an attribute has changed since, that of the run counts.
@@ -300,32 +282,29 @@ def _combine(run: Result, baseline: Result, drops: Sequence[GateLimit]) -> tuple
         for n in run.meta.by
     ]
     weights = {n: weight for n, weight in baseline.meta.metric_weights.items() if n in names}
-    query = pl.col(baseline.meta.query).alias(key)
-    meta = replace(run.meta, metrics=names, metric_weights=weights, weight=baseline.meta.weight,
-                   catalogue=baseline.meta.catalogue)  # fmt: skip
-    values = old.select(query, *by, MISSING, *names, *weights.values())
-    combined = combine_systems(
-        {"baseline": replace(baseline, meta=meta, values=values), "run": run}
+    values = old.select(
+        pl.col(baseline.meta.query).alias(key), *by, MISSING, *names, *weights.values()
     )
+    # The profile is but a name, and few metrics depend on the scale of grades.
+    ignored = ["profile"] + ["max_rel"] * (not any(limit.metric.scaled for limit in drops))
+    rules = (conventions or run.conventions) | {name: run.conventions[name] for name in ignored}
+    meta = replace(run.meta, metrics=names, metric_weights=weights, weight=baseline.meta.weight,
+                   catalogue=baseline.meta.catalogue, conventions=rules)  # fmt: skip
+    baseline = replace(baseline, meta=meta, values=values, notes=[])
+    combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])}, on_mismatch)
     require_same_queries(combined)
+    rows = combined.frame()
+    require_overlap(rows, key, ["run", "baseline"])
     of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
-    rows, total = combined.frame(), run.frame().height
     shared = rows.filter(of_baseline.any().over(key)).with_columns(
         pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)
         for name in run.meta.by
     )
-    new = rows.height - shared.height
-    if new == total:
-        examples = (repr(each.frame()[each.meta.query].min()) for each in (run, baseline))
-        raise RankqlError(
-            "run and baseline have no query in common: run has {}, baseline has {}. Write query "
-            "ids the same way in both".format(*examples)
-        )
-    notes = []
-    if new:
+    notes = [*combined.notes]
+    if new := rows.height - shared.height:
         notes.append(
-            f"{new:,} of {text.format_queries(total)} of the run {text.is_or_are(new)} not in the "
-            "baseline: left out of the drops"
+            f"{new:,} of {text.format_queries(run.frame().height)} of the run "
+            f"{text.is_or_are(new)} not in the baseline: left out of the drops"
         )
     if "qrels" in run.columns:
         judged = shared.filter(of_run.any().over(key))
@@ -335,4 +314,4 @@ def _combine(run: Result, baseline: Result, drops: Sequence[GateLimit]) -> tuple
                 f"{text.is_or_are(lacking)} not judged any more: left out of the drops"
             )
         shared = judged
-    return replace(combined, values=shared), notes
+    return replace(combined, values=shared, notes=notes)

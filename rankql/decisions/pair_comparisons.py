@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -60,29 +61,27 @@ class Settings:
         require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in _SMALLEST.items():
             require_whole_number(name, getattr(self, name), smallest)
+        if self.equivalence is not None:
+            margin = self.equivalence
+            valid = isinstance(margin, int | float) and 0 < margin < math.inf
+            require(valid, f"equivalence must be a number above 0, not {margin!r}")
+            enough = self.alpha < 0.5
+            require(enough, f"equivalence= needs confidence above 0.5, not {self.confidence}")
+        weighted = [repr(name) for name, test in TESTS.items() if test.weights]
+        refused: tuple[str, ...] = ()
+        reason, instead = f"test={self.test!r}", f"one of: {', '.join(weighted)}"
         if self.correction == "tukey":
             # Student's t and the randomisation test have one for all systems together.
             joint = [name for name, test in TESTS.items() if test.joint is not PairedTest.joint]
-            if self.test == "auto" or self.test not in joint:
-                names = " or ".join(f"test={name!r}" for name in joint if name != "auto")
-                raise RankqlError(f"correction='tukey' needs {names}, not test={self.test!r}")
-            for option in ("baseline", "cluster", "weight", "equivalence"):
-                if (value := getattr(self, option)) is not None:
-                    raise RankqlError(
-                        f"correction='tukey' does not support {option}={value!r}. Use 'holm'"
-                    )
-        if self.equivalence is not None:
-            margin, alpha = self.equivalence, self.alpha
-            valid = isinstance(margin, int | float) and 0 < margin < math.inf
-            require(valid, f"equivalence must be a number above 0, not {margin!r}")
-            require(alpha < 0.5, f"equivalence= needs confidence above 0.5, not {self.confidence}")
-        known = [name for name, test in TESTS.items() if test.weights]
-        for option in ("cluster", "weight"):
-            if (value := getattr(self, option)) is not None and self.test not in known:
-                raise RankqlError(
-                    f"test={self.test!r} does not support {option}={value!r}. Use one of: "
-                    f"{', '.join(map(repr, known))}"
-                )
+            names = " or ".join(f"test={name!r}" for name in joint)
+            require(self.test in joint, f"correction='tukey' needs {names}, not {reason}")
+            refused = ("baseline", "cluster", "weight", "equivalence")
+            reason, instead = "correction='tukey'", "'holm'"
+        elif not TESTS[self.test].weights:
+            refused = ("cluster", "weight")
+        for option in refused:
+            if (value := getattr(self, option)) is not None:
+                raise RankqlError(f"{reason} does not support {option}={value!r}. Use {instead}")
         if self.bounds is not None and not TESTS[self.test].needs_range:
             names = " or ".join(repr(name) for name, test in TESTS.items() if test.needs_range)
             raise RankqlError(f"bounds= has no effect on test={self.test!r}. Pass test={names}")
@@ -219,17 +218,14 @@ def run_tests(
     comparisons = list_pairs(values, result, pairs)
     per_query = [name for name in result.metrics if name not in result.overall_metrics]
     ranges = required_ranges(values, per_query, result.conventions, settings)
+    hashes = functools.cache(lambda name: hash_rankings(result, name))
     tested = []
-    prints: dict[str, tuple[str, ...] | None] = {}
     for comparison in comparisons:
         if widest := ranges.get(comparison.metric):
-            sample = replace(comparison.sample, lowest=-widest, highest=widest)
-            comparison.sample = sample
+            comparison.sample = replace(comparison.sample, lowest=-widest, highest=widest)
         if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
-            for name in {comparison.a, comparison.b} - prints.keys():
-                prints[name] = hash_rankings(result, name)
-            same = prints[comparison.a] == prints[comparison.b]
-            comparison.identical = same and prints[comparison.a] is not None
+            known = hashes(comparison.a)
+            comparison.identical = known is not None and known == hashes(comparison.b)
         comparison.result = TestResult(reason=comparison.explain_untested(settings))
         if not comparison.result.reason:
             tested.append(comparison)

@@ -12,9 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql import text
-from rankql.decisions.alignment import (
-    describe_missing_rule,
-)
+from rankql.decisions.alignment import describe_missing_rule
 from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import compared_value, slice_queries
@@ -116,18 +114,14 @@ class SystemValues:
         of_a, of_b, clusters, weights = self.pair(metric, systems[0], systems[-1], label)
         if len(systems) == 1:
             return Sample(of_b, clusters, weights, *self.range(metric))
-        largest = self.largest_difference(metric)
+        lowest, highest = self.range(metric)
+        largest = highest - lowest
         return Sample(of_b - of_a, clusters, weights, -largest, largest)
 
     def means(self, metric: str, systems: Sequence[str], label: str) -> list[float | None]:
         """The mean of each of two systems on a slice; None if no query counts."""
         *pair, _, weights = self.pair(metric, systems[0], systems[-1], label)
         return [float(np.average(x, weights=weights)) if len(x) else None for x in pair]
-
-    def largest_difference(self, metric: str) -> float:
-        """The largest difference between two values of a metric; infinite if unknown."""
-        lowest, highest = self.range(metric)
-        return highest - lowest
 
 
 def describe_clusters(values: SystemValues, cluster: str) -> str:

@@ -549,7 +549,7 @@ def test_queries_of_one_side():
     assert row["n"] == 20 and row["difference"] == pytest.approx(-0.3 / 20)
     assert set(verdict.table["slice"]) == {"all", "segment=new", "segment=old"}
     with pytest.raises(
-        rankql.RankqlError, match="run and baseline have no query in common: run has"
+        rankql.RankqlError, match="'run' has no query in common with the other systems"
     ):
         rankql.gate(OLD.with_columns(query="x" + pl.col("query")), baseline=OLD)
 
@@ -609,9 +609,7 @@ def test_conventions_of_the_baseline(tmp_path):
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
     assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0").outcome == "inconclusive"
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
-    with pytest.raises(
-        rankql.RankqlError, match="evaluated with gain=exp2, but the run with gain=lin"
-    ):
+    with pytest.raises(rankql.RankqlError, match=r"different conventions: .*exp2.* and .*linear"):
         rankql.gate(RUN, QRELS, other)
     assert rankql.gate(RUN, QRELS, other, gain="exp2")
     frame = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval").per_query
