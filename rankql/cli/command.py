@@ -19,7 +19,7 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *("judge", "runs"),
+        *("judge", "runs", "database", "columns"),
         "query", "item", "rel", "score", "pos", "system", "descending", "attributes", "k", "of",
         "which", "on", "outcome", "baseline", "queries", "dialect", "day", "order", "collapse",
         "positions",
@@ -150,6 +150,21 @@ _OUTPUT = click.option(
 )  # fmt: skip
 
 
+def _remember(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+    ctx.meta[str(option.name)] = value
+
+
+_DATABASE = click.option(
+    "--database", metavar="FILE", is_eager=True, expose_value=False, callback=_remember,
+    help="DuckDB file with the tables that are named.",
+)  # fmt: skip
+_COLUMNS = click.option(
+    "--columns", metavar="NAME,...", multiple=True, is_eager=True, expose_value=False,
+    callback=_remember, help="Names of the columns of text files without a header, such as "
+    "query,item,rel. Repeat it if those of run and judgments differ.",
+)  # fmt: skip
+
+
 def task(
     name: str, function: str, *examples: str, leave_out: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Command]:
@@ -157,6 +172,6 @@ def task(
 
     def decorate(callback: Callable[..., Any]) -> Command:
         make = command(name, *examples, function=function, leave_out=leave_out)
-        return make(_OUTPUT(FORMAT(callback)))
+        return make(_DATABASE(_COLUMNS(_OUTPUT(FORMAT(callback)))))
 
     return decorate

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 if TYPE_CHECKING:
     from rankql.evaluation.values import Request
+    from rankql.sources.files import HeaderlessPath
+
+Path: TypeAlias = "str | HeaderlessPath"
 
 
-def split_inputs(inputs: Sequence[str], request: Request | None = None) -> tuple[Any, str | None]:
+def split_inputs(inputs: Sequence[Path], request: Request | None = None) -> tuple[Any, Path | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
     A run is named by NAME=PATH or after its file. The last input is a run too if eval --output
@@ -35,7 +40,7 @@ def split_inputs(inputs: Sequence[str], request: Request | None = None) -> tuple
     return name_runs(runs), qrels
 
 
-def name_runs(runs: Sequence[str], kind: str = "run") -> dict[str, str]:
+def name_runs(runs: Sequence[Path], kind: str = "run") -> dict[str, Path]:
     """The paths by name; refuse the same name twice."""
     by_name = dict(map(split_name, runs))
     if len(by_name) < len(runs):
@@ -43,14 +48,16 @@ def name_runs(runs: Sequence[str], kind: str = "run") -> dict[str, str]:
     return by_name
 
 
-def split_name(run: str) -> tuple[str, str]:
-    """Split NAME=PATH; a path alone is named after its file.
+def split_name(run: Path) -> tuple[str, Path]:
+    """Split NAME=PATH; a path alone is named after its file, a table of a database as it is.
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
     from rankql.sources.files import is_path
 
-    name, equals, path = run.partition("=")
-    if equals and "/" not in name and not is_path(run):
-        return name, path
-    return Path(re.sub(r"\.(gz|zst)$", "", run)).stem, run
+    text = os.fspath(run)
+    name, equals, path = text.partition("=")
+    if equals and "/" not in name and not is_path(text):
+        return name, path if isinstance(run, str) else replace(run, path=path)
+    file, colon, table = re.sub(r"\.(gz|zst)$", "", text).rpartition(":")
+    return table if colon and is_path(file) else pathlib.Path(table).stem, run

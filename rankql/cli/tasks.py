@@ -91,7 +91,7 @@ def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     runs, qrels = split_inputs(inputs)
     if qrels is None:
         raise click.UsageError("The judgments are missing. Pass them last: RUN... QRELS.")
-    show(call(dict([split_name(runs)]) if isinstance(runs, str) else runs, qrels, **options))
+    show(call(runs if isinstance(runs, dict) else dict([split_name(runs)]), qrels, **options))
 
 
 @task("check", "diagnostics.check", "check my.run my.qrels",
@@ -211,7 +211,7 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
         options.get("higher_is_better"),
     )  # fmt: skip
     runs, qrels = split_inputs(inputs, request)
-    if isinstance(runs, str) and qrels is not None and "system" not in options:
+    if not isinstance(runs, dict) and qrels is not None and "system" not in options:
         runs = dict([split_name(runs)])
     comparison: Comparison = call(runs, qrels=qrels, **options)
     return comparison

@@ -1,10 +1,15 @@
 """Files without a header or ids, with a text of ids, or with a header in a file like TREC."""
 
+import json
+
+import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError
+from rankql.cli.main import main
 from rankql.sources.files import HeaderlessPath
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
@@ -109,3 +114,26 @@ def test_a_header_in_a_file_like_trec(mark, tmp_path):
     path.write_text("\n".join(lines).replace(" ", mark))
     found = rankql.evaluate(RUN, path, "RR", interval=None)
     assert found["RR"] == 0.75 and found.columns["qrels"]["item"] == "docid"
+
+
+def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("wh.duckdb") as con:
+        con.sql("CREATE TABLE impressions AS FROM RUN")
+        con.sql("CREATE TABLE judged AS SELECT 'q1' AS query, 'd2' AS item, 1 AS rel")
+    (tmp_path / "run.csv").write_text("q1,d1,2\nq1,d2,1\n")
+    (tmp_path / "qrels.csv").write_text("q1,d2,1\n")
+    names = ["--columns", "query,item,score", "--columns", "query,item,rel"]
+    for command, options in (
+        (["impressions", "judged"], ["--database", "wh.duckdb"]),
+        (["run=impressions", "qrels.csv"], ["--database", "wh.duckdb", *names]),
+        (["wh.duckdb:impressions", "wh.duckdb:judged"], []),
+        (["run.csv", "qrels.csv"], names),
+    ):
+        args = ["eval", *command, *options, "-m", "RR", "--format", "jsonl"]
+        done = CliRunner().invoke(main, args)
+        assert done.exit_code == 0 and json.loads(done.stdout)["mean"] == 0.5, done.output
+    # Tables are named as they are.
+    args = ["compare", "impressions", "b=impressions", "judged", "--database", "wh.duckdb"]
+    done = CliRunner().invoke(main, [*args, "-m", "RR"])
+    assert done.exit_code == 0 and "b and impressions are tied" in done.stdout
