@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rankql.cli.options import DATA, FORMATS, derive_options
 from rankql.retired import refuse_retired
@@ -91,8 +92,13 @@ class Command(click.Command):
         ctx.meta["silent"] = STDOUT in map(output_path, outputs)
         for name in ("format", "wide", "per_query", *(["output"] if self.function else [])):
             ctx.meta[name] = ctx.params.pop(name, None)  # of `show`
-        # What is not set has the default of the function.
-        ctx.params = {name: value for name, value in ctx.params.items() if value is not None}
+        # What is not set has the default of the function. --interval none is set to None.
+        written = ParameterSource.COMMANDLINE
+        ctx.params = {
+            name: value
+            for name, value in ctx.params.items()
+            if value is not None or ctx.get_parameter_source(name) is written
+        }
         return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
