@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -186,47 +185,35 @@ class TableResult:
         return "\n\n".join(filter(None, [text.escape_controls(self._headline()), *tables, *lines]))
 
     def _repr_html_(self) -> str:
-        captions = itertools.chain([self._headline() or self.caption], itertools.repeat(""))
+        return self._render_html(self._headline() or self.caption)
+
+    def _render_html(self, caption: str) -> str:
+        """The tables, the first with a caption, the sentences, and the notes, folded."""
+        captions = itertools.chain([caption], itertools.repeat(""))
         tables = [
-            text.format_html(each.cut().rows, each.right, caption)
+            f'<div class="scroll" style="overflow-x:auto">{table}</div>'
             for each, caption in zip(self._rendered(), captions, strict=False)
+            for table in [text.format_html(each.cut().rows, each.right, caption)]
         ]
-        lines = (
-            f"<p><small>{html.escape(line)}</small></p>" for each in self._lines() for line in each
+        sentences, notes = (
+            "".join(f"<p><small>{html.escape(line)}</small></p>" for line in lines)
+            for lines in self._lines()
         )
-        return "".join([*(tables or [f"<p>{html.escape(self.title)}</p>"]), *lines])
+        folded = f"<details><summary>Notes</summary>{notes}</details>" if notes else ""
+        return "".join([*(tables or [f"<p>{html.escape(self.title)}</p>"]), sentences, folded])
 
     def _lines(self) -> tuple[list[str], list[str]]:
         return [*self.sentences], self.remarks()
 
     def _render_page(self) -> str:
         """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
-        title = html.escape(self.title or type(self).__name__)
+        title = self._headline() or self.caption or self.title or type(self).__name__
         drawn = self._charted and all(map(find_spec, ("altair", "vl_convert")))
-        svg = load_output("charts").render_svg(self) if drawn else ""
+        svg = load_output("specs").render_svg(self.plot()) if drawn else ""
         chart = f'<div class="chart">{svg}</div>' if svg else ""
-        return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-{read_style()}</style>
-</head>
-<body>
-<main class="plain">
-{chart}
-<div class="scroll">{self._repr_html_()}</div>
-</main>
-</body>
-</html>"""
-
-
-def read_style() -> str:
-    """The style of all pages."""
-    return (files("rankql.output") / "page.css").read_text(encoding="utf-8")
+        body = self._render_html("").replace("<details>", "<details open>")
+        main = f"<header><h1>{html.escape(title)}</h1></header>\n<main>{chart}{body}</main>"
+        return str(load_output("page").render_page(title, main))
 
 
 def _replace_infinite(value: Any) -> Any:

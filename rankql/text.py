@@ -171,39 +171,44 @@ _COUNTS = {
     "units_needed", "unjudged", "unmoved", "wins", "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "p_error", "pearson_p", "spearman_p"}
-_GRADES = {"rel", "gain", "ideal_rel"}
+_FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}
 # Columns in the unit of the interval in lo and hi.
-_ESTIMATES = {"mean", "mean_a", "mean_b", "difference", "share", "detectable", "lo", "hi"}
+_MEANS = {"mean_a", "mean_b"}
+_ESTIMATES = {"mean", "difference", "share", "detectable", "lo", "hi", *_MEANS}
 
 
 def format_table(frame: pl.DataFrame) -> TableRows:
     """Format the frame of a result: counts with separators, small p-values as <0.0001.
 
     Numbers up to 1 have four decimals, larger ones as many as their interval supports; both have
-    more if the interval is too narrow to be seen.
+    more if the interval is too narrow to be seen. The means of a metric have the same decimals.
     """
-    names = frame.columns
+    rows: list[dict[str, Any]] = frame.to_dicts()
+    decimals: list[int | None] = []
+    of_means: dict[Any, int] = {}
+    for row in rows:
+        count, lo, hi, metric = None, *map(row.get, ("lo", "hi", "metric"))
+        if lo is not None and hi is not None:
+            count = count_decimals(lo, hi, 4 if max(-lo, hi) <= 1 else 0)
+            of_means[metric] = max(count, of_means.get(metric, 0))
+        decimals.append(count)
 
-    def cell(name: str, value: Any, ends: tuple[Any, Any]) -> str:
-        if isinstance(value, float) and name in _ESTIMATES and None not in ends:
-            least = 4 if max(map(abs, ends)) <= 1 else 0
-            return format_decimal(value, count_decimals(*ends, least))
-        if isinstance(value, float) and name in _GRADES:
-            return f"{value:z.6g}"
-        if isinstance(value, float) and name == "n_eff":
-            return f"{value:,.1f}"
-        if isinstance(value, float) and name in _P_VALUES and value < 0.0001:
-            return "<0.0001"
+    def cell(name: str, value: Any, count: int | None) -> str:
         if isinstance(value, int) and name in _COUNTS:
             return f"{value:,}"
+        if isinstance(value, float) and name in _ESTIMATES and count is not None:
+            return format_decimal(value, count)
+        if isinstance(value, float) and name in _P_VALUES and value < 0.0001:
+            return "<0.0001"
+        if isinstance(value, float) and name in _FORMATS:
+            return format(value, _FORMATS[name])
         return format_cell(value)
 
-    lo, hi = (names.index(name) if name in names else None for name in ("lo", "hi"))
-    rows = []
-    for row in frame.iter_rows():
-        ends = (None, None) if lo is None or hi is None else (row[lo], row[hi])
-        rows.append([cell(name, value, ends) for name, value in zip(names, row, strict=True)])
-    return [names, *rows]
+    body = []
+    for row, count in zip(rows, decimals, strict=True):
+        shared = of_means.get(row.get("metric"))
+        body.append([cell(x, value, shared if x in _MEANS else count) for x, value in row.items()])
+    return [frame.columns, *body]
 
 
 def format_cells(frame: pl.DataFrame) -> TableRows:
@@ -220,21 +225,10 @@ def format_cell(value: Any) -> str:
 
 def format_csv(frame: pl.DataFrame) -> str:
     """Format a frame as CSV, with no text that a spreadsheet takes for a formula."""
-    columns = [
-        pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in TEXT_TYPES
-    ]
-    risky = [column.str.contains(r"^[=+\-@\t\r]") for column in columns]
-    safe = [
-        pl.when(formula).then(pl.concat_str(pl.lit("'"), column)).otherwise(column)
-        for formula, column in zip(risky, columns, strict=True)
-    ]
-    names = [f"'{name}" if name.startswith(tuple("=+-@\t\r")) else name for name in frame.columns]
-    columns = [
-        value.alias(column.meta.output_name()) for value, column in zip(safe, columns, strict=True)
-    ]
-    return (
-        frame.with_columns(columns).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
-    )
+    risky, texts = r"^([=+\-@\t\r])", [x for x, kind in frame.schema.items() if kind in TEXT_TYPES]
+    safe = pl.col(texts).cast(pl.String).str.replace(risky, "'${1}")
+    names = {name: re.sub(risky, r"'\1", name) for name in frame.columns}
+    return frame.with_columns(safe).rename(names).write_csv()
 
 
 def escape_controls(words: str) -> str:

@@ -171,12 +171,23 @@ def compare_command(inputs: Sequence[str], **options: Any) -> None:
 @INPUTS
 @click.option("--title", help="Title of the page.")
 @click.option(
+    "--max-drop",
+    multiple=True,
+    metavar="METRIC:NUMBER",
+    show_default="0",
+    help="Largest drop below the baseline that may ship. Repeatable.",
+)
+@click.option(
     "--texts", multiple=True, metavar="query=FILE|item=FILE",
     help="Show texts along with ids: a table with a column of ids and a column of texts, such as "
     "--texts item=titles.csv. Repeat --texts for queries and items.",
 )  # fmt: skip
 def report_command(
-    inputs: Sequence[str], texts: Sequence[str], title: str | None = None, **options: Any
+    inputs: Sequence[str],
+    texts: Sequence[str],
+    max_drop: Sequence[str],
+    title: str | None = None,
+    **options: Any,
 ) -> None:
     """Write a report that compares runs.
 
@@ -187,18 +198,19 @@ def report_command(
     output = ctx.meta["output"]
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    from rankql.output.vega import bundle_in_background
+    from rankql.output.page import bundle_in_background
 
     if output.lower().endswith(".html"):  # before the imports below, which take time too
         ctx.with_resource(bundle_in_background())
     from rankql.decisions.comparison import require_page
 
     files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None
-    require_page(Path(output), title=title, texts=files)  # a wrong path fails at once
+    page = {"title": title, "texts": files, "max_drop": [*max_drop] or None}
+    require_page(Path(output), **page)  # a wrong path fails at once
     click.echo("Comparing the runs ...", err=True)
     comparison = _compare(inputs, options)
     click.echo("Writing the report ...", err=True)
-    comparison.save(output, title=title, texts=files)
+    comparison.save(output, **page)
     click.echo(f"Wrote {output}", err=True)
 
 

@@ -209,16 +209,19 @@ class Comparison(EvaluatedTable):
         title: str | None = None,
         date: str | None = None,
         texts: Mapping[str, Any] | None = None,
+        max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
     ) -> None:
         """Write to a file; .html is a report with charts and the queries that changed most.
 
         `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
+        The first line says whether the new system may replace the baseline, or the first of two
+        systems, as `gate` does with these limits, `max_drop`.
         """
-        require_page(path, title=title, date=date, texts=texts)
+        require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
 
         def render_page() -> str:
-            return str(load_output("report").render_page(self, title, date, texts))
+            return str(load_output("report").render_report(self, title, date, texts, max_drop))
 
         save_result(self, path, render_page, [texts])
 

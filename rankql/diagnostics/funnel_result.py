@@ -154,7 +154,7 @@ class Funnel(EvaluatedTable):
 
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
-        return draw_chart("funnel_chart", "draw_funnel", self)
+        return draw_chart("mean_charts", "draw_funnel", self)
 
     def _details(self) -> dict[str, Any]:
         return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}

@@ -99,7 +99,7 @@ class Monitoring(TableResult):
         The line is the mean with its interval, the grey area what chance explains; alarms are
         coloured.
         """
-        return draw_chart("monitor_chart", "draw_days", self.table)
+        return draw_chart("mean_charts", "draw_days", self.table)
 
     def _details(self) -> dict[str, Any]:
         alarms = self.alarms.to_dicts()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
 
-from rankql.output.style import GREY, PALETTE
+from rankql.output.specs import GREY, PALETTE
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from rankql.errors import RankqlError, describe_unknown
-from rankql.output.chart_selection import (
-    METRICS,
-    Evaluation,
-    result_of,
-    select_pairs,
-)
+from rankql.output import panels
+from rankql.output.chart_selection import METRICS, SLICES, Evaluation, result_of, select_pairs
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import (
     compute_cutoffs,
@@ -20,34 +18,12 @@ from rankql.output.mean_charts import (
     draw_precision_recall,
     draw_ranks,
 )
-from rankql.output.specs import Spec, join_panels
+from rankql.output.specs import GREY, PALETTE, Spec, join_panels, make_layer, nominal, quantitative
 from rankql.registry.parse import resolve_names
 
 if TYPE_CHECKING:
     from rankql.decisions.association import Association
     from rankql.decisions.comparison import Comparison
-    from rankql.results import TableResult
-from typing import TYPE_CHECKING
-
-import polars as pl
-
-from rankql.output import panels
-from rankql.output.chart_selection import SLICES
-from rankql.output.specs import make_layer, nominal, quantitative
-from rankql.output.style import GREY, PALETTE
-
-if TYPE_CHECKING:
-    from rankql.decisions.association import Association
-
-
-def render_svg(result: TableResult) -> str:
-    """The chart of a result as SVG, for a page."""
-    import altair as alt
-    import vl_convert
-
-    with alt.theme.enable("none"):
-        svg: str = vl_convert.vegalite_to_svg(result.plot().to_json())
-    return svg
 
 
 PRECISION_RECALL = "precision-recall"

@@ -10,8 +10,7 @@ import polars as pl
 from rankql.evaluation.summary import attribute_column
 from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
-from rankql.output.specs import Spec, inline_data, make_layer, quantitative
-from rankql.output.style import GREY
+from rankql.output.specs import GREY, Spec, inline_data, make_layer, quantitative
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -28,7 +27,9 @@ def draw_intervals(comparison: Comparison, metric: str) -> Spec:
     """Draw the difference of every pair with its interval."""
     base, title = comparison.settings.baseline, f"{metric}: difference"
     first, second = (pl.col(name).str.replace_all("\n", " ") for name in ("b", "a"))
-    label = pl.format("{}\n− {}", first, second) if base is None else pl.col("b")
+    is_short = first.str.len_chars() + second.str.len_chars() + len(panels.MINUS) < panels.LABEL
+    line = pl.when(is_short).then(pl.lit(" ")).otherwise(pl.lit("\n"))
+    label = pl.format("{}{}− {}", first, line, second) if base is None else pl.col("b")
     pairs = pl.DataFrame(select_pairs(comparison), schema=["a", "b"], orient="row")
     rows = _select_metric(comparison, metric).filter(pl.col("slice") == "all")
     frame = pairs.join(rows, on=["a", "b"], maintain_order="left")
@@ -114,9 +115,14 @@ def draw_differences(
     return panels.make_panel(layers, rows, _title(comparison, metric, a, b), words)
 
 
+def count_step(queries: int) -> int:
+    """Return n if every n-th query is drawn."""
+    return -(-queries // BARS) or 1
+
+
 def _thin_out(frame: pl.DataFrame) -> pl.DataFrame:
     """Make the bars: each query or, of many, every n-th."""
-    step = -(-len(frame) // BARS) or 1
+    step = count_step(len(frame))
     place = pl.int_range(pl.len(), dtype=pl.Int64)
     return frame.select(
         pl.col(frame.columns[0]).cast(pl.String).alias("query"), "a", "b", "difference",

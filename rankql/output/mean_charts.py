@@ -1,4 +1,4 @@
-"""Charts of means by system, slice, cutoff and position."""
+"""Charts of means by system, slice, cutoff, position, stage and day."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.decisions.alignment import longest_list
 from rankql.decisions.comparison import CUTOFFS, compare_at_cutoffs
 from rankql.errors import RankqlError
 from rankql.output import panels
@@ -19,13 +20,26 @@ from rankql.output.chart_selection import (
     result_of,
     summary_by_system,
 )
-from rankql.output.specs import Spec, calculate, make_layer, nominal, quantitative
-from rankql.output.style import GREY, HEIGHT, PALETTE
+from rankql.output.specs import (
+    GREY,
+    HEIGHT,
+    PALETTE,
+    ROW_HEIGHT,
+    Spec,
+    calculate,
+    inline_data,
+    join_panels,
+    make_layer,
+    nominal,
+    quantitative,
+)
 from rankql.registry.parameters import RECALL
 from rankql.registry.parse import is_metric, parse
+from rankql.text import add_slice
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
+    from rankql.diagnostics.funnel_result import Funnel
 
 # The height of a row of the leaderboard.
 RANK_HEIGHT = 22
@@ -76,7 +90,9 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
     settings = {**asdict(comparison.settings), "test": "t", "bounds": None}
-    curves = compare_at_cutoffs(comparison, metrics, CUTOFFS, **settings)
+    longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
+    drawn = [*(k for k in CUTOFFS if k < longest), longest]
+    curves = compare_at_cutoffs(comparison, metrics, drawn, **settings)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}
@@ -96,10 +112,15 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
         f"{name} {part['mean'][0]:.3f} at {part['k'][0]}, {part['mean'][-1]:.3f} at {part['k'][-1]}"
         for (name,), part in frame.group_by("system", maintain_order=True)
     ]
-    title = f"{metric.rpartition('@')[0] or metric}@k"
+    title = f"{without_cutoff(metric)}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     x = quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False})
     return _draw_lines(comparison, frame, x, title, {"zero": False}, words)
+
+
+def without_cutoff(metric: str) -> str:
+    """Return the name of a metric without its cutoff."""
+    return parse(metric)[0].at(None).name.rstrip("_")
 
 
 def draw_precision_recall(evaluation: Evaluation) -> list[Spec]:
@@ -128,20 +149,26 @@ def draw_precision_recall(evaluation: Evaluation) -> list[Spec]:
 
 
 def _draw_lines(
-    evaluation: Evaluation, frame: pl.DataFrame, x: Spec, title: str, scale: Spec, words: list[str]
+    evaluation: Evaluation,
+    frame: pl.DataFrame,
+    x: Spec,
+    title: str,
+    scale: Spec,
+    words: list[str],
+    value: str = "mean",
 ) -> Spec:
-    """Draw a line of means with its band for each system."""
+    """Draw a line for each system, with a band if there are bounds."""
     base = {
         "x": x,
         "color": panels.colour_by_system(evaluation, legend=True),
         "detail": nominal("system"),
     }
-    y = quantitative("mean", title=title, scale=scale, axis=panels.grid_axis())
-    few = len(list_chart_systems(evaluation)) <= len(PALETTE)
+    y = quantitative(value, title=title, scale=scale, axis=panels.grid_axis())
+    few = "lo" in frame.columns and len(list_chart_systems(evaluation)) <= len(PALETTE)
     band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
     points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
     layers = [
-        *([make_layer("area", band, opacity=0.12)] if few and not frame["lo"].null_count() else []),
+        *([make_layer("area", band, opacity=0.2)] if few and not frame["lo"].null_count() else []),
         make_layer("line", {**base, "y": y}, strokeWidth=2),
         make_layer("point", points, filled=True, size=45, opacity=1),
     ]
@@ -175,17 +202,85 @@ def draw_sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -
     ]
     last = max([1, *frame["position"]])
     axis = {"format": ",d", "tickMinStep": 1, "tickCount": min(last, 10)}
-    encoding = {
-        "x": quantitative(
-            "position", title="position swapped with the next", scale={"nice": False}, axis=axis
-        ),
-        "y": quantitative("loss", title=f"change of {metric}", axis=panels.grid_axis()),
-        "color": panels.colour_by_system(comparison, legend=True),
-        "detail": nominal("system"),
-        "tooltip": panels.make_tooltips(frame),
-    }
+    x = quantitative("position", title="swapped with the next", scale={"nice": False}, axis=axis)
+    title = f"{metric}: change by a swap"
+    return _draw_lines(comparison, frame, x, title, {}, words, "loss")
+
+
+def draw_funnel(funnel: Funnel) -> Spec:
+    """Draw a bar for the loss of every stage, where the bar before ends, and one for the value."""
+    frame = funnel.table.filter(pl.col("slice") == "all").drop_nulls("loss")
+    start = pl.col("after").shift(1, fill_value=1.0)
+    frame = frame.select("stage", "loss", "lo", "hi", "after", before=start)
+    words = [f"{row['stage']} loses {row['loss']:.3f}" for row in frame.iter_rows(named=True)]
+    value = frame.tail(1).select(
+        stage=pl.lit(funnel.metric), loss=None, lo=None, hi=None, after="after", before=0.0
+    )
+    frame = pl.concat([frame, value], how="vertical_relaxed")
+    base = {
+        "y": panels.row_axis("stage", frame["stage"]), "tooltip": panels.make_tooltips(frame)
+    }  # fmt: skip
+    conditions = {"datum.loss === null": PALETTE[0], "datum.loss >= 0": PALETTE[1]}
+    colours = [{"test": test, "value": colour} for test, colour in conditions.items()]
+    scale = {"domain": [0, 1], "clamp": True}
+    before = quantitative("before", title=None, scale=scale, axis={"tickCount": 6})
+    bars = {
+        **base, "x": before, "x2": {"field": "after"},
+        "color": {"condition": colours, "value": PALETTE[2]},
+    }  # fmt: skip
+    numbers = {
+        **base, "x": quantitative("end", scale=scale), "text": nominal("label"),
+        "color": {"value": GREY},
+    }  # fmt: skip
+    label = (
+        "datum.loss === null ? format(datum.after, '.3f') "
+        ": abs(datum.loss) < 5e-4 ? '0' : format(-datum.loss, '+.3f')"
+    )
     layers = [
-        make_layer("line", encoding, strokeWidth=2),
-        make_layer("point", encoding, filled=True, size=45, opacity=1),
+        make_layer("bar", bars, height=16),
+        make_layer("text", numbers, align="left", dx=5)
+        | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
-    return panels.make_panel(layers, frame, f"{metric}: swaps", words)
+    title = f"{funnel.metric}: where it is lost"
+    return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
+
+
+# The size of a panel by day.
+DAY_WIDTH, DAY_HEIGHT = 640, 140
+
+
+def draw_days(frame: pl.DataFrame) -> Spec:
+    """Draw a panel per series, one below the other."""
+    series = frame.partition_by("slice", "metric", "kind", maintain_order=True)
+    return join_panels([_draw_series(part) for part in series])
+
+
+def _draw_series(frame: pl.DataFrame) -> Spec:
+    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by day"
+    columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries", "alarm")
+    frame = frame.select(*columns).with_columns(pl.col("day").cast(pl.String))
+    alarms = frame["alarm"].sum()
+    scale = {"zero": False}
+    axis = {"format": "%-d %b", "tickCount": 8, "grid": False}
+    day = {"field": "day", "type": "temporal", "title": None, "axis": axis}
+    base = {"x": day, "tooltip": panels.make_tooltips(frame)}
+    usual = quantitative("expected", title=None, scale=scale, axis=panels.grid_axis())
+    means = {**base, "y": quantitative("mean", scale=scale)}
+    interval = {**base, "y": quantitative("lo", scale=scale), "y2": {"field": "hi"}}
+    layers = [
+        make_layer("area", {**base, "y": usual, "y2": {"field": "limit"}}, opacity=0.18, color=GREY,
+                   interpolate="step"),
+        make_layer("rule", interval, opacity=0.45, color=PALETTE[0]),
+        make_layer("line", means, color=PALETTE[0], strokeWidth=1.5),
+        make_layer("point", means, color=PALETTE[1], filled=True, size=45)
+        | {"transform": [{"filter": "datum.alarm"}]},
+    ]  # fmt: skip
+    words = f"{title}: {len(frame)} days, {alarms} with an alarm."
+    return {
+        "title": f"{title}; grey: what chance explains",
+        "description": words,
+        "width": DAY_WIDTH,
+        "height": DAY_HEIGHT,
+        "data": inline_data(frame),
+        "layer": layers,
+    }

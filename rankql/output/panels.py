@@ -8,8 +8,19 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from rankql.output.chart_selection import Evaluation, assign_colours
-from rankql.output.specs import Spec, calculate, inline_data, make_layer, nominal, quantitative
-from rankql.output.style import CONFIG, GREY, HEIGHT, ROW_HEIGHT, WIDTH
+from rankql.output.specs import (
+    CONFIG,
+    GREY,
+    HEIGHT,
+    ROW_HEIGHT,
+    WIDTH,
+    Spec,
+    calculate,
+    inline_data,
+    make_layer,
+    nominal,
+    quantitative,
+)
 from rankql.text import format_interval
 
 # A description names so many rows.
@@ -65,7 +76,7 @@ def make_dot_panel(
     number = {**base, "x": x, "text": nominal("label"), "color": {"value": GREY}}
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
-        *([] if no_intervals else [make_layer("rule", interval, strokeWidth=3, opacity=0.5)]),
+        *([] if no_intervals else [make_layer("rule", interval, strokeWidth=3, opacity=0.85)]),
         make_layer("point", {**dots, "x": x}, filled=True, size=70, opacity=1),
         make_layer("text", number, dy=-11) | calculate(label=label),
     ]

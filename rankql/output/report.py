@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from rankql.decisions.answer import answer
 from rankql.errors import require_package
-from rankql.output.style import CONFIG
+from rankql.output.page import bundle_vega, read_file, render_page
+from rankql.output.specs import CONFIG
 from rankql.output.texts import Texts
-from rankql.output.vega import bundle_vega
-from rankql.results import read_style
 from rankql.text import format_count, format_queries, join_words
 from rankql.versions import find_version
 
@@ -22,24 +19,23 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
 
-def render_page(
+def render_report(
     comparison: Comparison,
     title: str | None = None,
     date: str | None = None,
     texts: Mapping[str, Any] | None = None,
+    max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
     for package in ("altair", "vl_convert"):
         require_package(package, "report", "report")
     import jinja2
-    from markupsafe import Markup
 
     from rankql.output.report_sections import SECTIONS
     from rankql.output.report_source import open_source
 
     with open_source(comparison, Texts(texts)) as source:
         sections = [section for make in SECTIONS if (section := make(source))]
-    scripts = [bundle_vega(), _read("report.js")]
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -49,31 +45,20 @@ def render_page(
     counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
     today = datetime.now(UTC).date().isoformat()
     facts = [*counts, date or today, f"rankql {find_version('rankql')}"]
-    return environment.from_string(_read("report.html.j2")).render(
-        title=_default_title(comparison) if title is None else title,
+    title = _default_title(comparison) if title is None else title
+    body = environment.from_string(read_file("report.html.j2")).render(
+        title=title,
         facts=facts,
-        verdict=f"{comparison.title}.",
+        verdict=answer(comparison, max_drop),
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),
             *(remark.partition(": ")[::2] for remark in comparison.remarks()),
         ],
         sql=comparison.result.sql.strip(),
-        style=Markup(read_style()),
-        scripts=scripts,
-        hashes=[_hash_script(script) for script in scripts],
         charts={"config": CONFIG, "specs": specs},
     )
-
-
-def _read(name: str) -> str:
-    return (files("rankql.output") / name).read_text(encoding="utf-8")
-
-
-def _hash_script(script: str) -> str:
-    """Hash a script, for the Content-Security-Policy to allow it."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+    return render_page(title, body, [bundle_vega(), read_file("report.js")])
 
 
 def _default_title(comparison: Comparison) -> str:

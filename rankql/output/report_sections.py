@@ -21,7 +21,7 @@ from rankql.output.chart_selection import (
 from rankql.output.panels import shorten_names
 from rankql.output.report_elements import Case, ReportTable, Section
 from rankql.output.report_source import ReportSource, parse_metric
-from rankql.output.style import PALETTE
+from rankql.output.specs import PALETTE
 from rankql.text import format_cell, format_count
 
 if TYPE_CHECKING:
@@ -229,8 +229,10 @@ def make_differences_section(source: ReportSource) -> Section | None:
             for p in pairs
         ]
     )
-    if len(queries) > difference_charts.BARS:
-        section.reading.append(f"There are {len(queries):,} queries, so only every n-th is drawn.")
+    if (step := difference_charts.count_step(len(queries))) > 1:
+        section.reading.append(
+            f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
+        )
     section.notes = report_tables.describe_pairs(comparison)
     return section
 
@@ -274,9 +276,8 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
         for name, frame in frames.items():
             section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
             if len(comparison.systems) > 1:
-                section.remarks.append(
-                    f"{name.rpartition('@')[0] or name}: {mean_charts.describe_order(frame)}."
-                )
+                name = mean_charts.without_cutoff(name)
+                section.remarks.append(f"{name}: {mean_charts.describe_order(frame)}.")
     return section
 
 

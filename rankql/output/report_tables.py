@@ -65,20 +65,20 @@ def tabulate_differences(comparison: Comparison) -> ReportTable:
         [
             row["metric"],
             f"{short[row['b']]} − {short[row['a']]}",
+            _VERDICTS.get(row["verdict"], row["verdict"]),
             ""
             if row["difference"] is None
             else format_interval([row[name] for name in ("difference", "lo", "hi")], "+"),
             "" if row["p_adjusted"] is None else format_p(row["p_adjusted"])[2:].lstrip("= "),
             "" if row["wins"] is None else f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}",
-            _VERDICTS.get(row["verdict"], row["verdict"]),
         ]
         for metric in comparison.metrics
         for pair in select_pairs(comparison)
         if (row := by_pair.get((metric, *pair)))
     ]
-    header = ["metric", "pair", "difference", "adjusted p", "wins / ties / losses", "verdict"]
+    header = ["metric", "pair", "verdict", "difference", "adjusted p", "wins / ties / losses"]
     caption = "Differences with confidence intervals; wins, ties and losses count queries"
-    return ReportTable(caption, [header, *body], frozenset((2, 3, 4)))
+    return ReportTable(caption, [header, *body], frozenset((3, 4, 5)))
 
 
 def describe_pairs(comparison: Comparison) -> list[str]:

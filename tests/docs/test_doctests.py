@@ -13,9 +13,9 @@ MARKS = {
         for name in (
             "charts",
             "difference_charts",
-            "funnel_chart",
             "mean_charts",
-            "monitor_chart",
+            "mean_charts",
+            "mean_charts",
             "panels",
             "report_sections",
             "report_tables",

@@ -371,3 +371,15 @@ def test_values_are_saved_for_later(tmp_path):
     result.save(tmp_path / "means.parquet")
     with pytest.raises(RankqlError, match="was not written by rankql"):
         rankql.combine([tmp_path / "means.parquet"])
+
+
+def test_a_mean_has_one_rounding():
+    """Whatever the interval of the difference in its row."""
+    frame = pl.DataFrame({"metric": "m", "mean_a": 12.15671, "difference": [0.0199, 0.76, None],
+                          "lo": [0.0186, -0.19, None], "hi": [0.0212, 1.71, None]})  # fmt: skip
+    rows = text.format_table(frame)[1:]
+    assert [row[1:3] for row in rows] == [
+        ["12.1567", "0.0199"],
+        ["12.1567", "0.76"],
+        ["12.1567", ""],
+    ]

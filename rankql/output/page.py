@@ -1,17 +1,21 @@
-"""The JavaScript of Vega, Vega-Lite and vega-embed, which vl_convert bundles.
+"""The template of every page, and the JavaScript of Vega, Vega-Lite and vega-embed.
 
-This takes two to three seconds and holds the GIL, so the command line bundles in a second process
-while it compares. In Python it does not: only the command line knows that `sys.executable` is
-Python.
+vl_convert bundles the JavaScript. This takes two to three seconds and holds the GIL, so the command
+line bundles in a second process while it compares. In Python it does not: only the command line
+knows that `sys.executable` is Python.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
+from importlib.resources import files
 
 # UTF-8, whatever the locale.
 _BUNDLE = """
@@ -20,6 +24,24 @@ sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())
 """
 # The second process, if one is bundling.
 _STARTED: list[subprocess.Popen[bytes]] = []
+
+
+def render_page(title: str, body: str, scripts: Sequence[str] = ()) -> str:
+    """Render a page that loads nothing from the network."""
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+    return read_file("page.html").format(
+        allowed=" ".join(hashes) or "'none'",
+        title=html.escape(title),
+        style=read_file("page.css"),
+        body=body,
+        scripts="".join(f"<script>{script}</script>" for script in scripts),
+    )
+
+
+def read_file(name: str) -> str:
+    """Read a file of this package."""
+    return (files("rankql.output") / name).read_text(encoding="utf-8")
 
 
 @contextmanager

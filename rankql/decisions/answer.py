@@ -1,0 +1,116 @@
+"""Whether a new system may replace an old one: the first line of the report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankql.decisions.gate import gate
+from rankql.errors import RankqlError
+from rankql.text import add_slice, join_words
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+    from rankql.decisions.verdict import Verdict
+
+Drops = str | Sequence[str] | Mapping[str, float] | None
+
+# Of more metrics and slices, the others are counted.
+PLACES = 3
+
+
+def answer(comparison: Comparison, max_drop: Drops = None) -> str:
+    """Say whether the best other system may replace the baseline, and where it is worse.
+
+    Without a baseline, the first of two systems is the old one. Of more there is only a headline.
+    """
+    headline, settings = f"{comparison.title}.", comparison.settings
+    old = settings.baseline or comparison.systems[0]
+    others = [name for name in comparison.systems if name != old]
+    undecidable = not others or (len(others) > 1 and settings.baseline is None)
+    if undecidable or comparison.table["difference"].drop_nulls().is_empty():
+        return headline
+    new = _best(comparison, others)
+    verdicts = comparison.table.filter(
+        pl.col("a").is_in([old, new]), pl.col("b").is_in([old, new]),
+        pl.col("verdict").is_in(["better", "worse"]),
+    )["metric", "slice", "b", "verdict"].rows()  # fmt: skip
+    better, worse = (
+        [
+            add_slice(metric, part)
+            for metric, part, b, word in verdicts
+            if (word == "better") == (b == name)
+        ]
+        for name in (new, old)
+    )
+    found = " but ".join(
+        f"{word} on {_list(places)}"
+        for word, places in (("better", better), ("worse", worse))
+        if places
+    )
+    found = f"is significantly {found}" if found else "is not significantly better or worse"
+    also = f" {headline}" if len(others) > 1 else ""
+    try:
+        verdict = _check_drops(comparison, old, new, max_drop)
+    except RankqlError as error:
+        if max_drop is not None:
+            raise
+        reason = str(error).splitlines()[0]
+        short = "No" if worse else "Yes" if better else "Undecided"
+        return f"May {new} replace {old}? {short}. {new} {found}. Not gated: {reason}.{also}"
+    if verdict.passed:
+        short = "Yes" if better or max_drop is not None else "Undecided"
+    else:
+        short = "No" if len(verdict.failures) else "Undecided"
+    gated = _describe_gate(verdict, max_drop is None)
+    return f"May {new} replace {old}? {short}. {new} {found}. {gated}.{also}"
+
+
+def _best(comparison: Comparison, systems: Sequence[str]) -> str:
+    """The system with the best mean of the first metric."""
+    metric = comparison.metrics[0]
+    rows = comparison.summary.filter(pl.col("system").is_in(systems), slice="all", metric=metric)
+    best = rows.sort("mean", descending=comparison.higher_is_better[metric], nulls_last=True)
+    return str([*best["system"], systems[0]][0])
+
+
+def _list(names: Sequence[str]) -> str:
+    """List metrics and slices, the first of many."""
+    more = len(names) - PLACES
+    return join_words([*names[:PLACES], *([f"{more:,} more"] if more > 0 else [])])
+
+
+def _describe_gate(verdict: Verdict, without_limits: bool) -> str:
+    """Name the limits that decide; without limits, recommend one that these queries can test."""
+    if verdict.passed and without_limits:
+        testable = re.search("max_drop=('[^']+')", " ".join(verdict.notes))
+        hint = f"; these queries can test max_drop={testable[1]}" if testable else ""
+        return f"The gate passed: nothing drops significantly{hint}"
+    decisive = verdict.failures if len(verdict.failures) else verdict.inconclusive
+    limits = verdict.table.filter(slice="all") if verdict.passed else decisive
+    checks = _list([add_slice(*row) for row in limits["check", "slice"].rows()])
+    return f"The gate {verdict.outcome}: {checks}"
+
+
+def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) -> Verdict:
+    """Check one system against another with the gate."""
+    settings, result = comparison.settings, comparison.result
+    results = {}
+    for name in (old, new):
+        catalogue = {
+            metric: [row for row in rows if row["system"] == name]
+            for metric, rows in result.meta.catalogue.items()
+        }
+        meta = replace(result.meta, system=False, catalogue=catalogue)
+        values = result.frame().filter(system=name).drop("system")
+        # The steps have the rankings of all systems.
+        results[name] = replace(result, meta=meta, values=values, steps=None, _summary=None)
+    by = [group for group in result.meta.groupings if group != [settings.cluster]]
+    return gate(
+        results[new], baseline=results[old], max_drop=max_drop, by=by, cluster=settings.cluster,
+        alpha=settings.alpha,
+    )  # fmt: skip

@@ -1,0 +1,50 @@
+"""The first line of the report: whether a new system may replace an old one."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql.decisions.answer import answer
+
+# By system: the change of each query against the old system, by part.
+CHANGES = {"old": (0, 0), "up": (0.1, 0.1), "mixed": (0.1, -0.1), "down": (-0.1, -0.1),
+           "flat": (0.001, -0.001)}  # fmt: skip
+
+
+def compare(*systems, **options):
+    frames = {
+        name: pl.DataFrame(
+            [(i, "ab"[i % 2], 0.5 + CHANGES[name][i % 2] + 0.02 * (i % 5 - 2) * (name != "old"))
+             for i in range(100)],
+            schema=["query", "part", "AP"], orient="row",
+        )
+        for name in systems
+    }  # fmt: skip
+    return rankql.compare(frames, by="part", **options)
+
+
+@pytest.mark.parametrize(("new", "max_drop", "short", "named", "outcome"), [
+    ("up", None, "Yes", ["better on AP"], "passed"),
+    ("down", None, "No", ["worse on AP"], "failed"),
+    ("mixed", None, "No", ["better on AP, part=a but worse on AP, part=b"], "failed"),
+    ("flat", None, "Undecided", ["not significantly better", "can test max_drop='AP:"], "passed"),
+    ("flat", "AP:0.05", "Yes", ["not significantly better", "AP drop <= 0.05"], "passed"),
+    ("flat", {"AP": 0.000001}, "Undecided", ["AP drop <= "], "inconclusive"),
+])  # fmt: skip
+def test_better_where_worse_and_what_the_gate_says(new, max_drop, short, named, outcome):
+    line = answer(compare("old", new), max_drop)
+    assert line.startswith(f"May {new} replace old? {short}. {new} is ")
+    assert [part for part in named if part not in line] == []
+    assert f"The gate {outcome}: " in line
+
+
+def test_the_best_of_several_is_held_against_the_baseline():
+    line = answer(compare("old", "down", "up", baseline="old"))
+    assert line.startswith("May up replace old? Yes.") and "up is best on AP" in line
+    for undecidable in (compare("old", "down", "up"), compare("old")):
+        assert not answer(undecidable).startswith("May")
+
+
+def test_a_wrong_limit_is_an_error():
+    with pytest.raises(rankql.RankqlError, match="RR"):
+        answer(compare("old", "up"), "RR:0.1")
