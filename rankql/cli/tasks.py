@@ -205,7 +205,7 @@ def report_command(
     from rankql.decisions.comparison import require_page
 
     files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None
-    page = {"title": title, "texts": files, "max_drop": [*max_drop] or None}
+    page: dict[str, Any] = {"title": title, "texts": files, "max_drop": [*max_drop] or None}
     require_page(Path(output), **page)  # a wrong path fails at once
     click.echo("Comparing the runs ...", err=True)
     comparison = _compare(inputs, options)
