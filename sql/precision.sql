@@ -149,6 +149,18 @@ CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
         count(rankql_checked(rankql_pos(pos, k), rankql_grade(rel))), NULL, rankql_retrieved(pos, k), k, 'k'), pos, k);
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
+CREATE OR REPLACE MACRO num_ret(rel, pos) AS
+    rankql_one_ranking(CAST(count(rankql_checked(rankql_pos(pos, NULL), coalesce(rankql_grade(rel), 0))) AS DOUBLE), pos, NULL);
+COMMENT ON MACRO num_ret IS 'The number of retrieved items.';
+
+CREATE OR REPLACE MACRO num_rel(rel, pos, threshold := 1) AS
+    rankql_one_ranking(rankql_relevant(rel, threshold), pos, NULL);
+COMMENT ON MACRO num_rel IS 'The number of relevant items, retrieved or not.';
+
+CREATE OR REPLACE MACRO num_rel_ret(rel, pos, threshold := 1) AS
+    rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, NULL, threshold)) AS DOUBLE), pos, NULL);
+COMMENT ON MACRO num_rel_ret IS 'The number of relevant items that are retrieved.';
+
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
 -- The number of positions in all rankings: k for each.
@@ -266,6 +278,16 @@ CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
         list_count(rankql_top(rankql_grades(rels), k)), NULL, len(rels), k, 'k') END;
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_num_ret(rels) AS CAST(len(rankql_grades(rels)) AS DOUBLE);
+COMMENT ON MACRO list_num_ret IS 'num_ret over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_num_rel(rels, threshold := 1, ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) END;
+COMMENT ON MACRO list_num_rel IS 'num_rel over a list of grades in rank order.';
+
+CREATE OR REPLACE MACRO list_num_rel_ret(rels, threshold := 1) AS list_num_rel(rels, threshold);
+COMMENT ON MACRO list_num_rel_ret IS 'num_rel_ret over a list of grades in rank order.';
 
 
 -- Hits in the top k by score; the expected number with ties 'expected'.
@@ -387,3 +409,15 @@ CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 
     rankql_precision(rankql_sum(rankql_top(rankql_by_score(
         CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)), NULL, count(score), k, 'k');
 COMMENT ON MACRO judged_at_by_score IS 'judged_at with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO num_ret_by_score(rel, score, item, ties := 'item') AS rankql_sum(rankql_by_score(
+    rankql_checked(1::DOUBLE, coalesce(rankql_grade(rel), 0)), score, item, ties));
+COMMENT ON MACRO num_ret_by_score IS 'num_ret with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO num_rel_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    rankql_checked(rankql_relevant(rel, threshold), num_ret_by_score(rel, score, item, ties));
+COMMENT ON MACRO num_rel_by_score IS 'num_rel with a score and an item instead of the position.';
+
+CREATE OR REPLACE MACRO num_rel_ret_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    rankql_hits_by_score(rel, score, item, NULL, threshold, ties);
+COMMENT ON MACRO num_rel_ret_by_score IS 'num_rel_ret with a score and an item instead of the position.';

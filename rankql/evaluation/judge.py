@@ -15,7 +15,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import compared_value, slice_queries
 from rankql.macros import INTERNAL_PREFIX
-from rankql.registry.parse import averages_squares, value_range
+from rankql.registry.parse import overall, value_range
 from rankql.stats.means import Interval, logistic_interval
 from rankql.stats.prediction_powered import Codes, CorrectedMean, correct_mean
 from rankql.stats.sample import Array
@@ -169,7 +169,7 @@ def _interval(
 
 def _refuse_metrics(result: Result) -> None:
     """Refuse metrics whose mean is not that of values per query."""
-    names = [*result.overall_metrics, *filter(averages_squares, result.metrics)]
+    names = [*result.overall_metrics, *(x for x in result.metrics if overall(x) == "root")]
     if result.conventions["unjudged"] == "bounds":
         raise RankqlError("judge= does not support unjudged='bounds'. Leave out one of them")
     if names:

@@ -16,7 +16,7 @@ from rankql.evaluation.summary import (
     counted_rows,
     grouping_sets,
     name_means,
-    root_of_squares,
+    pooled_mean,
     slice_columns,
     sliced_attributes,
     system_columns,
@@ -57,8 +57,8 @@ def summarise_moments(
              -- The variance within partitions, and that of their means.
              THEN sqrt(fsum(squares + n * pow(total / weights - mean, 2)) / nullif(sum(n) - 1, 0))
                   / sqrt(sum(n)) END"""
-    mean = "coalesce(fsum(total) OVER slices / nullif(fsum(weights) OVER slices, 0), "
-    mean = root_of_squares(meta, f"{mean}max(most) OVER slices)")
+    total, weights, highest = "fsum(total)", "fsum(weights)", "max(most)"
+    mean = pooled_mean(meta, *(f"{x} OVER slices" for x in (total, weights, highest)))
     order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
     sql = f"""
         SELECT {keys}, any_value(mean) AS mean,

@@ -15,7 +15,7 @@ from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import averages_logarithms, averages_squares, has_direction, value_range
+from rankql.registry.parse import has_direction, overall, value_range
 from rankql.retired import refuse_retired
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
@@ -190,8 +190,8 @@ def _means_sql(meta: Meta, interval: str | None, confidence: float) -> str:
 def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
     """The mean over queries, or of a metric with a weight of its own over all rows at once."""
     # Without weight, all values are the same.
-    total = f"fsum(value * weight) {kept} / nullif(fsum(weight) {defined}, 0)"
-    total = root_of_squares(meta, f"coalesce({total}, max(value) {kept})")
+    total = f"fsum(value * weight) {kept}"
+    total = pooled_mean(meta, total, f"fsum(weight) {defined}", f"max(value) {kept}")
     if meta.weight:
         return total
     mean = f"favg(value) {kept}"
@@ -199,13 +199,13 @@ def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
     return micro if meta.metric_weights else mean
 
 
-def root_of_squares(meta: Meta, mean: str) -> str:
-    """The mean of a metric, of which `values_sql` has squares or logarithms."""
-    squared = [str(i) for i, name in enumerate(meta.metrics) if averages_squares(name)]
-    logged = [str(i) for i, name in enumerate(meta.metrics) if averages_logarithms(name)]
-    for listed, inverse in ((squared, "sqrt"), (logged, "exp")):
+def pooled_mean(meta: Meta, total: str, weights: str, highest: str) -> str:
+    """The mean, or the sum, of a metric, of which `values_sql` has squares or logarithms."""
+    mean = f"coalesce({total} / nullif({weights}, 0), {highest})"
+    for kind, value in (("root", f"sqrt({mean})"), ("geometric", f"exp({mean})"), ("sum", total)):
+        listed = [str(i) for i, name in enumerate(meta.metrics) if overall(name) == kind]
         if listed:
-            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {inverse}({mean}) ELSE {mean} END"
+            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
     return mean
 
 
@@ -219,10 +219,11 @@ def values_sql(meta: Meta) -> str:
     parts = []
     for i, name in enumerate(meta.metrics):
         column, weight = quote(name), meta.metric_weights.get(name)
-        logged = averages_logarithms(name)
+        kind = overall(name)
+        logged = kind == "geometric"
         pooled = weight and not logged
         value = column if other is None or pooled else f"coalesce({column}, {other})"
-        value = f"{value} * {value}" if averages_squares(name) else value
+        value = f"{value} * {value}" if kind == "root" else value
         undefined = f"{column} IS NULL"
         if name in meta.catalogue:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"

@@ -268,6 +268,40 @@ def judged_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl
     return ratio(r.top(r.mean(judged)).sum(), r.depth()).fill_null(0)
 
 
+@metric()
+def num_ret(rel: Rel = "rel", pos: Column = "pos") -> pl.Expr:
+    """The number of retrieved items.
+
+    >>> df = pl.DataFrame({"rel": [0, None, 2], "pos": [1, 2, None]})
+    >>> df.select(num_ret("rel", "pos")).item()
+    2.0
+    """
+    return ranking(rel, pos).in_top.sum().cast(pl.Float64)
+
+
+@metric()
+def num_rel(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """The number of relevant items, retrieved or not.
+
+    >>> df = pl.DataFrame({"rel": [1, None, 2], "pos": [1, 2, None]})
+    >>> df.select(num_rel("rel", "pos")).item()
+    2.0
+    """
+    return ranking(rel, pos).relevant(threshold)
+
+
+@metric()
+def num_rel_ret(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """The number of relevant items that are retrieved.
+
+    >>> df = pl.DataFrame({"rel": [1, None, 2], "pos": [1, 2, None]})
+    >>> df.select(num_rel_ret("rel", "pos")).item()
+    1.0
+    """
+    r = ranking(rel, pos)
+    return r.top(r.mean(r.hits(threshold))).sum()
+
+
 @metric(by=None)
 def micro_precision_at(
     rel: Column = "rel",
@@ -381,6 +415,9 @@ list_set_ap = list_form(set_ap, ideal=True)
 list_infap = list_form(infap, ideal=True)
 list_bpref = list_form(bpref, ideal=True)
 list_judged_at = list_form(judged_at)
+list_num_ret = list_form(num_ret)
+list_num_rel = list_form(num_rel, ideal=True)
+list_num_rel_ret = list_form(num_rel_ret)
 
 precision_at_by_score = score_form(precision_at)
 recall_at_by_score = score_form(recall_at)
@@ -393,3 +430,6 @@ set_ap_by_score = score_form(set_ap)
 infap_by_score = score_form(infap)
 bpref_by_score = score_form(bpref)
 judged_at_by_score = score_form(judged_at)
+num_ret_by_score = score_form(num_ret)
+num_rel_by_score = score_form(num_rel)
+num_rel_ret_by_score = score_form(num_rel_ret)

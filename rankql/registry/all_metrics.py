@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from rankql.registry.beyond import BEYOND
 from rankql.registry.metric_record import MetricRecord
 from rankql.registry.order import ORDER, RATING, WEIGHTED
-from rankql.registry.relevance import GEOMETRIC, MICRO, RELEVANCE
+from rankql.registry.relevance import COUNTS, GEOMETRIC, MICRO, RELEVANCE
 
 if TYPE_CHECKING:
     import polars as pl
 
 RECORDS: tuple[MetricRecord, ...] = (
-    *RELEVANCE, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND
+    *RELEVANCE, *COUNTS, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND
 )  # fmt: skip
 # The metrics that `evaluate` and `correlate` know by name.
 EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)

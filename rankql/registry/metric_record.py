@@ -164,10 +164,9 @@ class MetricRecord:
     # For a weighted mean over rankings: the macro of one ranking, and its weight as SQL.
     macro_of_one: str = ""
     weight: str = ""
-    # That mean is the root of the mean of squares.
-    squares: bool = False
-    # That mean is the geometric mean of values of at least 0.00001.
-    geometric: bool = False
+    # That mean, or the root of the mean of squares, or the geometric mean of values of at least
+    # 0.00001, or the sum.
+    overall: Literal["mean", "root", "geometric", "sum"] = "mean"
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None

@@ -88,7 +88,7 @@ WEIGHTED = (
         level="rankings",
         weight=f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END",
     ),
-    _of_all_ratings(function="rmse", name="microRMSE", squares=True),
+    _of_all_ratings(function="rmse", name="microRMSE", overall="root"),
     _of_all_ratings(function="mse", name="microMSE"),
     _of_all_ratings(function="mae", name="microMAE"),
 )

@@ -31,12 +31,12 @@ _CLOSEST = {
     "bpm": "RBP(p=0.8)",
     "utility": "'utility = sum(CASE WHEN rel >= 1 THEN 1 ELSE -1 END) FILTER (WHERE pos > 0)'",
     "relstring": "explain, which shows the grade at each position",
-    "num_ret": "'num_ret = count(pos)'",
-    "num_rel": "'num_rel = count(*) FILTER (WHERE rel >= 1)'",
+    **dict.fromkeys(("num_q", "numq"), "queries - missing in the summary"),
     "gm_bpref": "Bpref",
     "ndcg_rel": "nDCG",
+    "set_relative_p": "R_cap@10",
+    "unj": "Judged@10",
     "num_nonrel_judged_ret": "'num_nonrel_judged_ret = count(pos) FILTER (WHERE rel < 1)'",
-    "num_rel_ret": "'num_rel_ret = count(pos) FILTER (WHERE rel >= 1)'",
     **dict.fromkeys(("cappedrecall", "recallcap"), "R_cap@10"),
     **dict.fromkeys(
         ("kendall", "kendalltau", "tau"),
@@ -131,16 +131,10 @@ def has_direction(name: str) -> bool:
     return record is not None and record.better != "neither"
 
 
-def averages_squares(name: str) -> bool:
-    """Is its mean over all rows the root of the mean of squares?"""
+def overall(name: str) -> str:
+    """How values per query become one: 'mean', 'root' of that of squares, 'geometric' or 'sum'."""
     record = _record_of(name)
-    return record is not None and record.squares
-
-
-def averages_logarithms(name: str) -> bool:
-    """Is its mean the geometric mean?"""
-    record = _record_of(name)
-    return record is not None and record.geometric
+    return "mean" if record is None else record.overall
 
 
 def value_range(name: str) -> tuple[float | None, float | None]:
@@ -223,7 +217,10 @@ def _index(
     records: tuple[MetricRecord, ...], spell: Callable[[str], str] = str.lower
 ) -> dict[str, MetricRecord]:
     """The records by their names, in lower case or in another spelling."""
-    prefixes = ["gm_" if r.geometric else "micro_" if r.weight else "" for r in records]
+    prefixes = [
+        "gm_" if r.overall == "geometric" else "micro_" if r.weight and r.overall != "sum" else ""
+        for r in records
+    ]
     functions = [f"{prefix}{r.macro}" for prefix, r in zip(prefixes, records, strict=True)]
     return {
         spell(name): record
@@ -253,8 +250,7 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     squashed = squash(name)
     if record := index.get(name.lower()) or _index(records, squash).get(squashed):
         return record
-    if closest := _CLOSEST.get(name.lower()) or _CLOSEST.get(squashed):
-        raise RankqlError(f"rankql does not have the metric {name!r}. The closest is {closest}")
+    _refuse_absent(name, name.lower(), squashed)
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
     function = _FUNCTION_ALIASES.get(squashed, name.lower())
@@ -269,10 +265,18 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     raise RankqlError(describe_unknown("metric", name, known, spelling))
 
 
+def _refuse_absent(text: str, *names: str) -> None:
+    """Refuse a metric that only other tools have; say what comes closest."""
+    for closest in filter(None, map(_CLOSEST.get, names)):
+        raise RankqlError(f"rankql does not have the metric {text!r}. The closest is {closest}")
+
+
 def _trec_metric(text: str) -> Metric | None:
     """The metric that trec_eval calls so, as trec_eval defines it, whatever the conventions."""
     names = _names_elsewhere("trec_eval")
     match = re.fullmatch(r"(\w*?)((?<=_)\d[\d.]*)?", text.lower())
+    if match and match[2]:
+        _refuse_absent(text, match[1].rstrip("_"))
     if not match or match[1] not in names or (match[2] is not None) != match[1].endswith("_"):
         return None
     record, options = names[match[1]]

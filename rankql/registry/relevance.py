@@ -264,6 +264,7 @@ RELEVANCE = (
     MetricRecord(
         function="rbp_residual",
         name="RBPres",
+        aliases=("rbp_resid",),
         parameters=(K, P),
         better="lower",
         source="Moffat & Zobel 2008",
@@ -291,7 +292,32 @@ GEOMETRIC = (
         source="Buckley & Voorhees 2000",
         no_expected_ties={"denominator": "found"},
         weight="1",
-        geometric=True,
+        overall="geometric",
+    ),
+)
+
+# Counts of one ranking, which `evaluate` adds up, as trec_eval and ir_measures do.
+_count = partial(MetricRecord, highest=None, weight="1", overall="sum")
+COUNTS = (
+    _count(
+        function="num_ret",
+        name="NumRet",
+        trec_eval={"num_ret": {}},
+        better="neither",
+        counts_retrieved=True,
+    ),
+    _count(
+        function="num_rel",
+        name="NumRel",
+        trec_eval={"num_rel": {}},
+        parameters=(THRESHOLD,),
+        better="neither",
+    ),
+    _count(
+        function="num_rel_ret",
+        name="NumRelRet",
+        trec_eval={"num_rel_ret": {}},
+        parameters=(THRESHOLD,),
     ),
 )
 

@@ -96,6 +96,24 @@ def test_trec_eval_geometric_mean(missing):
     assert table["p"].is_null().all()  # one value for all queries
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trec_eval_counts(weighted):
+    """Sums over the queries, and their values."""
+    run, qrels = other_tools.random_data(3)
+    names = ["num_ret", "num_rel", "num_rel_ret"]
+    each = pytrec_eval.RelevanceEvaluator(qrels, {*names}).evaluate(run)
+    run, judged = frames(run, qrels)
+    judged = judged.with_columns(w=pl.lit(2.0))
+    weight = {"weight": "w"} if weighted else {}
+    ours = rankql.evaluate(run, judged, [*names, "AP"], conventions="trec_eval", **weight)
+    rows = {row["query"]: row for row in ours.per_query.to_dicts()}
+    for name, metric in zip(names, ours.metrics, strict=False):
+        total = sum(values[name] for values in each.values())
+        assert ours[name] == (2 * total if weighted else total)
+        assert all(rows[query][metric] == values[name] for query, values in each.items())
+    assert ours.summary["lo"].is_null().to_list() == [True] * 3 + [False]
+
+
 def test_trec_eval_relative_precision():
     run, qrels = other_tools.random_data(4)
     each = pytrec_eval.RelevanceEvaluator(qrels, {"relative_P"}).evaluate(run)

@@ -171,6 +171,18 @@ def bpref(rows, threshold=1):
     return fsum(terms) / total
 
 
+def num_ret(rows):
+    return float(len(shown(rows)))
+
+
+def num_rel(rows, threshold=1):
+    return float(relevant(rows, threshold))
+
+
+def num_rel_ret(rows, threshold=1):
+    return float(len(hits(rows, None, threshold)))
+
+
 def judged_at(rows, k=None):
     size = len(shown(rows)) if k is None else k
     return 0.0 if size == 0 else len(judged(shown(rows, k))) / size

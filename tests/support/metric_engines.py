@@ -164,7 +164,7 @@ def counts_retrieved(metric, options):
     """Does the number of retrieved items matter? Then a gap is not an unjudged item."""
     of = options.get("denominator", "k" if metric in ("precision_at", "f1_at", "set_ap") else None)
     whole = options.get("k") is None
-    return of == "retrieved" or (whole and (of == "k" or metric == "judged_at"))
+    return of == "retrieved" or (whole and (of == "k" or metric in ("judged_at", "num_ret")))
 
 
 def no_translation(metric, options, group):

@@ -19,6 +19,9 @@ set_ap(rel, pos, threshold=1)
 infap(rel, pos, threshold=1)
 bpref(rel, pos, threshold=1)
 judged_at(rel, pos, k=None)
+num_ret(rel, pos)
+num_rel(rel, pos, threshold=1)
+num_rel_ret(rel, pos, threshold=1)
 micro_precision_at(rel, pos, k=None, threshold=1, query=None, denominator='k')
 micro_recall_at(rel, pos, k=None, threshold=1)
 micro_f1_at(rel, pos, k=None, threshold=1, query=None, denominator='k')
@@ -154,6 +157,7 @@ TAKES_IDEAL = [
     "nerr",
     "set_ap",
     "infap",
+    "num_rel",
 ]
 # What asks for the relevant items is NULL where there are none; the rest is 0.
 NULL_WITHOUT_RELEVANT = [
