@@ -23,7 +23,8 @@ def __dir__() -> list[str]:
         for node in stub.body
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(_SPECIAL_MODULES)
         for alias in node.names
-        if not alias.name.startswith(("list_", "micro_", "num_")) and not alias.name.endswith("_by_score")
+        if not alias.name.startswith(("list_", "micro_", "num_"))
+        and not alias.name.endswith("_by_score")
     )
 
 

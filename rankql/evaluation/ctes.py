@@ -15,6 +15,7 @@ from rankql.macros import JUDGED_ROWS, MISSING, TIED, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
+from rankql.sources.grades import SUBTOPICS
 from rankql.sources.inputs import Inputs
 
 # The order of equal scores: items descending by the bytes of their text, as in trec_eval.
@@ -89,6 +90,7 @@ def ranking_ctes(
         items = f"SELECT {keys}, item, true AS retrieved FROM run WHERE {place} IS NOT NULL"
         join += f"\n    LEFT JOIN ({items}) USING ({keys}, item)"
     fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
+    fields += [SUBTOPICS] if inputs.subtopics else []
     ranked = select_from(join, fields, judged_rows(rows))
     queries = _query_ctes(inputs, rows, cuts, top=top if cuts else {})
     return queries | top | {"ranked": ranked}

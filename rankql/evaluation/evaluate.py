@@ -45,6 +45,7 @@ from rankql.registry.order import RATING
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import holds_numbers, require_scalar
+from rankql.sources.grades import SUBTOPICS, list_subtopics
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.reader import reword_error
@@ -247,6 +248,10 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
     )
     validate_columns(session, inputs)
     metrics = parse(arguments.metrics)
+    reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
+    if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
+        qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
+        inputs = replace(inputs, qrels=qrels, subtopics=True, notes=[*inputs.notes, *notes])
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
     facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
     conventions, metrics = resolve_conventions(facts, metrics, conventions)

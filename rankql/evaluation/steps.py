@@ -11,6 +11,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
+from rankql.sources.grades import SUBTOPICS
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import count_values, fetch, fetch_frame
 from rankql.sources.session import Session
@@ -144,6 +145,7 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
         table = inputs.qrels
         grade = _number(table, "rel", conventions)
         fields = [*keys(table), f"{grade} AS rel", *attributes(table)]
+        fields += [SUBTOPICS] if inputs.subtopics else []
         # A grade that counts as unjudged is NULL. Its query is judged, as in trec_eval.
         ctes["qrels"] = rows(table, fields, f"{table.number('rel')} IS NOT NULL")
     if inputs.reference is not None:

@@ -159,9 +159,8 @@ def _unique_remedy(run_sql: SqlRunner, table: Table | None) -> str:
         if fetch(run_sql.session, sql)[0][0]:
             what = "column 2" if table.trec else name
             return (
-                f"If {what} has subtopics, as in judgments of diversity, give each item the list "
-                "of its subtopics, and call alpha_ndcg(subtopics, pos, 10). Otherwise keep one row "
-                "of each"
+                f"If {what} has subtopics, as in judgments of diversity, evaluate alpha_nDCG@10, "
+                "ERR_IA@10 or STREC@10. Otherwise keep one row of each"
             )
     return "Keep one row of each"
 

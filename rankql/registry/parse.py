@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
-from rankql.registry.argument_checks import as_number
+from rankql.registry.argument_checks import as_number, require
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import MetricRecord, Parameter
 from rankql.registry.parameters import GAIN, RECALL
@@ -20,6 +21,8 @@ _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}
 # The highest position. Above it, not every whole number is a DOUBLE.
 _HIGHEST = 2**53
+# Positions below this one hardly add to the highest ERR_IA.
+_ERR_PLACES = 10_000
 
 # What comes closest to metrics of trec_eval and cwl_eval that rankql does not have.
 _CLOSEST = {
@@ -54,6 +57,9 @@ _FUNCTION_ALIASES = {
     "entropy": "shannon_entropy",
     "catalogcoverage": "catalogue_coverage",
 }
+
+# Metrics of diversity in `evaluate`, by the names of ir_measures, and their functions.
+_SUBTOPIC_METRICS = {"alpha_nDCG": "alpha_ndcg", "ERR_IA": "err_ia", "STREC": "subtopic_recall"}
 
 _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z](?:[\w -]*\w)?)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
@@ -139,7 +145,8 @@ def overall(name: str) -> str:
 
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
-    record = _record_of(re.sub(" (low|high)$", "", name), NAMED)
+    name = re.sub(" (low|high)$", "", name)
+    record = _record_of(name, NAMED) or _subtopic_record(re.split("[(@]", name)[0])
     if record is None:
         return None, None
     # Only negative grades give a sum of gains below 0.
@@ -171,17 +178,17 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         k = int(own["k"]) if own["k"] else None
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
     elif match := _NAME.fullmatch(text):
-        record = _find_record(match["name"], records)
+        subtopics = _subtopic_record(match["name"]) if records is not CORRELATIONS else None
+        record = subtopics or _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
         if match["k"] is not None and (k is not None or RECALL.name in options):
             raise RankqlError(f"{text!r}: the cutoff is given twice")
-        if match["k"] is None:
-            yield _metric(text, record, options, k)
-        else:
-            for cutoff in match["k"].split(","):
+        for cutoff in [k] if match["k"] is None else match["k"].split(","):
+            if match["k"] is not None:
                 _require_no_name(text, cutoff.strip())
-                yield _metric(text, record, options, cutoff)
+            metric = _metric(text, record, options, cutoff)
+            yield _subtopic_metric(metric) if subtopics else metric
     elif re.fullmatch(r"[^=()@]+=\s*", text):
         raise RankqlError(
             f"{text!r} has no expression after '='. Write label = SQL expression, "
@@ -192,6 +199,32 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
             f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
             "label = SQL expression"
         )
+
+
+def _subtopic_record(name: str) -> MetricRecord | None:
+    """The record of a metric of subtopics that has this name in `evaluate`."""
+    for spelling, function in _SUBTOPIC_METRICS.items():
+        if name.lower() in (spelling.lower(), function):
+            return replace(FUNCTIONS[function], name=spelling)
+    return None
+
+
+def _subtopic_metric(metric: Metric) -> Metric:
+    """The metric as an expression, whose ideal needs all judged items, not only the first k.
+
+    As in ndeval, ERR_IA is divided by the value of a ranking of items with all subtopics.
+    """
+    assert metric.record
+    options = {**metric.options, **({} if metric.k is None else {"k": metric.k})}
+    call = ", ".join(["subtopics", "pos", *(f"{name} := {x}" for name, x in options.items())])
+    expression = f"{metric.record.function}({call})"
+    if metric.record.function == "err_ia":
+        alpha = float(options.get("alpha", 0.5))
+        require(alpha > 0, f"{metric.name}: alpha must be above 0")
+        places = range(1, min(metric.k or _ERR_PLACES, _ERR_PLACES) + 1)
+        most = alpha * math.fsum((1 - alpha) ** (i - 1) / i for i in places)
+        expression += f" / {most!r}"
+    return Metric(None, label=metric.name, expression=expression)
 
 
 def _require_no_name(text: str, cutoff: str) -> None:

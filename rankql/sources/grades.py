@@ -17,6 +17,8 @@ from rankql.text import format_count
 
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
+# The column of the lists of subtopics, and names of columns with one subtopic per judgment.
+SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 # The column of mapped grades, as errors say it.
 MAPPED = "grade of the event"
 
@@ -84,6 +86,35 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     left_out = format_count(repeated, "row")
     assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
     return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
+
+
+def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
+    """The judgments with one row per item and the list of its subtopics, and a note on it."""
+    if table.has(SUBTOPICS):
+        return table, []
+    name = find_name(table.columns, SUBTOPIC_NAMES)
+    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
+    # The second column of other TREC judgments is the same in all rows.
+    if name is None or (name == "iteration" and session.con.execute(sql).fetchall() <= [(1,)]):
+        raise RankqlError(
+            f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
+            f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"
+        )
+    grade, rel = table.number("rel"), quote(table.roles["rel"])
+    ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
+    subtopic = f"CAST({quote(name)} AS VARCHAR)"
+    others = [x for x in table.columns if x not in (name, *table.roles.values())]
+    fields = [
+        ids,
+        f"max({grade}) AS {rel}",
+        *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
+    ]
+    fields.append(f"list(DISTINCT {subtopic}) FILTER (WHERE {grade} >= {threshold}) AS {SUBTOPICS}")
+    rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
+    note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
+    columns = {x: kind for x, kind in table.columns.items() if x != name}
+    columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
+    return replace(table, sql=rows, columns=columns, lasting=False), [note]
 
 
 def split_mapping(rel: Any) -> tuple[str | None, Mapping[Any, Any] | None]:

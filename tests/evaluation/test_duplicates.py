@@ -140,5 +140,5 @@ def test_judgments_of_diversity_are_named(grades, tmp_path):
     frame = pl.DataFrame([("q", s, "d1", int(g)) for s, g in zip("12", grades, strict=True)],
                          schema=["query", "subtopic", "item", "rel"], orient="row")  # fmt: skip
     for qrels in (path, frame):
-        with pytest.raises(RankqlError, match=r"subtopics.*alpha_ndcg\(subtopics, pos, 10\)"):
+        with pytest.raises(RankqlError, match=r"subtopics.*alpha_nDCG@10"):
             rankql.evaluate(SCORED.unique("item"), qrels, "RR")
