@@ -76,20 +76,6 @@ def test_a_file_is_read(house, tmp_path):
     assert same(clickhouse_sessions.rows(house, query)[0][0], 0.6309297535714575)
 
 
-def test_functions_are_called_as_in_duckdb(house):
-    house.query(f"CREATE OR REPLACE TABLE shown ENGINE = Memory AS {SHOWN}")
-    text = "SELECT user, ndcg(rel, pos, 10), ap(exp2_gain(rel), pos, NULL) FROM shown GROUP BY user"
-    con = metric_engines.connect()
-    con.register("shown", pl.read_ipc(house.query("SELECT * FROM shown", "Arrow").bytes()))
-    ours, theirs = sorted(con.sql(text).fetchall()), sorted(clickhouse_sessions.rows(house, text))
-    assert [u for u, *_ in ours] == [u for u, *_ in theirs]
-    assert all(
-        same(a, b)
-        for one, other in zip(ours, theirs, strict=True)
-        for a, b in zip(one[1:], other[1:], strict=True)
-    )
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -122,33 +108,6 @@ def test_input_is_refused_in_the_same_words(house, call, message):
     with pytest.raises(Exception) as error:  # a wrong option is an error of the translation
         house.query(rankql.translate(f"SELECT {call} AS v FROM bad", "clickhouse"))
     assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("ap(rel, pos, denominator := 'r')", "denominator must be 'min', 'R', 'found'"),
-        ("ndcg(rel, pos, negative := 'x')", "negative must be 'zero' or 'keep', not x"),
-        (
-            "ndcg(rel, pos, discounts := [1, -1])",
-            "discounts must be finite numbers above 0, not -1",
-        ),
-        ("ndcg(rel, pos, discounts := [1])", "discounts has 1 entries, but position 3 is counted"),
-        (
-            "rr(rel, pos, threshold := 'a')",
-            "threshold must be a finite number, not the text 'a'",
-        ),
-        ("ndcg_by_score(rel, pos, 'a', ties := 'x')", "ties must be 'item' or 'expected'"),
-        ("micro_precision_at(rel, pos, 10)", "query must be given with k"),
-    ],
-)
-def test_options_are_refused_in_the_same_words(house, call, message):
-    house.query(
-        "CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT arrayJoin([1, 3]) AS rel, rel AS pos"
-    )
-    with pytest.raises(Exception) as error:
-        house.query(rankql.translate(f"SELECT {call} FROM bad", "clickhouse"))
-    assert message in str(error.value).replace("\\'", "'")
 
 
 def test_dialects():

@@ -18,9 +18,7 @@ from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional
-from support.dl19 import JUDGMENTS
-from support.dl19 import RUN as RUN_OF
-from support.paths import DL19, ROOT
+from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
 metrics = optional("rankql.spark")
@@ -50,18 +48,6 @@ def test_evaluate_the_shop(spark, shop):
     for by in ((), "segment", [["segment"], ["segment", "user"]]):
         ours = rankql.evaluate(shop, metrics=WHOLE, by=by)
         assert_alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
-
-
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-def test_evaluate_trec(spark):
-    con = duckdb.connect()
-    con.execute(JUDGMENTS)
-    con.execute(RUN_OF % "BM25")
-    run, qrels = con.sql("SELECT query, item, score FROM run").pl(), con.table("judgments").pl()
-    for conventions in ("rankql", "trec_eval"):
-        ours = rankql.evaluate(run, qrels, WHOLE, conventions=conventions)
-        theirs = (framed(spark, run), framed(spark, qrels))
-        assert_alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
 
 
 @pytest.mark.parametrize(
@@ -213,18 +199,6 @@ def test_a_query_equals_duckdb(spark):
     ours = con.sql(QUERY).pl()
     theirs = pl.DataFrame(metrics.sql(spark, QUERY).toArrow())
     assert_frame_equal(ours, theirs, abs_tol=1e-12, rel_tol=0)
-
-
-def test_a_query_of_a_file(spark, shop):
-    text = f"""
-        SELECT segment, count("nDCG@10") AS defined, avg("nDCG@10") AS mean
-        FROM (SELECT segment, query, ndcg(rel, pos, 10) AS "nDCG@10" FROM '{shop}'
-              GROUP BY segment, query)
-        GROUP BY segment ORDER BY segment"""
-    con = duckdb.connect()
-    rankql.register(con)
-    theirs = pl.DataFrame(metrics.sql(spark, text).toArrow())
-    assert_frame_equal(con.sql(text).pl(), theirs, abs_tol=1e-12, rel_tol=0)
 
 
 def test_a_name_is_no_variable(spark):

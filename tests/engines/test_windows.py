@@ -9,7 +9,6 @@ import sqlglot
 
 import rankql
 from rankql import macros
-from rankql.cli.demo import shop
 from rankql.engines.window_engines import ENGINES
 from rankql.engines.window_macros import window_macros, window_metrics
 from rankql.engines.windows import translate_to_windows
@@ -175,28 +174,6 @@ def test_long_rankings_stay_finite(engine, duck):
         " ap(rel, pos), ndcg(rel, pos) FROM shown GROUP BY u"
     )
     equal(engine, duck, query, {"shown": table})
-
-
-def test_values_are_those_of_evaluate(engine):
-    """The values of evaluate."""
-    log = shop(200)
-    names = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5"]
-    ours = rankql.evaluate(log, metrics=names).per_query
-    highest = int(log["rel"].max())
-    calls = (
-        f"ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos, 10), precision_at(rel, pos, 5),"
-        f" err(rel, pos, 10, max_rel := {highest}), ndcg(exp2_gain(rel), pos, 5)"
-    )
-    table = log.select("query", pl.col("rel").cast(pl.Float64), pl.col("pos").cast(pl.Int64))
-    table = table.to_arrow().cast(
-        pa.schema([("query", pa.string()), ("rel", pa.float64()), ("pos", pa.int64())])
-    )
-    engine.load("shop", table)
-    query = f"SELECT query, {calls} FROM shop GROUP BY query"
-    result = {key: values for key, *values in engine.ask(translate_to_windows(query, engine.name))}
-    assert len(result) == ours.height
-    for key, *values in ours.select("query", *names).rows():
-        assert all(map(same, result[str(key)], values)), key
 
 
 NAN, INFINITE = float("nan"), float("inf")

@@ -106,25 +106,6 @@ def test_counted_and_other_grades_equal_the_definition(metric, grades, dtype, da
     assert_equal(metric, table(users(groups), dtype), data.draw(OPTIONS))
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
-@pytest.mark.parametrize("share", [0, 0.001, 0.3, 1])
-def test_large_data_in_any_order_equals_the_definition(metric, share):
-    """Large data in any order of rows, in which a share of the grades is not counted."""
-    draw = random.Random(7)
-    places = [(user, place) for user in range(500) for place in range(1, 30)]
-    places += [(user, None) for user in range(500) for _ in range(3)]
-    rows = [
-        (
-            user,
-            draw.choice([0.5, 5, 6]) if draw.random() < share else draw.choice([0, 0, 1, 2, 3, 4]),
-            place,
-        )
-        for user, place in draw.sample(places, len(places) - 500)
-    ]
-    for options in ({"k": 10}, {"k": 1000}, {}):
-        assert_equal(metric, table(rows, pl.Float64), options)
-
-
 KEYS = {
     "integers": (pl.Int8, lambda user: user - 5),
     "unsigned": (pl.UInt64, lambda user: user + 2**63),
@@ -299,41 +280,6 @@ def test_values_are_computed_once(engine):
     frame = table([(user, 1, 1) for user in range(7)])
     frame.lazy().group_by("user").agg(value).collect(engine=engine)
     assert calls == [7]
-
-
-CONTEXTS = {
-    "select": lambda lazy, value: lazy.filter(pl.col("user") == 1).select(value),
-    "over": lambda lazy, value: lazy.select("user", value.over("user")),
-    "filter": lambda lazy, value: lazy.filter(value.over("user") > 0.9),
-    "dynamic": lambda lazy, value: (
-        lazy.sort("user").group_by_dynamic("user", every="1i").agg(value)
-    ),
-    "two": lambda lazy, value: lazy.group_by("user").agg(value, (1 - value).alias("loss")),
-}
-
-
-@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_every_context_of_polars_gives_the_same_value(context, engine):
-    """Wherever polars takes an aggregate, also where a ranking has other grades."""
-    rows = [
-        (user, (user * row) % 6 / (1 + user % 2), row) for user in range(9) for row in range(1, 9)
-    ]
-    frame = table(rows, pl.Float64)
-
-    def run(value):
-        made = CONTEXTS[context](frame.lazy(), value)
-        return made.collect(engine=engine).sort(pl.all())
-
-    fast = run(rankql.ndcg("rel", "pos", k=5))
-    sorted_ideal = ideal.ideal_by_sort(pl.col("rel"), 5, None, 2)
-    plain_dcg = rankql.dcg("rel", "pos", k=5)
-    expected = run((plain_dcg / sorted_ideal.replace(0, None)).alias("ndcg"))
-    assert fast.shape == expected.shape
-    for a, b in zip(fast.rows(), expected.rows(), strict=True):
-        assert a == b or all(
-            metric_engines.same(x, y) for x, y in zip(a, b, strict=True) if type(y) is not int
-        )
 
 
 def test_the_expression_is_streamed():

@@ -464,9 +464,3 @@ def test_the_ideal_list_is_checked(metric):
     assert_refused(
         f"list_{metric}", [([1, 0], ["1", "0"])], PLAIN.get(metric, {}), pattern, **kinds
     )
-
-
-def test_errors_are_value_errors():
-    """One class to catch, which is a ValueError."""
-    assert issubclass(rankql.RankqlError, ValueError)
-    assert rankql.RankqlError is __import__("rankql.errors").errors.RankqlError
