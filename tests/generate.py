@@ -28,9 +28,11 @@ def docs():
 
 
 def metrics():
-    """The tables of metrics in docs/metrics."""
+    """The tables of metrics in docs/metrics, and the number of metrics."""
     for name in metric_pages.PAGES:
         (metric_pages.FOLDER / name).write_text(metric_pages.written(name))
+    for name in metric_pages.COUNTED:
+        (ROOT / name).write_text(metric_pages.counted(name), "utf-8")
 
 
 def grades():

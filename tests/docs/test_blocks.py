@@ -86,7 +86,7 @@ def test_speed():
 
 
 def test_length_of_the_readme():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 140
 
 
 ASSISTANTS = runpy.run_path(str(ROOT / "docs" / "assistants.py"))

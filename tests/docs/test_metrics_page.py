@@ -8,7 +8,8 @@ import re
 import pytest
 
 from rankql.registry.all_metrics import FUNCTIONS
-from support.metric_pages import FOLDER, PAGES, page, written
+from support.metric_pages import COUNTED, FOLDER, PAGES, counted, page, written
+from support.paths import ROOT
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -23,3 +24,10 @@ def test_docstring(function):
     before, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
     assert directive
     assert len(re.findall(rf"\b{function}\b", before)) > 2
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_number_of_metrics_is_current(name):
+    text = (ROOT / name).read_text("utf-8")
+    assert counted(name) == text, "run python tests/generate.py metrics"
+    assert re.search(r"MAP (and|等) \d+ (more|个指标)", text)

@@ -1,4 +1,6 @@
-"""The tables of metrics on the pages of the documentation."""
+"""The tables of metrics on the pages of the documentation, and their number."""
+
+import re
 
 import rankql
 from rankql.registry.all_metrics import FUNCTIONS
@@ -44,3 +46,15 @@ PAGES = sorted({"index.md", *map(page, FUNCTIONS)})
 def written(name):
     """The page with its table as it is now."""
     return doc_tables.with_table(FOLDER / name, "metrics", table(name))
+
+
+# Texts that say how many metrics there are.
+COUNTED = ("README.md", "pyproject.toml", "docs/index.md", "docs/zh/start.md")
+
+
+def counted(name):
+    """A text with the number of metrics as it is now."""
+    n = rankql.metrics()["function"].n_unique()
+    text = (ROOT / name).read_text("utf-8")
+    text = re.sub(r"(?<=nDCG, MRR, MAP and )\d+(?= more)", str(n - 3), text)
+    return re.sub(r"(?<=nDCG、MRR、MAP 等 )\d+(?= 个指标)", str(n), text)
