@@ -32,6 +32,7 @@ smartquotes = False
 suppress_warnings = ["misc.highlighting_failure"]  # DuckDB's MAP {}
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
+napoleon_use_param = False  # else "table" becomes a link to some attribute
 
 # For AI assistants; written by assistants.py.
 html_extra_path = ["llms.txt", "SKILL.md"]

@@ -418,6 +418,7 @@ def test_wide_characters_are_aligned(tmp_path):
     frame.write_parquet(tmp_path / "shop.parquet")
     out, _ = run(tmp_path, "eval", "shop.parquet", "--by", "客户", "-m", "RR", "--interval", "none")
     lines = out.splitlines()[: len(rows) + 2]
+    assert " lo " not in lines[0]
     columns = {show.display_width(line[: line.index("RR")]) for line in lines[1:]}
     assert len(columns) == 1
     assert show.display_width("客户=新用户") == 11 and show.display_width("re\u0301") == 2
