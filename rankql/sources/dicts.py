@@ -20,7 +20,7 @@ _DICTS = (dict, Mapping)  # the check of Mapping is slow
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
     """Is it a dict of name: run, and not one run or judgments?"""
-    if not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or is_answer(data):
         return False
     with suppress(RankqlError):  # `frame_from_dict` refuses mixed values
         return _kind(data, "run") in ("a run", "")
@@ -29,11 +29,6 @@ def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
 
 def _kind(data: Mapping[Any, Any], label: str) -> str:
     """What the values are: 'a run', or 'numbers' or 'items' of a query; '' in an empty dict."""
-    if _is_answer(data):
-        raise RankqlError(
-            f"{label} is an answer of _search as a dict, which is read from JSON files only. Write "
-            f"it to one and pass the path, or {_shapes(label).removeprefix('Pass ')}"
-        )
     kinds: dict[str, Any] = {}
     for key, value in data.items():
         kinds.setdefault(_kind_of_value(value), key)
@@ -51,8 +46,10 @@ def _kind(data: Mapping[Any, Any], label: str) -> str:
     return next(iter(kinds), "numbers" if empty else "")
 
 
-def _is_answer(data: Mapping[Any, Any]) -> bool:
+def is_answer(data: Any) -> bool:
     """Is it what _search or _msearch of OpenSearch answers?"""
+    if not isinstance(data, _DICTS):
+        return False
     hits = data.get("hits")
     parts = data.get("responses") or (hits.get("hits") if isinstance(hits, Mapping) else None)
     return isinstance(parts, list) and all(isinstance(part, Mapping) for part in parts)
@@ -72,6 +69,8 @@ def _kind_of_value(value: Any) -> str:
     if isinstance(value, _DICTS):
         if not value:
             return ""
+        if is_answer(value):
+            return "a run"
         first = next(iter(value.values()))
         return "numbers" if first is None or isinstance(first, Real | str) else "a run"
     return "items" if _is_array(value) else "a run"

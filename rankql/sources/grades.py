@@ -117,13 +117,6 @@ def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Ta
     return replace(table, sql=rows, columns=columns, lasting=False), [note]
 
 
-def split_mapping(rel: Any) -> tuple[str | None, Mapping[Any, Any] | None]:
-    """The column of the events, if it is named, and their grades, if rel has any."""
-    if isinstance(rel, list | tuple) and len(rel) == 2 and isinstance(rel[1], Mapping):
-        return rel[0], rel[1]
-    return None, rel if isinstance(rel, Mapping) else None
-
-
 def map_events(
     session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
 ) -> Table:

@@ -14,7 +14,7 @@ from rankql.registry.argument_checks import require
 from rankql.registry.column_names import DISTANCES
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events, split_mapping
+from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -27,8 +27,6 @@ from rankql.sources.tables import (
     same_kind,
     unknown_column,
 )
-
-_OF_QRELS = ("query", "item", "rel")
 
 
 @dataclass(frozen=True)
@@ -179,8 +177,10 @@ def read_inputs(
     if compared is None:
         kept = [*by, *([system] if system else [])]
         runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
-    event, grades = split_mapping(columns.get("rel"))
-    if grades is not None:
+    event, grades = None, columns.get("rel")
+    if isinstance(grades, list | tuple) and len(grades) == 2 and isinstance(grades[1], Mapping):
+        event, grades = grades
+    if isinstance(grades, Mapping):
         columns = {**columns, "rel": MAPPED}
         if judgments:
             judgments = map_events(session, judgments, event, grades)
@@ -192,7 +192,9 @@ def read_inputs(
         session, columns, tables, bool(judgments), [*by, system]
     )
     preferred = find_common_id_columns([*opened, *others])
-    opened = [number_rows(session, table, order, sides[0], preferred, system) for table in opened]
+    if order is not None:
+        require(order == "rows", f"order must be 'rows' or None, not {order!r}")
+        opened = [_number_rows(session, table, sides[0], preferred, system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments, compared = (others[0] if table else None for table in (judgments, compared))
     if judgments:
@@ -201,7 +203,7 @@ def read_inputs(
         judgments, sides[1] = assume_grades(session, judgments, sides[1])
     alone = judgments is None and compared is None
     runs = {
-        name: _order_scores(_assign_run(session, table, sides[0], not alone, preferred), descending)
+        name: _assign_run(session, table, sides[0], not alone, preferred, descending)
         for name, table in runs.items()
     }
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
@@ -210,10 +212,11 @@ def read_inputs(
             "Some runs have positions, others scores. Name the column that all have, such as score="
         )
     if judgments:
-        judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
+        needed = ("query", "item", "rel")
+        judgments = assign_roles(judgments, sides[1], needed, preferred, only=True)
         judgments = keep_highest(session, judgments, by)
     if compared:
-        compared = _order_scores(_assign_run(session, compared, sides[1], True, preferred), None)
+        compared = _assign_run(session, compared, sides[1], True, preferred)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
     homes = {}
@@ -234,19 +237,17 @@ def read_inputs(
 
 def _require_different_names(inputs: Inputs) -> None:
     """Refuse two columns of the result with the same name."""
-    for name in inputs.by:
-        if name.lower() == inputs.query.lower():
+    query = inputs.query.lower()
+    for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
+        if argument != "query" and name.lower() == query:
             raise RankqlError(
-                f"{inputs.argument(name)}: {name!r} is also the column of the queries. Rename one "
-                "of them"
+                f"{argument}: {name!r} is also the column of the queries. Rename one of them"
             )
-    for what, names in (("query", [inputs.query]), ("", inputs.by)):
-        for name in names:
-            if inputs.many and name.lower() == "system":
-                raise RankqlError(
-                    f"{what or inputs.argument(name)}: {name!r} is also the column that names the "
-                    "runs in the result. Rename it"
-                )
+        if inputs.many and name.lower() == "system":
+            raise RankqlError(
+                f"{argument}: {name!r} is also the column that names the runs in the result. "
+                "Rename it"
+            )
 
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
@@ -256,11 +257,6 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     if not run or not all(isinstance(name, str) and name for name in run):
         raise RankqlError("A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
-
-
-def _only(table: Table, roles: Sequence[str]) -> Table:
-    """The table with these roles only."""
-    return replace(table, roles={role: table.roles[role] for role in roles})
 
 
 def _refuse_swapped(
@@ -282,8 +278,9 @@ def _assign_run(
     names: Mapping[str, str | None],
     judged: bool,
     preferred: Mapping[str, Sequence[str]],
+    descending: bool | None = None,
 ) -> Table:
-    """The run with its roles; not judged: a ranked table, which has the grades itself."""
+    """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     table = assign_roles(table, names, ["query", "item"] if judged else ["query", "rel"], preferred)
     roles = dict(table.roles)
     if judged:
@@ -292,11 +289,17 @@ def _assign_run(
         roles.pop("pos", None)
     table = replace(table, roles=roles)
     if "pos" in roles:
+        if descending is not None:
+            raise RankqlError(
+                f"descending={descending} orders scores, but {table.label} is ordered by its "
+                f"positions ({table.role_columns['pos']}). Pass score='...', or leave out "
+                "descending"
+            )
         return table
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
-        return _number_items(session, table)
+        table = _number_items(session, table)
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
-    return table
+    return replace(table, ascending=lowest_is_best(table, descending))
 
 
 def _number_items(session: Session, table: Table) -> Table:
@@ -320,20 +323,7 @@ def _assign_attributes(
     """The attributes with their query column: named by the caller, or as in the other tables."""
     names = sides[0] if sides[0].get("query") in table.columns else sides[1]
     same = {"query": [other.roles["query"].lower() for other in tables]}
-    return _only(assign_roles(table, names, ["query"], same), ["query"])
-
-
-def _order_scores(table: Table, descending: bool | None) -> Table:
-    """The run with the order of its scores: by the caller, or by the name of the column."""
-    if "pos" in table.roles:
-        if descending is not None:
-            raise RankqlError(
-                f"descending={descending} orders scores, but {table.label} is ordered by its "
-                f"positions ({table.role_columns['pos']}). Pass score='...', or leave out "
-                "descending"
-            )
-        return table
-    return replace(table, ascending=lowest_is_best(table, descending))
+    return assign_roles(table, names, ["query"], same, only=True)
 
 
 def keep_scores(session: Session, runs: Sequence[Table]) -> list[Table]:
@@ -405,18 +395,16 @@ def _home(name: str, tables: Mapping[str, Any], argument: str) -> str:
 ROW = f"{INTERNAL_PREFIX}row"
 
 
-def number_rows(
+def _number_rows(
     session: Session,
     table: Table,
-    order: Any,
     names: Mapping[str, Any],
     preferred: Mapping[str, Sequence[str]],
     system: str | None,
 ) -> Table:
-    """The run with positions from the order of its rows, if order is 'rows'."""
-    if order is None or "pos" in table.roles:  # lists have an order
+    """The run with positions from the order of its rows; lists have an order."""
+    if "pos" in table.roles:
         return table
-    require(order == "rows", f"order must be 'rows' or None, not {order!r}")
     for role in ("pos", "score"):
         if names.get(role) is not None:
             raise RankqlError(f"order='rows' and {role}={names[role]!r} exclude each other")

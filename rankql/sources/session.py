@@ -14,7 +14,7 @@ from rankql.macros import require_duckdb
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.private import has_room, in_transaction, private_connection
 from rankql.sources.reader import Reader, reword_error
-from rankql.sources.shapes import load_table
+from rankql.sources.shapes import SHAPES, Source
 from rankql.sources.tables import Data, Table
 
 
@@ -84,7 +84,8 @@ class Session(Reader):
 
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
-        return load_table(self, data, label)
+        source = Source(self, data, label)
+        return next(shape for shape in SHAPES if shape.matches(source)).load(source)
 
     @contextmanager
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:

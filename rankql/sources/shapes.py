@@ -7,12 +7,14 @@ in `json_shapes` for JSON that is not one object per row.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import duckdb
@@ -21,7 +23,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal
 from rankql.registry.column_names import COLUMN_NAMES, squash
 from rankql.sources.catalog import TABLES_OF, CatalogTable, find_table, split_database
-from rankql.sources.dicts import frame_from_dict
+from rankql.sources.dicts import frame_from_dict, is_answer
 from rankql.sources.files import (
     JSON,
     PARQUET,
@@ -167,6 +169,15 @@ def _load_json(source: Source) -> Table:
     return load_json_shape(reader, file) or load_json_rows(reader, file)
 
 
+def _load_answer(source: Source) -> Table:
+    """A dict of JSON, read as a file is."""
+    with TemporaryDirectory() as folder:
+        path = os.path.join(folder, "answer.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(source.data, file, default=str)
+        return _load_json(replace(source, data=path))
+
+
 def _load_dict(source: Source) -> Table:
     frame = frame_from_dict(source.data, source.label)
     table = source.reader.register(source.label, frame)
@@ -223,6 +234,7 @@ class Shape(NamedTuple):
 # In this order; of a file, nothing is read before a shape of files asks.
 SHAPES = (
     Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
+    Shape("answer of _search", lambda x: is_answer(x.data), _load_answer),
     Shape("dict by query", lambda x: isinstance(x.data, Mapping), _load_dict),
     Shape(
         "pandas Series by query",
@@ -238,9 +250,3 @@ SHAPES = (
     Shape("JSON", lambda x: x.file.suffix in JSON, _load_json),
     Shape("CSV", lambda x: True, _load_csv),
 )
-
-
-def load_table(reader: Reader, data: Any, label: str) -> Table:
-    """The table of the data. Text files and dicts are read at once, others in place."""
-    source = Source(reader, data, label)
-    return next(shape for shape in SHAPES if shape.matches(source)).load(source)

@@ -283,8 +283,9 @@ def assign_roles(
     names: Mapping[str, str | None],
     needed: Sequence[str],
     preferred: Mapping[str, Sequence[str]] | None = None,
+    only: bool = False,
 ) -> Table:
-    """The table with its roles assigned."""
+    """The table with its roles assigned: all that are recognised, or only those that are needed."""
     preferred = preferred or {}
     columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
     roles = {role: column for role, column in columns.items() if column is not None}
@@ -305,4 +306,4 @@ def assign_roles(
                     "its columns (CLI: --columns query,item,rel)"
                 )
             raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
-    return replace(table, roles=roles)
+    return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -201,6 +201,15 @@ def test_search_responses(write):
         )
 
 
+def test_answers_are_dicts_too(write):
+    one, several = {"query": "a", **answer("d1", "d2")}, {"responses": [answer("d1", "d2")]}
+    for data, query in ((one, "a"), (several, 1)):
+        run, qrels = write("answer.json", data), {query: ["d2"]}
+        for given in (data, {"new": data}):
+            assert rankql.evaluate(given, qrels, "RR").summary["mean"].to_list() == [0.5]
+        assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
+
+
 def test_keys_after_long_values(write):
     """A key far from the start of the file is found; a wrong number would be silent."""
     long = {"query_vector": [0.123456789] * 8000}

@@ -125,11 +125,7 @@ def test_numeric_ids_match_ids_as_text():
             "^The values of the dict run are mixed: 'q1' is a dict of numbers and 'q2' is a list",
         ),
         ({"a": "a.parquet", "q1": {"d1": 1}}, r"mixed: 'a' is a run \(str\) and 'q1' is a dict"),
-        (
-            {"took": 3, "hits": {"total": {"value": 1}, "hits": [{"_id": "d1", "_score": 0.5}]}},
-            r"^run is an answer of _search .* pass the path, or {query: {item: score}}",
-        ),
-        ({"responses": [{"hits": {"hits": []}}]}, "^run is an answer of _search as a dict"),
+        ({"responses": [{"hits": {"hits": []}}]}, "^run is empty: .* an answer of _search"),
         ({"query": ["q1"], "item": ["d1"]}, r"^run looks like a dict of columns \(query, item\)"),
     ],
 )
