@@ -241,31 +241,34 @@ def _open(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
+def split_line(line: str, marks: str = ",\t;|") -> tuple[str, list[str]]:
+    """The likeliest character between the values of a line of CSV, and the values."""
+
+    def values(mark: str) -> list[str]:
+        return next(csv.reader([line], delimiter=mark), [])
+
+    mark = max(marks, key=lambda mark: (count_known(values(mark)), line.count(mark)))
+    return mark, values(mark)
+
+
+def count_known(names: Sequence[str]) -> int:
+    """How many of the names of columns are recognised."""
+    return len(COLUMN_NAMES & {*map(squash, names)})
+
+
 def read_headerless(file: File, columns: Sequence[Sequence[str]]) -> str:
     """SQL that reads a text file without a header, whose columns have these names."""
-    line = file.lines[0]
-    mark = max(",\t;| ", key=line.count)
-    many = len(next(csv.reader([line], delimiter=mark)))
-    names = [each for each in columns if len(each) == many]
+    mark, values = split_line(file.lines[0], ",\t;| ")
+    names = [each for each in columns if len(each) == len(values)]
     if not names:
         listed = " or ".join(",".join(each) for each in columns)
-        raise file.error(f"has {many} columns without a header, not {listed}. Name all of them")
+        what = f"has {len(values)} columns without a header"
+        raise file.error(f"{what}, not {listed}. Name all of them")
     kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names[-(file.label == "qrels")])
     return (
         f"read_csv({literal(file.pattern)}, delim = {literal(mark)}, header = false, quote = '\"', "
         f"escape = '\"', auto_detect = false, columns = {{{kinds}}})"
     )
-
-
-def csv_delimiter(header: str) -> str:
-    """The character between the names of columns in the first line of a CSV file; "" if unclear."""
-
-    def count_known(delimiter: str) -> int:
-        names = {squash(name.strip("\"'")) for name in header.split(delimiter)}
-        return len(names & COLUMN_NAMES)
-
-    likeliest = max(",\t;|", key=count_known)
-    return likeliest if likeliest in header and count_known(likeliest) else ""
 
 
 def uneven_line(path: str) -> str:
@@ -278,12 +281,10 @@ def uneven_line(path: str) -> str:
     with suppress(*_UNREADABLE, csv.Error), _open(path) as file:
         lines = (raw.decode("utf-8-sig", "replace") for raw in file)
         header = next(lines, "")
-        rows = csv.reader(
-            itertools.chain([header], lines), delimiter=max(",\t;|", key=header.count)
-        )
-        names = next(rows)
-        if COLUMN_NAMES.isdisjoint(map(squash, names)):
+        mark, names = split_line(header)
+        if not count_known(names):
             return ""
+        rows = csv.reader(itertools.chain([header], lines), delimiter=mark)
         for row in rows:
             if row and len(row) != len(names):
                 return (

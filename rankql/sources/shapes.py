@@ -21,7 +21,6 @@ import duckdb
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal
-from rankql.registry.column_names import COLUMN_NAMES, squash
 from rankql.sources.catalog import TABLES_OF, CatalogTable, find_table, split_database
 from rankql.sources.dicts import frame_from_dict, is_answer
 from rankql.sources.files import (
@@ -29,9 +28,10 @@ from rankql.sources.files import (
     PARQUET,
     File,
     HeaderlessPath,
-    csv_delimiter,
+    count_known,
     open_file,
     read_headerless,
+    split_line,
     uneven_line,
 )
 from rankql.sources.frames import library, polars_counts, refuse_nul, refuse_unread_lists
@@ -146,8 +146,9 @@ def _load_csv(source: Source) -> Table:
     file, reader = source.file, source.reader
     header = next(iter(file.lines), "")
     sql = (_READ_QUEPID if header == _QUEPID else _CSV).format(literal(file.pattern))
-    if "delim" not in sql and (delimiter := csv_delimiter(header)):
-        sql = sql.replace("all_varchar", f"delim = {literal(delimiter)}, all_varchar")
+    mark, names = split_line(header)
+    if "delim" not in sql and mark in header and count_known(names):
+        sql = sql.replace("all_varchar", f"delim = {literal(mark)}, all_varchar")
     with reader.reading(file):
         try:
             table = reader.load(source.label, sql, ordered=True)
@@ -213,8 +214,7 @@ def _is_headerless(source: Source) -> bool:
     """Is it a text file without a header, whose columns the caller names?"""
     if not isinstance(source.data, HeaderlessPath) or source.file.suffix in JSON:
         return False
-    words = re.split(r"[,;|\s]", source.file.lines[0].replace('"', ""))
-    return COLUMN_NAMES.isdisjoint(map(squash, words))
+    return not count_known(split_line(source.file.lines[0], ",\t;| ")[1])
 
 
 def _load_headerless(source: Source) -> Table:

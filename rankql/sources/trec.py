@@ -9,8 +9,15 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import COLUMN_NAMES, squash
-from rankql.sources.files import CSV, JSON, File, ends_with_number, read_as_text, reads_as_number
+from rankql.sources.files import (
+    CSV,
+    JSON,
+    File,
+    count_known,
+    ends_with_number,
+    read_as_text,
+    reads_as_number,
+)
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
@@ -53,7 +60,7 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
     if not lines:
         raise file.error("is empty")
     first = lines[0].split()
-    if len({*map(squash, first)} & COLUMN_NAMES) > 1:
+    if count_known(first) > 1:
         return tuple(first), True
     if len(first) in (3, 4) and _is_marco(lines):
         return _MARCO[: len(first)], False
