@@ -1,5 +1,5 @@
 """`python -m rankql`."""
 
-from rankql.cli.main import run
+from rankql.cli import run
 
 run("python -m rankql")

@@ -11,6 +11,8 @@ import click
 from click.core import ParameterSource
 
 from rankql.cli.options import DATA, FORMATS, derive_options
+from rankql.evaluation.arguments import Columns
+from rankql.registry.conventions import ConventionOptions
 from rankql.retired import refuse_retired
 from rankql.writing import STDOUT, named_paths, output_path
 
@@ -20,16 +22,11 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *("judge", "runs", "database", "columns"),
-        "query", "item", "rel", "score", "pos", "system", "descending", "attributes", "k", "of",
-        "which", "on", "outcome", "baseline", "queries", "dialect", "day", "order", "collapse",
-        "positions",
+        *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "runs",
+        "database", "columns", "k", "of", "which", "on", "outcome", "baseline", "queries",
+        "dialect", "day",
     ),
-    "Metrics": (
-        "metrics", "metric", "higher_is_better", "conventions", "gain", "discounts", "threshold",
-        "max_rel", "levels", "ideal", "negative", "precision_denominator", "ap_denominator", "ties",
-        "float32", "unjudged", "undefined", "missing",
-    ),
+    "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive",
                "min_queries"),
     "Statistics": (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.writing import write_file
 
 SHOP = """\
@@ -93,11 +95,24 @@ def reranked(log: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_shop(folder: Path, queries: int = 20_000) -> Path:
-    """Write the log to `folder/shop.parquet`, and the run of the other ranker to `new.parquet`."""
+    """Write the log to `folder/shop.parquet`, and the run of the other ranker to `new.parquet`.
+
+    Files of that name are replaced if their metadata says that this function wrote them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "shop.parquet"
+    path, run = folder / "shop.parquet", folder / "new.parquet"
+    for target in filter(Path.is_file, (path, run)):
+        with suppress(pl.exceptions.PolarsError):  # it is not a Parquet file
+            if _MARK.items() <= pl.read_parquet_metadata(target).items():
+                continue
+        raise RankqlError(f"output: {str(target)!r} exists, and is not of the demo. Pass another "
+                          "folder")  # fmt: skip
     log = shop(queries)
-    for frame, target in ((log, path), (reranked(log), folder / "new.parquet")):
+    for frame, target in ((log, path), (reranked(log), run)):
         with write_file(target) as temporary:
-            frame.write_parquet(temporary)
+            frame.write_parquet(temporary, metadata=_MARK)
     return path
+
+
+# In the metadata of the files.
+_MARK = {"rankql": "demo"}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
-from contextlib import suppress
-from typing import NoReturn
 
 import click
 
@@ -40,6 +39,8 @@ class _Group(Command, click.Group):
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
+        if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # of `run`
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except (click.exceptions.Exit, click.ClickException, click.Abort):
@@ -47,20 +48,29 @@ class _Group(Command, click.Group):
         except BrokenPipeError:  # the reader has read enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(128 + 13) from None  # as if SIGPIPE had ended the process
-        except KeyboardInterrupt:
-            click.echo("rankql: interrupted", err=True)
-            raise SystemExit(130) from None
-        except Exception as error:
-            if isinstance(error, RuntimeError) and "interrupt" in str(error).lower():  # of DuckDB
-                click.echo("rankql: interrupted", err=True)
-                raise SystemExit(130) from None
-            if ctx.params["debug"] or not _is_expected(error):
-                traceback.print_exc()
-            from rankql.text import escape_controls
+        except (KeyboardInterrupt, Exception) as error:
+            raise SystemExit(_report(error, ctx.params["debug"])) from None
 
-            message = escape_controls(as_cli_options(_message(error)))
-            click.echo(f"{click.style('rankql:', fg='red', bold=True)} {message}", err=True)
-            raise SystemExit(2) from None
+
+def _report(error: BaseException, debug: bool) -> int:
+    """Print an error in one line, with a traceback if it is not expected; return the exit code."""
+    of_duckdb = isinstance(error, RuntimeError) and "interrupt" in str(error).lower()
+    if of_duckdb or isinstance(error, KeyboardInterrupt):
+        click.echo("rankql: interrupted", err=True)
+        return 130
+    import duckdb
+
+    from rankql.errors import RankqlError, database_message
+    from rankql.text import escape_controls
+
+    if debug or not isinstance(error, RankqlError | duckdb.Error | OSError):
+        traceback.print_exc()
+    message = (str(error).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, duckdb.Error):
+        message = database_message(error)
+    message = escape_controls(as_cli_options(message))
+    click.echo(f"{click.style('rankql:', fg='red', bold=True)} {message}", err=True)
+    return 2
 
 
 @click.group(
@@ -95,42 +105,3 @@ def main(ctx: click.Context, debug: bool) -> None:
 for _command in (*vars(tasks).values(), *vars(reference).values()):
     if isinstance(_command, Command):
         main.add_command(_command)
-
-
-def run(program: str | None = None) -> NoReturn:
-    """Run a command and end the process at once, because freeing its memory takes 60 ms.
-
-    Handlers of `atexit` do not run.
-    """
-    try:
-        main(prog_name=program)
-    except SystemExit as end:
-        if private := sys.modules.get("rankql.sources.private"):
-            private.remove_temporary_files()
-        if isinstance(end.code, int):
-            with suppress(OSError, ValueError):  # a closed stream
-                for stream in filter(None, (sys.stdout, sys.stderr)):
-                    stream.flush()
-                os._exit(end.code)
-        raise
-    raise AssertionError("click ends the program")
-
-
-def _is_expected(error: Exception) -> bool:
-    """Return whether the message of an error is enough, without a traceback."""
-    import duckdb
-
-    from rankql.errors import RankqlError
-
-    return isinstance(error, RankqlError | duckdb.Error | OSError)
-
-
-def _message(error: Exception) -> str:
-    """Return the message of an error on one line, with the names that DuckDB suggests."""
-    import duckdb
-
-    from rankql.errors import database_message
-
-    if isinstance(error, duckdb.Error):
-        return database_message(error)
-    return (str(error).splitlines() or [type(error).__name__])[0]

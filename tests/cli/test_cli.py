@@ -384,7 +384,7 @@ def test_what_is_next_works_as_printed(tmp_path):
     bin_.mkdir(parents=True)
     (bin_ / "python").symlink_to(sys.executable)
     script = bin_ / "rankql"
-    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.main import run\nrun()\n")
+    script.write_text(f"#!{sys.executable}\nfrom rankql.cli import run\nrun()\n")
     script.chmod(0o755)
     path = os.pathsep.join(p for p in sys.path if "site-packages" in p)
     env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"}
@@ -523,7 +523,7 @@ def test_temporary_files_are_removed_at_the_end(tmp_path):
     """The process ends without freeing its memory."""
     script = """
 import os, sys
-from rankql.cli.main import run
+from rankql.cli import run
 from rankql.sources.private import private_connection
 with private_connection() as con:
     con.execute("SET memory_limit = '20MB'")
@@ -595,3 +595,56 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     judged.write_parquet(tmp_path / "qrels.parquet")
     out, _ = run(tmp_path, "check", "run.parquet", "qrels.parquet")
     assert "pass --ascending" in out and "descending=" not in out
+
+
+@pytest.mark.parametrize(("module", "code"), [("click", -2), ("polars", 130)])
+def test_an_interrupt_is_quiet(files, module, code):
+    """Also while modules are imported."""
+    script = f"""
+import os, signal, sys
+from rankql.cli import run
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["rankql", "eval", "one.run", "qrels"]
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=files, capture_output=True, text=True)
+    assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_the_demo_replaces_only_its_own_files(tmp_path):
+    for _ in range(2):
+        run(tmp_path, "demo", "--output", ".", "--queries", 9)
+    for name, write in {
+        "shop.parquet": lambda path: path.write_text("mine"),
+        "new.parquet": pl.DataFrame({"query": [1]}).write_parquet,
+    }.items():
+        write(tmp_path / name)
+        before = (tmp_path / name).read_bytes()
+        _, said = run(tmp_path, "demo", "--output", ".", "--queries", 9, code=2)
+        assert name in said and (tmp_path / name).read_bytes() == before
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize(
+    "option", ["--confidence 0.9_5", "--threshold 1_0", "--discounts 1_0,2", "--weight"]
+)
+def test_numbers_without_underscores(files, option):
+    run(files, "eval", "one.run", "qrels", *option.split(), code=2)
+
+
+@pytest.mark.parametrize("command", ["eval", "explain", "limits", "check", "compare", "gate"])
+def test_the_suffix_is_the_format(files, tmp_path, command):
+    """For every command with a result; eval writes the values per query to Parquet."""
+    name, *options = command.split()
+    options += ["--min", "AP>=0"] * (name == "gate")
+    for suffix, start in {"csv": "", "md": "", "json": "{", "html": "<!doctype html>"}.items():
+        path = tmp_path / f"out.{suffix}"
+        done = CliRunner().invoke(
+            main, [name, *options, str(files / "one.run"), str(files / "qrels"), "-o", str(path)]
+        )
+        assert done.exit_code in (0, 1) and str(path) in done.stderr, done.output
+        assert path.read_text().startswith(start)
