@@ -94,7 +94,7 @@ class Command(click.Command):
         ctx.params = {
             name: value
             for name, value in ctx.params.items()
-            if value is not None or ctx.get_parameter_source(name) is written
+            if value not in (None, False) or ctx.get_parameter_source(name) is written
         }
         return super().invoke(ctx)
 

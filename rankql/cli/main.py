@@ -49,7 +49,7 @@ class _Group(Command, click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(128 + 13) from None  # as if SIGPIPE had ended the process
         except (KeyboardInterrupt, Exception) as error:
-            raise SystemExit(_report(error, ctx.params["debug"])) from None
+            raise SystemExit(_report(error, ctx.params.get("debug", False))) from None
 
 
 def _report(error: BaseException, debug: bool) -> int:
@@ -84,7 +84,7 @@ def _report(error: BaseException, debug: bool) -> int:
 @click.version_option(package_name="rankql")
 @click.option("--debug", is_flag=True, help="Print a traceback if there is an error.")
 @click.pass_context
-def main(ctx: click.Context, debug: bool) -> None:
+def main(ctx: click.Context, debug: bool = False) -> None:
     """Ranking metrics that run where your data lives.
 
     \b

@@ -65,7 +65,7 @@ def metrics_command(text: str) -> None:
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
 def sql_command(
     inputs: Sequence[str],
-    folder: bool,
+    folder: bool = False,
     dialect: str | None = None,
     database: Path | None = None,
     **options: Any,

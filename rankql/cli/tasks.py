@@ -142,15 +142,15 @@ def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **option
 @task("associate", "decisions.associate",
       "associate values.parquet sessions.parquet --on query",
       "associate values.parquet kpis.csv --on user=user_id --outcome revenue")  # fmt: skip
-@click.argument("per_query", type=DATA)
+@click.argument("values", type=DATA, metavar="PER_QUERY")
 @click.argument("outcomes", type=DATA)
-def associate_command(per_query: str, outcomes: str, **options: Any) -> None:
+def associate_command(values: str, outcomes: str, **options: Any) -> None:
     """Measure how metrics relate to KPIs.
 
     PER_QUERY is a file that eval --output wrote, or a table with metrics. OUTCOMES is a table of
     KPIs. --on joins them.
     """
-    show(call(per_query, outcomes, **options))
+    show(call(values, outcomes, **options))
 
 
 @task("compare", "decisions.compare", "compare old.run new.run my.qrels -m nDCG@10 -m AP",

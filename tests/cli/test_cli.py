@@ -648,3 +648,16 @@ def test_the_suffix_is_the_format(files, tmp_path, command):
         )
         assert done.exit_code in (0, 1) and str(path) in done.stderr, done.output
         assert path.read_text().startswith(start)
+
+
+def test_what_is_not_set_is_not_passed(files):
+    """A profile keeps its float32, and --interval none is not the default."""
+    arguments = ["eval", "one.run", "qrels", "-m", "AP", "--format", "json"]
+    for options, expected in (
+        (["--conventions", "trec_eval", "--interval", "none"], True),
+        (["--interval", "none", "--float32"], True),
+        (["--interval", "none"], False),
+    ):
+        printed = json.loads(run(files, *arguments, *options)[0])
+        assert printed["conventions"]["float32"] == expected
+        assert not printed["table"][0].get("lo")
