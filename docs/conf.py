@@ -31,7 +31,6 @@ default_role = "code"
 smartquotes = False
 suppress_warnings = ["misc.highlighting_failure"]  # DuckDB's MAP {}
 autodoc_typehints = "none"
-napoleon_use_param = False  # types are words, not links
 autodoc_preserve_defaults = True
 napoleon_use_param = False  # else "table" becomes a link to some attribute
 

@@ -1,5 +1,5 @@
 """`python -m rankql`."""
 
-from rankql.cli import run
+from rankql.cli.start import run
 
 run("python -m rankql")

@@ -1,37 +1,8 @@
 """The command line: `rankql` and `python -m rankql`.
 
-`run` is the entry point. `main` has the group of commands; `tasks` has those that call a function
+`start.run` is the entry point. `main` has the group of commands; `tasks` has those that call a function
 of rankql, `reference` the others. `options` derives options from signatures and docstrings,
 `command` lays out the help, `console` calls the function and prints its result, and `hints` turns
 arguments in messages into options. Functions are imported when a command runs, so that --help is
 fast. Only `__main__` imports this package.
 """
-
-import os
-import signal
-import sys
-from contextlib import suppress
-from typing import NoReturn
-
-
-def run(program: str | None = None) -> NoReturn:
-    """Run a command and end the process at once, because freeing its memory takes 60 ms.
-
-    Handlers of `atexit` do not run. Until the command runs, an interrupt ends the process quietly.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from rankql.cli.main import main
-
-    try:
-        main(prog_name=program)
-    except SystemExit as end:
-        if private := sys.modules.get("rankql.sources.private"):
-            private.remove_temporary_files()
-        if isinstance(end.code, int):
-            with suppress(OSError, ValueError):  # a closed stream
-                for stream in filter(None, (sys.stdout, sys.stderr)):
-                    stream.flush()
-                os._exit(end.code)
-        raise
-    raise AssertionError("click ends the program")

@@ -384,7 +384,7 @@ def test_what_is_next_works_as_printed(tmp_path):
     bin_.mkdir(parents=True)
     (bin_ / "python").symlink_to(sys.executable)
     script = bin_ / "rankql"
-    script.write_text(f"#!{sys.executable}\nfrom rankql.cli import run\nrun()\n")
+    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.start import run\nrun()\n")
     script.chmod(0o755)
     path = os.pathsep.join(p for p in sys.path if "site-packages" in p)
     env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"}
@@ -523,7 +523,7 @@ def test_temporary_files_are_removed_at_the_end(tmp_path):
     """The process ends without freeing its memory."""
     script = """
 import os, sys
-from rankql.cli import run
+from rankql.cli.start import run
 from rankql.sources.private import private_connection
 with private_connection() as con:
     con.execute("SET memory_limit = '20MB'")
@@ -602,7 +602,7 @@ def test_an_interrupt_is_quiet(files, module, code):
     """Also while modules are imported."""
     script = f"""
 import os, signal, sys
-from rankql.cli import run
+from rankql.cli.start import run
 class Interrupt:
     def find_spec(self, name, *_):
         if name == "{module}":
