@@ -1,11 +1,9 @@
-"""Call the function of a command; results go to stdout, progress to stderr."""
+"""Call the function of a command; results go to stdout."""
 
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +14,6 @@ from rankql.cli.hints import as_cli_options
 from rankql.writing import PARQUET
 
 if TYPE_CHECKING:
-    import duckdb
     import polars as pl
 
 
@@ -33,8 +30,7 @@ def call(*data: Any, **options: Any) -> Any:
     if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):
         options["output"], ctx.meta["output"] = output, None  # the values per query
     con = ctx.with_resource(private_connection())
-    with _progress(con):
-        return function(*data, con=con, **options)
+    return function(*data, con=con, **options)
 
 
 def show(result: Any) -> None:
@@ -101,30 +97,3 @@ def _for_terminal(data: str) -> str:
     from rankql.text import escape_controls
 
     return "\n".join(map(escape_controls, data.split("\n"))) if sys.stdout.isatty() else data
-
-
-@contextmanager
-def _progress(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Show a progress bar if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    bar = "SET enable_progress_bar = true; SET enable_progress_bar_print = false"
-    con.execute(bar).fetchall()
-    done = threading.Event()
-    thread = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _show_progress(con: duckdb.DuckDBPyConnection, done: threading.Event) -> None:
-    """Show a bar if the work takes longer than a second."""
-    if done.wait(1):
-        return
-    with click.progressbar(length=100, label="working", file=sys.stderr) as bar:
-        while not done.wait(0.2):
-            bar.update(max(0, int(con.query_progress()) - bar.pos))

@@ -12,7 +12,8 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import require_duckdb
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.private import has_room, in_transaction, private_connection
+from rankql.sources.private import has_room, in_transaction, is_private, private_connection
+from rankql.sources.progress import watch
 from rankql.sources.reader import Reader, reword_error
 from rankql.sources.shapes import SHAPES, Source
 from rankql.sources.tables import Data, Table
@@ -38,7 +39,7 @@ def open_session(
         if own:
             session.hint = "To read a table, pass its connection: con="
         try:
-            with duckdb_errors(session):
+            with watch(con, private=is_private(con)), duckdb_errors(session):
                 yield session
         finally:
             session.close()

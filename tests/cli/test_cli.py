@@ -516,7 +516,8 @@ def test_progress_goes_to_a_terminal(tmp_path):
     )  # fmt: skip
     os.close(shown)
     assert done.returncode == 0 and done.stdout.startswith("slice,metric,mean")
-    assert "working" in os.read(seen, 100_000).decode()
+    shown = os.read(seen, 100_000).decode()
+    assert "rankql: 2 s" in shown and "\r\x1b[KConventions" in shown  # the line is empty again
 
 
 def test_temporary_files_are_removed_at_the_end(tmp_path):
