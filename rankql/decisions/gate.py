@@ -218,7 +218,7 @@ def gate(
         pair = correct_pair(align_systems(combined, ["baseline", "run"]), evaluated)
         values = system_values(pair, ["baseline", "run"], cluster)
         clustered = [] if cluster is None else [describe_clusters(values, cluster)]
-        notes = [*combined.notes, *notes, *clustered, *describe_left_out(values, pair.conventions)]
+        notes += [*combined.notes, *clustered, *describe_left_out(values, pair.conventions)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):
             prints = {hash_rankings(result) for result in evaluated.values()}

@@ -44,9 +44,7 @@ def limit_rows(
     pairs = [pair for pair in pairs if pair.metric == metric]
     if limit.operator and alpha is not None:
         _require_interval(pairs[0])
-    decisions = {pair.slice: _decide_by_value(limit, pair, min_queries) for pair in pairs}
-    if alpha is not None:
-        decisions |= _decide_by_interval(limit, pairs, alpha, min_queries)
+    decisions = _decide(limit, pairs, alpha, min_queries)
     for pair in pairs:
         decision, several = decisions[pair.slice], not limit.operator
         way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
@@ -69,38 +67,34 @@ def limit_rows(
         }
 
 
-def _decide_by_value(limit: GateLimit, pair: PairComparison, min_queries: int) -> Decision:
-    """The decision without an interval: by the means, unless the rankings are identical."""
-    counted = pair.weighed if pair.change is None else pair.n
-    few = pair.slice != "all" and counted < min_queries
-    if pair.change is None:  # undefined
-        return Decision(TOO_FEW if few or not pair.weighed else FAILED)
-    if pair.identical:
-        return Decision(PASSED)
-    target, sign = limit.target(pair.lower_is_better)
-    held = limit.holds(sign * (pair.change - target))
-    return Decision(TOO_FEW if few else PASSED if held else FAILED)
-
-
-def _decide_by_interval(
-    limit: GateLimit, pairs: Sequence[PairComparison], alpha: float, min_queries: int
+def _decide(
+    limit: GateLimit, pairs: Sequence[PairComparison], alpha: float | None, min_queries: int
 ) -> dict[str, Decision]:
-    """Test every slice against the limit.
+    """Hold every slice to the limit, by its interval or, if it has none, by its means.
 
     The overall test is not adjusted. Slices are adjusted among themselves (Holm), and so are small
     slices, so that they do not weaken the others. A small one never passes, and fails only if its
     queries cannot all have lost by chance.
     """
-    tested = [x for x in pairs if not (x.change is None or x.identical or x.overall is not None)]
-    families: dict[Any, list[PairComparison]] = {}
-    for pair in tested:
-        few = pair.queries < min_queries
-        families.setdefault("all" if pair.slice == "all" else few, []).append(pair)
-    test = MeanTest() if limit.operator else SkewedStudent()
     decisions = {}
+    families: dict[Any, list[PairComparison]] = {}
+    for pair in pairs:
+        few = (pair.weighed if pair.change is None else pair.n) < min_queries
+        target, sign = limit.target(pair.lower_is_better)
+        if pair.identical and pair.change is not None:
+            decisions[pair.slice] = Decision(PASSED)
+        elif pair.change is not None and alpha is not None and pair.overall is None:
+            families.setdefault("all" if pair.slice == "all" else few, []).append(pair)
+        elif not pair.weighed or (few and pair.slice != "all"):
+            decisions[pair.slice] = Decision(TOO_FEW)
+        else:
+            holds = pair.change is not None and limit.holds(sign * (pair.change - target))
+            decisions[pair.slice] = Decision(PASSED if holds else FAILED)
+    test = MeanTest() if limit.operator else SkewedStudent()
     for members in families.values():
         target, sign = limit.target(members[0].lower_is_better)
         samples = [pair.sample.minus(target) for pair in members]
+        assert alpha is not None
         results = Family(samples, test, "holm", alpha).results()
         for pair, sample, result in zip(members, samples, results, strict=True):
             status, interval, level, needed = INCONCLUSIVE, None, None, None
@@ -192,16 +186,18 @@ def describe_rule(
     sliced: bool,
 ) -> list[str]:  # fmt: skip
     """Notes on how limits are tested by intervals."""
-    if not (drops or minimum_bound):
+    levels = {2 * alpha if limit.side else alpha for limit in drops}
+    levels |= {alpha} if minimum_bound else set()
+    if not levels:
         return []
     which = "A limit" if minimum_bound or not minima else "A limit on a drop"
     notes = [
-        f"{which} passes if the {_format_level(1 - alpha)} confidence interval (CI) is within it, "
-        "fails if the CI is beyond it, and is inconclusive otherwise"
+        f"{which} passes if the {_format_level(1 - min(levels))} confidence interval (CI) is "
+        "within it, fails if the CI is beyond it, and is inconclusive otherwise"
     ]
     if any(not limit.bound for limit in drops):
         notes.append("A limit of 0 on a drop fails only if the CI is beyond it")
-    if any(limit.side for limit in drops):
+    if 2 * alpha in levels:
         level = _format_level(1 - 2 * alpha)
         notes.append(f"equivalence= limits the drop and the gain: two one-sided tests, {level} CIs")
     return notes + ["CIs of slices are adjusted for the number of slices (Holm)"] * sliced

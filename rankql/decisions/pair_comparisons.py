@@ -277,7 +277,8 @@ def required_ranges(
             raise RankqlError(describe_unknown("metric in bounds=:", name, metrics))
     ranges = {}
     for name in metrics:
-        low, high = bounds[name] if name in bounds else _known_range(name, rules)
+        known = rules["negative"] != "keep" and "negative=keep" not in name
+        low, high = bounds.get(name) or (value_range(name) if known else (None, None))
         if low is None or high is None:
             raise RankqlError(
                 f"test={settings.test!r} needs the range of {name}, which has no upper or lower "
@@ -301,9 +302,3 @@ def _is_range(value: Any) -> bool:
         return False
     numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in value)
     return numbers and value[0] < value[1]
-
-
-def _known_range(name: str, rules: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """The lowest and highest value of a metric; None if unknown."""
-    negative = rules["negative"] == "keep" or "negative=keep" in name
-    return (None, None) if negative else value_range(name)

@@ -155,10 +155,6 @@ def test_queries_needed(effect, alpha, power):
     assert n == 2 or power_of(abs(effect), n - 1, alpha) < power + 1e-9
 
 
-def test_queries_needed_of_the_books():
-    assert [rankql.queries_needed(d) for d in (0.2, 0.3, 0.5, 0.8)] == [199, 90, 34, 15]
-
-
 def test_the_effect_may_be_tiny():
     """In units of 1 / effect^2 it is the same number, from both tails of the normal."""
     z, centre = special.ndtri(0.975), np.sqrt(rankql.queries_needed(1e-7)) * 1e-7
@@ -614,11 +610,6 @@ def test_words(name, case):
         assert TESTS[name]().apply(Sample(np.array(differences)), 0.05).reason == word
 
 
-@pytest.mark.parametrize("name", CLUSTERED)
-def test_one_cluster_is_not_testable(name):
-    assert outcome(name, [0.1, 0.2, 0.3], [5, 5, 5]).reason == NOT_TESTABLE
-
-
 # compare, from end to end.
 
 QUERIES = [f"q{i:02}" for i in range(30)]
@@ -973,75 +964,27 @@ def test_many_systems():
 # Real data.
 
 
-@pytest.fixture(scope="module")
-def dl19():
-    if not DL19.is_dir():
-        pytest.skip(f"no data: {DL19} is absent")
-    spaced = {"separator": " ", "has_header": False}
-    qrels = pl.read_csv(DL19 / "dl19.qrels", new_columns=["query", "0", "item", "rel"], **spaced)
-    names = ["query", "Q0", "item", "rank", "score", "tag"]
-    given = {
-        name: pl.read_csv(DL19 / f"{name}.run", new_columns=names, **spaced).select(
-            "query", "item", "score"
-        )
-        for name in RUNS
-    }
-    qrels = qrels.select("query", "item", "rel")
-    return given, qrels, rankql.evaluate(given, qrels, ["nDCG@10", "AP", "RR", "P@5"])
-
-
-@pytest.mark.parametrize("name", TESTS)
-def test_dl19(dl19, name):
+@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
+def test_dl19():
     """SPLADE against BM25 and TAS-B: scipy's differences, p-values and intervals."""
-    *_, result = dl19
-    table = rankql.compare(result, baseline=RUNS[2], test=name, correction="none").table
-    assert table["n"].unique().to_list() == [43]
-    for row in table.iter_rows(named=True):
+    runs = {name: DL19 / f"{name}.run" for name in RUNS}
+    result = rankql.evaluate(runs, DL19 / "dl19.qrels", ["nDCG@10", "AP", "RR", "P@5"])
+    tables = [
+        rankql.compare(result, baseline=RUNS[2], test=name, correction="none").table
+        for name in ("t", "randomisation")
+    ]
+    for row, resampled in zip(*(table.rows(named=True) for table in tables), strict=True):
         a, b = (
             result.per_query.filter(system=row[side]).sort("query")[row["metric"]].to_numpy()
             for side in "ab"
         )
         student = stats.ttest_rel(b, a)
         ends = tuple(student.confidence_interval(0.95))
-        assert row["difference"] == pytest.approx((b - a).mean(), abs=1e-14)
+        assert row["n"] == 43 and row["difference"] == pytest.approx((b - a).mean(), abs=1e-14)
+        assert row["p"] == pytest.approx(student.pvalue, rel=1e-12)
+        assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=1e-12)
         width = ends[1] - ends[0]
-        if name == "t":
-            assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=1e-12)
-        elif name == "randomisation":
-            assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=0.06 * width)
-        if name == "t":
-            assert row["p"] == pytest.approx(student.pvalue, rel=1e-12)
-        elif name == "randomisation":
-            theirs = stats.permutation_test(
-                (b, a),
-                lambda x, y, axis: (x - y).mean(axis),
-                permutation_type="samples",
-                vectorized=True,
-                n_resamples=9_999,
-                batch=1000,
-                rng=np.random.default_rng(5),
-            )
-            assert within(row["p"], (row["p"] + theirs.pvalue) / 2, 9_999, errors=5)
-
-
-@pytest.mark.parametrize("correction", CORRECTIONS)
-@pytest.mark.parametrize("name", TESTS)
-def test_dl19_intervals_agree_with_verdicts(dl19, name, correction):
-    """4 of these 12 rows excluded 0 and said no evidence."""
-    *_, result = dl19
-    found = rankql.compare(result, test=name, correction=correction, resamples=1_999)
-    assert len(found.table) == 12
-    assert agrees(found.table) < 12
-    if name != "anytime":  # which needs more queries
-        assert agrees(found.table) > 0
-
-
-def test_dl19_from_runs_and_results(dl19):
-    given, qrels, result = dl19
-    table = rankql.compare(given, qrels, ["nDCG@10", "AP", "RR", "P@5"]).table
-    assert table.equals(rankql.compare(result).table)
-    one = {name: rankql.evaluate(run, qrels, result.metrics) for name, run in given.items()}
-    assert table.equals(rankql.compare(one).table)
+        assert (resampled["lo"], resampled["hi"]) == pytest.approx(ends, abs=0.06 * width)
 
 
 # One million queries.
@@ -1094,9 +1037,6 @@ def test_equivalence_of_the_sleep_data(name, p):
     assert row["verdict"] == "equivalent within 2.5" and -2.5 < row["lo"] < row["hi"] < 2.5
     narrow = rankql.compare(given, test=name, equivalence=1.5)
     assert narrow.table["verdict"].to_list() == ["better"] and narrow.table["lo"].item() > 0
-    for wrong in (0, -1, "x", math.nan, math.inf):
-        with pytest.raises(RankqlError, match="equivalence must be"):
-            rankql.compare(given, equivalence=wrong)
 
 
 @pytest.mark.parametrize("name", ["auto", "t", "randomisation", "anytime"])
@@ -1127,9 +1067,6 @@ def test_tukey_of_many_orders_is_sampled():
     both = [rankql.compare(given, test=x, correction="tukey").table for x in ("t", "randomisation")]
     assert both[1]["p_adjusted"].to_list() == pytest.approx(both[0]["p_adjusted"], abs=0.05)
     agrees(both[1])
-    for wrong in ({"test": "auto"}, {"test": "anytime"}, {"test": "t", "baseline": "s0"}):
-        with pytest.raises(RankqlError, match="correction='tukey'"):
-            rankql.compare(given, correction="tukey", **wrong)
 
 
 # Rare losses.
