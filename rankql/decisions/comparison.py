@@ -309,7 +309,8 @@ def rank_systems(
     sign = pl.col("metric").replace_strict({k: 1 - 2 * x for k, x in higher_is_better.items()})
     known = pl.when(pl.col("mean").is_not_null())
     return (
-        means.with_columns(place=pl.int_range(pl.len()).min().over(part))
+        means.with_row_index("place")
+        .with_columns(pl.col("place").min().over(part))
         .join(beaten, on=[*part, "system"], how="left")
         .join(beaten_by, on=[*part, "system"], how="left")
         .with_columns(

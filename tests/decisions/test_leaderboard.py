@@ -16,7 +16,8 @@ MEANS = pl.DataFrame(
 def pairs(*verdicts):
     """Pairs such as "ab better": b is better than a."""
     rows = [("AP", "all", pair[0], pair[1], verdict) for pair, verdict in map(str.split, verdicts)]
-    return pl.DataFrame(rows, ["metric", "slice", "a", "b", "verdict"], orient="row")
+    names = ("metric", "slice", "a", "b", "verdict")
+    return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,19 @@ def pairs(*verdicts):
 def test_by_hand(higher, verdicts, expected):
     ranks = rank_systems(MEANS, pairs(*verdicts), {"AP": higher})
     assert ranks.select("system", "rank_lo", "rank_hi", "maybe_best").rows() == expected
+
+
+def test_metrics_and_slices_in_their_order():
+    """One after the other, each with its systems best first."""
+    rows = [
+        (name, part, system, mean) for system, mean in (("a", 0.1), ("b", 0.5))
+        for part in ("all", "x=1") for name in ("RR", "AP")
+    ]  # fmt: skip
+    means = pl.DataFrame(rows, ["metric", "slice", "system", "mean"], orient="row")
+    ranks = rank_systems(means, pairs(), {"RR": True, "AP": True})
+    parts = [("RR", "all"), ("AP", "all"), ("RR", "x=1"), ("AP", "x=1")]
+    expected = [(*part, system) for part in parts for system in "ba"]
+    assert ranks["metric", "slice", "system"].rows() == expected
 
 
 def values(rng, *means, n=40):
