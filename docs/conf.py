@@ -81,6 +81,11 @@ KEYWORDS = {
     "questions": ["ndcg above 1", "all zeros", "duplicates", "how many queries"],
     "rag": ["rag", "retrieval-augmented generation", "ragas", "langchain", "llamaindex", "chunks"],
     "speed": ["billion rows", "speed"],
+    "textbook": [
+        *("textbook", "course", "cumulative gain", "arhr", "intra-list similarity", "ils", "ips"),
+        *("f-measure", "hit ratio", "mean time of first appearance", "timeliness", "dimensions"),
+        *("conversion", "satisfaction", "novelty", "coverage", "weighted annotators"),
+    ],
     "trust": [
         *("check", "explain", "limits", "unjudged", "unjudged items", "missing judgments"),
         *("funnel", "pipeline", "reranker", "stages", "retrieval loss"),

@@ -41,6 +41,10 @@ def test_every_command_has_its_help():
 # The Chinese pages, and the English ones whose blocks they have.
 TRANSLATIONS = {
     "docs/zh/start.md": "docs/start.md",
+    "docs/zh/textbook.md": "docs/textbook.md",
+    "docs/zh/evaluate.md": "docs/evaluate.md",
+    "docs/zh/compare.md": "docs/compare.md",
+    "docs/zh/implicit.md": "docs/implicit.md",
     "docs/zh/metrics.md": "docs/metrics/index.md",
     "docs/zh/choosing-k.md": "docs/choosing-k.md",
     "docs/zh/judges.md": "docs/judges.md",
