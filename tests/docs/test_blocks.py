@@ -39,7 +39,7 @@ def draws(page):
 
 
 # Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
-LIGHT = ("start", "evaluate", "compare", "queries", "errors", "labels", "trust", "gain")
+LIGHT = ("start", "evaluate", "compare", "queries", "errors", "labels", "gain")
 
 
 def marks(page):
@@ -98,6 +98,7 @@ def test_files_for_assistants_are_current(name):
     assert (ROOT / "docs" / name).read_text("utf-8") == ASSISTANTS["FILES"][name]()
 
 
+@pytest.mark.slow
 def test_recipes_for_assistants(demo_folder, tmp_path, monkeypatch):
     """The five recipes of SKILL.md run on files of the names that they use."""
     monkeypatch.chdir(tmp_path)

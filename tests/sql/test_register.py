@@ -49,6 +49,7 @@ def test_the_default_connection():
     )
 
 
+@pytest.mark.slow
 def test_twice_is_once(con):
     def functions():
         columns = "COLUMNS(* EXCLUDE function_oid)"

@@ -179,7 +179,8 @@ REFUSED = [
         ("evaluate",),
         "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
         lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
-        "RankqlError: Unknown metric '{metric}'",
+        # It takes subtopics from judgments with one row for each.
+        "RankqlError: (Unknown metric '{metric}'|metrics='subtopics': no column)",
     ),
     Refused(
         ("evaluate",),

@@ -496,43 +496,23 @@ class EvaluateRanked:
 
 @dataclass
 class EvaluateJoined:
-    """rankql.evaluate(run, qrels, "nDCG@10").per_query, by positions or by scores"""
+    """rankql.evaluate(run, qrels, "nDCG@10", ties="item").per_query, by positions or by scores
+
+    With `rows`, the groups have scores and items; otherwise the score is -pos.
+    """
 
     place: str = "pos"
-
-    def run(self, metric, groups, options, **types):
-        data = frame(flat(metric, groups), types).with_columns(item=pl.int_range(pl.len()))
-        # A query of its own that is always there: no table is empty.
-        more = pl.DataFrame({"g": [-1], "item": [-1], "rel": [1.0], "pos": [1]})
-        data = pl.concat([data, more], how="diagonal_relaxed")
-        run = data.filter(pl.col("pos").is_not_null()).select("g", "item", "pos")
-        if self.place == "score":
-            run = run.select("g", "item", score=-pl.col("pos"))
-        qrels = data.filter(pl.col("rel").is_not_null()).select("g", "item", "rel")
-        text, discounts = name_of(metric, options)
-        result = rankql.evaluate(run, qrels, text, query="g", interval=None, **discounts)
-        made = result.per_query.filter(pl.col("g") >= 0)
-        return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
-
-    def cannot(self, metric, options, group):
-        if metric in signatures.RATING:
-            return "needs scores beside grades"
-        if all(rel is None for rel, *_ in group):
-            return "nothing is judged, no query"
-        reason = cannot_evaluate(metric, group)
-        if not reason and self.place == "score" and gaps(group):
-            reason = "scores have no gaps"
-        return reason
-
-
-class EvaluateScores:
-    """rankql.evaluate(run, qrels, "nDCG@10", ties="item").per_query"""
+    rows: bool = False
 
     def run(self, metric, groups, options, **types):
         data = frame(flat(metric, groups), types)
-        more = pl.DataFrame({"g": [-1], "item": ["x"], "rel": [1.0], "score": [1.0]})
+        if not self.rows:
+            item = pl.format("i{}", pl.int_range(pl.len()))
+            data = data.with_columns(item=item, score=-pl.col("pos").cast(pl.Float64))
+        # A query of its own that is always there: no table is empty.
+        more = pl.DataFrame({"g": [-1], "item": ["x"], "rel": [1.0], "score": [1.0], "pos": [1]})
         data = pl.concat([data, more], how="diagonal_relaxed")
-        run = data.filter(pl.col("score").is_not_null()).select("g", "item", "score")
+        run = data.filter(pl.col(self.place).is_not_null()).select("g", "item", self.place)
         qrels = data.filter(pl.col("rel").is_not_null()).select("g", "item", "rel")
         options = dict(options)
         ties = {"ties": options.pop("ties")} if "ties" in options else {}
@@ -542,7 +522,17 @@ class EvaluateScores:
         return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
 
     def cannot(self, metric, options, group):
-        return None if metric.endswith("_by_score") else "other engines are asked for rows"
+        if self.rows or metric.endswith("_by_score"):
+            both = self.rows and metric.endswith("_by_score")
+            return None if both else "other engines are asked"
+        if metric in signatures.RATING:
+            return "needs scores beside grades"
+        if all(rel is None for rel, *_ in group):
+            return "nothing is judged, no query"
+        reason = cannot_evaluate(metric, group)
+        if not reason and self.place == "score" and gaps(group):
+            reason = "scores have no gaps"
+        return reason
 
 
 class EvaluateWhole:
@@ -610,7 +600,7 @@ MORE = {
     "polars score lazy": Polars(mode="lazy", form="score"),
     "pipe whole": Polars("pipe", whole=True),
     "pipe list": PipeLists(),
-    "evaluate scores": EvaluateScores(),
+    "evaluate scores": EvaluateJoined("score", rows=True),
     "evaluate whole": EvaluateWhole(),
 }
 ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE, **MORE}
