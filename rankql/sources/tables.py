@@ -118,12 +118,12 @@ class Table:
         if self.trec and role == "pos" and "tag" in self.columns:
             return None  # as in trec_eval
         free = self.free_columns(role)
+        if role != "query" and (found := find_name(free, preferred)):
+            return found
         likely = [column for column in free if find_name([column], preferred)]
-        return (
-            likely[0]
-            if len(likely) == 1
-            else recognise(role, likely or free, place=f" of {self.label}")
-        )
+        if len(likely) == 1:
+            return likely[0]
+        return recognise(role, likely or free, place=f" of {self.label}")
 
     def free_columns(self, role: str) -> list[str]:
         """The columns without another role.
@@ -263,19 +263,12 @@ def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
 
     TREC files have no names of their own, so they do not count.
     """
-    spellings = [
-        [{spell(name) for name in table.columns} for table in tables if not table.trec]
-        for spell in SPELLINGS
-    ]
-    return {
-        role: [
-            name
-            for spell, named in zip(SPELLINGS, spellings, strict=True)
-            for name in ROLES[role]
-            if all(spell(name) in names for names in named)
-        ]
-        for role in ("query", "item")
-    }
+    common: dict[str, list[str]] = {"query": [], "item": []}
+    for spell in SPELLINGS:
+        spelled = [{*map(spell, table.columns)} for table in tables if not table.trec]
+        for role, names in common.items():
+            names += [x for x in ROLES[role] if all(spell(x) in columns for columns in spelled)]
+    return common
 
 
 def assign_roles(

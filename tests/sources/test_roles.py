@@ -127,6 +127,11 @@ def test_a_name_that_all_tables_have_is_not_asked_about():
     run = RUN.with_columns(uid=1)
     qrels = pl.DataFrame({"user_id": [1], "item": ["x"]})
     assert rankql.evaluate(run, qrels, "RR", interval=None).columns["run"]["query"] == "user_id"
+    # Spelled exactly alike comes before another spelling: doc_id is not the docid of the run.
+    run = pl.DataFrame({"query": [1], "docid": ["n"], "docno": ["x"], "score": [1.0]})
+    qrels = pl.DataFrame({"query": [1], "doc_id": ["m"], "docno": ["x"], "rel": [1]})
+    found = rankql.evaluate(run, qrels, "RR", interval=None)
+    assert found.columns["run"]["item"] == found.columns["qrels"]["item"] == "docno"
 
 
 def test_variants_are_the_systems_of_values_per_query():
