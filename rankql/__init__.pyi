@@ -21,7 +21,6 @@ from .errors import RankqlError
 from .evaluation.combining import combine
 from .evaluation.conversion import convert
 from .evaluation.evaluate import evaluate
-from .evaluation.judge import CorrectedResult
 from .evaluation.result import Result
 from .evaluation.wide_table import WideTable
 from .expressions.cascade import (
@@ -185,7 +184,6 @@ __all__ = [
     "AssociationTable",
     "Comparison",
     "Conventions",
-    "CorrectedResult",
     "Explanation",
     "Finding",
     "Funnel",

@@ -1,7 +1,6 @@
 """Is it better, may it ship, does it pay? compare, gate, associate and judges.
 
-- `compare`: arguments > alignment > system_values > corrected > pair_comparisons > pair_table >
-  comparison.
+- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
 - `gate`: gate_limits > gate_rows > verdict.
 - `associate`: key_join > correlations > association.
 

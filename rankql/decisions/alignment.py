@@ -59,7 +59,8 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
     meta = replace(result.meta, system=True, catalogue=catalogue)
-    result = replace(result, meta=meta, values=aligned, _summary=None)
+    judge = None if result.judge is None else align_systems(result.judge, systems)
+    result = replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
     result.check()
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -154,23 +155,16 @@ class Comparison(EvaluatedTable):
         `swapped` counts the pairs of systems that the two metrics order differently. tau_b is NULL
         if all systems have the same mean.
         """
-        import numpy as np
-        from scipy.stats import kendalltau
-
         means = self.summary.filter(slice="all").pivot("metric", index="system", values="mean")
         rows = []
         for one, other in itertools.combinations(self.metrics, 2):
             x, y = (
-                means[name].round(12).to_numpy() * (1 if self.higher_is_better[name] else -1)
-                for name in (one, other)
+                means[name] * (1 if self.higher_is_better[name] else -1) for name in (one, other)
             )
-            i, j = np.triu_indices(len(x), 1)
-            swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
-            rows.append((one, other, float(kendalltau(x, y).statistic), swapped, len(i)))
+            rows.append((one, other, *compare_orders(x, y)))
         kinds = [pl.String, pl.String, pl.Float64, pl.Int64, pl.Int64]
         names = ["metric", "other", "tau_b", "swapped", "pairs"]
-        frame = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
-        return frame.with_columns(pl.col("tau_b").fill_nan(None))
+        return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
 
     def cutoffs(self, metric: str | None = None, ks: Sequence[int] = CUTOFFS) -> Comparison:
         """The same comparison at several cutoffs of one metric, to choose k.
@@ -258,6 +252,18 @@ class Comparison(EvaluatedTable):
             return [frame]
         adjusted = "p_adjusted" in frame.columns
         return [fit_width(frame, [x for x in _LEAST_IMPORTANT if x != ["p"] or adjusted])]
+
+
+def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:
+    """Kendall's tau-b of two values of systems, the pairs that they order differently, and all."""
+    import numpy as np
+    from scipy.stats import kendalltau
+
+    x, y = one.round(12).to_numpy(), other.round(12).to_numpy()
+    i, j = np.triu_indices(len(x), 1)
+    swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
+    tau = float(kendalltau(x, y).statistic)
+    return None if math.isnan(tau) else tau, swapped, len(i)
 
 
 def compare_at_cutoffs(

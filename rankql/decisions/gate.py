@@ -147,10 +147,9 @@ def gate(
         raise RankqlError("minimum_bound=True (CLI: --min-bound) needs a limit on a mean. Pass "
                           "minimum= (CLI: --min)")  # fmt: skip
     require_package("scipy", "stats", "gate")
-    from rankql.decisions.corrected import correct_pair, system_values
     from rankql.decisions.gate_rows import describe_rule, limit_rows, recommend_limit
     from rankql.decisions.pair_comparisons import list_pairs
-    from rankql.decisions.system_values import describe_clusters, describe_left_out
+    from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 
     require_known_options(options, gate)
     groups = parse_groupings(by)
@@ -205,8 +204,8 @@ def gate(
     notes = describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
     rows: list[dict[str, Any]] = []
     if minima:
-        alone = correct_pair(align_systems(run_result, ["run"]), {"run": run_result})
-        pairs = list_pairs(system_values(alone, ["run"], cluster), alone, [("run",)])
+        alone = align_systems(run_result, ["run"])
+        pairs = list_pairs(SystemValues.of(alone, ["run"], cluster), alone, [("run",)])
         for limit in minima:
             level = alpha if minimum_bound else None
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
@@ -215,8 +214,8 @@ def gate(
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
         mismatch = on_mismatch if any(results.values()) else None
         combined = _combine(run_result, evaluated["baseline"], drops, stated, mismatch)
-        pair = correct_pair(align_systems(combined, ["baseline", "run"]), evaluated)
-        values = system_values(pair, ["baseline", "run"], cluster)
+        pair = align_systems(combined, ["baseline", "run"])
+        values = SystemValues.of(pair, ["baseline", "run"], cluster)
         clustered = [] if cluster is None else [describe_clusters(values, cluster)]
         notes += [*combined.notes, *clustered, *describe_left_out(values, pair.conventions)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
@@ -241,7 +240,9 @@ def _require_one_system(name: str, result: Result) -> Result:
     rows = result.frame()
     if rows["system"].n_unique() > 1:
         raise RankqlError(f"{name} has several systems. Pass them to gate one at a time")
-    return replace(result, meta=replace(result.meta, system=False), values=rows.drop("system"))
+    judge = result.judge and _require_one_system(name, result.judge)
+    meta = replace(result.meta, system=False)
+    return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
 
 
 def _select_run(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import duckdb
 import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
+from rankql.decisions.comparison import compare_orders
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import EvaluationOptions, require_known_options
 from rankql.evaluation.evaluate import evaluate
@@ -23,22 +23,15 @@ from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import assume_grades
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table, assign_roles
-from rankql.stats.means import Interval, logistic_interval, mean_interval, t_quantile
+from rankql.sources.tables import Data, assign_roles
+from rankql.stats.means import Moments, mean_interval
 from rankql.writing import remember_inputs
+
+if TYPE_CHECKING:
+    from rankql.stats.sample import Array, Sample
 
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
-# The measures of agreement, and their ranges.
-MEASURES = {
-    "exact_agreement": (0.0, 1.0),
-    "cohen_kappa": (-1.0, 1.0),
-    "weighted_kappa": (-1.0, 1.0),
-    "krippendorff_alpha": (-1.0, 1.0),
-    "false_positives": (0.0, 1.0),
-    "false_negatives": (0.0, 1.0),
-    "mean_difference": (-math.inf, math.inf),
-}
 # Intervals of fewer queries are rough.
 FEW_QUERIES = 10
 
@@ -64,7 +57,6 @@ class JudgeReport(TableResult):
     threshold: float
     confidence: float
     notes: list[str] = field(default_factory=list)
-    sql: str = ""
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -80,8 +72,7 @@ class JudgeReport(TableResult):
     @property
     def sentences(self) -> list[str]:
         """The findings in words."""
-        judges = self.measures["judge"].unique(maintain_order=True)
-        return [line for judge in judges for line in self._describe(judge)]
+        return [line for judge in self.table["judge"] for line in self._describe(judge)]
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table, and how far both labels order the systems alike."""
@@ -94,58 +85,53 @@ class JudgeReport(TableResult):
 
     def _describe(self, judge: str) -> Iterator[str]:
         """The findings about one judge."""
-        rows = self.measures.filter(judge=judge)
-        values = {row["measure"]: row for row in rows.iter_rows(named=True)}
-        exact, kappa, weighted, alpha, positive, negative = (
-            _estimate(values[name]) for name in [*MEASURES][:-1]
-        )
-        pairs, queries = values["exact_agreement"]["pairs"], values["exact_agreement"]["queries"]
-        level = text.format_percent(self.confidence)
+        rows = self.measures.filter(judge=judge).select("measure", "value", "lo", "hi").rows()
+        found = {name: estimate for name, *estimate in rows}
+        pairs, queries = self.table.filter(judge=judge).select("pairs", "queries").row(0)
         yield (
-            f"{judge} and people give the same grade to {exact} of {pairs:,} items in "
-            f"{text.format_queries(queries)} ({level} CI). Beyond chance: Cohen's kappa {kappa}, "
-            f"with quadratic weights {weighted}, Krippendorff's alpha {alpha}"
+            f"{judge} and people give the same grade to {_percent(found['exact_agreement'])} of "
+            f"{pairs:,} items in {text.format_queries(queries)} "
+            f"({text.format_percent(self.confidence)} CI). Beyond chance: Cohen's kappa "
+            f"{text.format_interval(found['cohen_kappa'])}, with quadratic weights "
+            f"{text.format_interval(found['weighted_kappa'])}, Krippendorff's alpha "
+            f"{text.format_interval(found['krippendorff_alpha'])}"
         )
         relevant = self.grades.filter(pl.col("judge") == judge, pl.col("grade") >= self.threshold)
-        human, own = relevant["human"].sum(), relevant["llm"].sum()
         yield (
-            f"{judge} calls {own:.0%} of the items relevant, people {human:.0%}: it calls "
-            f"{positive} of the irrelevant items relevant, and misses {negative} of the relevant "
-            f"ones. Its grades are {_shift(values['mean_difference'], 'value')} on average"
+            f"{judge} calls {relevant['llm'].sum():.0%} of the items relevant, people "
+            f"{relevant['human'].sum():.0%}: it calls {_percent(found['false_positives'])} of the "
+            f"irrelevant items relevant, and misses {_percent(found['false_negatives'])} of the "
+            f"relevant ones. Its grades are {_shift(found['mean_difference'])} on average"
         )
-        for row in self.orders.rows(named=True):
-            if row["judge"] == judge:
-                yield _describe_order(row)
+        rows_of_orders = self.orders.rows(named=True)
+        for row in (row for row in rows_of_orders if row["judge"] == judge):
+            shift = _shift((row["bias"], row["lo"], row["hi"]))
+            line = f"{row['metric']}: means under {judge}'s labels are {shift} on average"
+            if row["systems"] > 1:
+                tau = "undefined" if row["tau_b"] is None else f"{row['tau_b']:.2f}"
+                pairs = text.format_count(row["systems"] * (row["systems"] - 1) // 2, "pair")
+                stays = "stays" if row["best_stays"] else "does not stay"
+                line += (
+                    f". {row['swapped']:,} of {pairs} of systems swap their order (tau-b {tau}). "
+                    f"The best system under human labels, {row['best']}, {stays} among the best"
+                )
+            yield line
 
 
-def _estimate(row: Mapping[str, Any]) -> str:
-    """A value with its interval; a share in percent."""
-    value, *ends = bounds = row["value"], row["lo"], row["hi"]
-    if MEASURES[row["measure"]][0] != 0 or value is None:
-        return text.format_interval(bounds)
-    return f"{value:.0%}" + ("" if None in ends else " ({:.0%} to {:.0%})".format(*ends))
+def _percent(share: Sequence[Any]) -> str:
+    """A share with its interval: 77% (74% to 79%)."""
+    if share[0] is None:
+        return "an unknown share"
+    return ("{:.0%}" if share[1] is None else "{:.0%} ({:.0%} to {:.0%})").format(*share)
 
 
-def _shift(row: Mapping[str, Any], name: str) -> str:
+def _shift(difference: Sequence[Any]) -> str:
     """A difference in words, with its interval: 0.10 (0.05 to 0.15) lower."""
-    value, lo, hi = row[name], row["lo"], row["hi"]
+    value, lo, hi = difference
     if value is None or value >= 0:
-        return f"{text.format_interval((value, lo, hi))} higher"
-    ends = (None, None) if lo is None else (-hi, -lo)
-    return f"{text.format_interval((-value, *ends))} lower"
-
-
-def _describe_order(row: Mapping[str, Any]) -> str:
-    """What changes for the systems if the judge replaces people."""
-    judge, metric, systems = row["judge"], row["metric"], row["systems"]
-    line = f"{metric}: means under {judge}'s labels are {_shift(row, 'bias')} on average"
-    if systems < 2:
-        return line
-    tau = "undefined" if row["tau_b"] is None else f"{row['tau_b']:.2f}"
-    swapped = text.format_count(systems * (systems - 1) // 2, "pair")
-    line += f". {row['swapped']:,} of {swapped} of systems swap their order (tau-b {tau})"
-    stays = "stays" if row["best_stays"] else "does not stay"
-    return line + f". The best system under human labels, {row['best']}, {stays} among the best"
+        return f"{text.format_interval(difference)} higher"
+    negated = (None if x is None else -x for x in (value, hi, lo))
+    return f"{text.format_interval([*negated])} lower"
 
 
 @remember_inputs
@@ -197,196 +183,199 @@ def judges(
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
     tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
-    notes: list[str] = []
-    queries = {}
     columns = {name: options.get(name) for name in ("query", "item", "rel")}
+    with open_session(con, human, *tables.values()) as session:
+        people = _read_labels(session, human, "human", columns)
+        labels = {
+            name: _read_labels(session, data, f"judge {name!r}", columns)
+            for name, data in tables.items()
+        }
+    keywords: dict[str, Any] = {"con": con, **options}
     frames: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("measures", "grades", "confusion", "systems", "orders")
     }
-    with open_session(con, human, *tables.values()) as session:
-        people = read_labels(session, human, "human", columns)
-        for name, data in tables.items():
-            labels = read_labels(session, data, f"judge {name!r}", columns)
-            sql = labels_sql(people, labels)
-            counts = fetch_frame(session, sql, checked=True)
-            notes += _check(counts, name, labels.label)
-            both = counts.drop_nulls()
-            queries[name] = both["query"].n_unique()
-            for frame, rows in _measure(both, threshold, confidence).items():
-                frames[frame] += [{"judge": name, **row} for row in rows]
-    if (least := min(queries.values())) < FEW_QUERIES:
-        notes.append(
-            f"Intervals of {text.format_queries(least)} are rough. Label at least {FEW_QUERIES}"
-        )
-    keywords: dict[str, Any] = {"con": con, **options}
-    for name, data in tables.items() if runs is not None else ():
-        of_human, of_judge = (
-            evaluate(runs, labels, metrics, interval=None, **keywords) for labels in (human, data)
-        )
-        for frame, rows in _compare_systems(of_human, of_judge, confidence).items():
+    notes, fewest = [], FEW_QUERIES
+    for name, data in tables.items():
+        both = _join_labels(people, labels[name], name)
+        fewest = min(fewest, both["query"].n_unique())
+        if lacking := people.height - both.height:
+            notes.append(
+                f"{lacking:,} items that people labelled have no label of {name}: left out"
+            )
+        found = _measure(both, threshold, confidence)
+        if runs is not None:
+            results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
+            found |= _compare_systems(results[0], results[1], confidence)
+        for frame, rows in found.items():
             frames[frame] += [{"judge": name, **row} for row in rows]
+    if fewest < FEW_QUERIES:
+        queries = text.format_queries(fewest)
+        notes.append(f"Intervals of {queries} are rough. Label at least {FEW_QUERIES}")
     return JudgeReport(
         **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},
         threshold=threshold,
         confidence=confidence,
         notes=notes,
-        sql=sql,
     )
 
 
-def read_labels(session: Session, data: Data, label: str, columns: Mapping[str, Any]) -> Table:
-    """A table of labels, with its columns recognised or named."""
+def _read_labels(
+    session: Session, data: Data, label: str, columns: Mapping[str, Any]
+) -> pl.DataFrame:
+    """The labels in a table, with ids as text. Several labels of an item are refused."""
     # The numbers of a dict are grades if it is called qrels.
     table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
-    table = replace(table, label=label)
-    table, names = assume_grades(session, table, dict(columns))
-    return assign_roles(table, names, ("query", "item", "rel"))
-
-
-def labels_sql(human: Table, llm: Table) -> str:
-    """Counts of items by query and both grades; NULL if one has no label. Ids are text."""
-
-    def labels(table: Table, name: str) -> str:
-        keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
-        return (
-            f"{name} AS (\n"
-            f"    SELECT query, item, any_value(rel) AS {name}, count(*) AS {name}_rows\n"
-            f"    FROM (SELECT {keys}, {table.read('rel')} AS rel FROM {table.sql})\n"
-            "    WHERE rel IS NOT NULL GROUP BY query, item\n)"
-        )
-
-    return (
-        f"WITH {labels(human, 'human')}, {labels(llm, 'llm')}\n"
-        "SELECT query, human, llm, count(*) AS n, max(human_rows) AS human_rows,\n"
-        "    max(llm_rows) AS llm_rows, min(item) AS item\n"
-        "FROM human FULL JOIN llm USING (query, item)\n"
-        "GROUP BY query, human, llm ORDER BY query, human, llm"
-    )
-
-
-def _check(counts: pl.DataFrame, name: str, label: str) -> Iterator[str]:
-    """Refuse repeated labels and labels of nothing in common; note those of one only."""
-    for side, table in (("human", "human"), ("llm", label)):
-        for row in counts.filter(pl.col(f"{side}_rows") > 1).head(1).iter_rows(named=True):
-            raise RankqlError(
-                f"{table} has several labels for an item of query {row['query']!r}. Keep one, or "
-                "combine them with consensus"
-            )
-    both = counts.drop_nulls()["n"].sum()
-    only = {side: counts.filter(pl.col(side).is_null())["n"].sum() for side in ("llm", "human")}
-    if not both:
+    table, names = assume_grades(session, replace(table, label=label), dict(columns))
+    table = assign_roles(table, names, ("query", "item", "rel"))
+    keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
+    sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
+    rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")
+    for (name,) in rows.filter(rows.select("query", "item").is_duplicated())["query",].rows()[:1]:
         raise RankqlError(
-            f"{label} and human have no item in common: such as "
-            f"{counts.drop_nulls('human')['query', 'item'].row(0) if only['llm'] else None} and "
-            f"{counts.drop_nulls('llm')['query', 'item'].row(0) if only['human'] else None}. "
-            "Write the ids alike"
+            f"{label} has several labels for an item of query {name!r}. Keep one, or combine them "
+            "with consensus"
         )
-    grades = pl.concat([counts["human"], counts["llm"]]).drop_nulls().n_unique()
+    return rows
+
+
+def _join_labels(human: pl.DataFrame, llm: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The items that both have labelled."""
+    both = human.rename({"rel": "human"}).join(llm.rename({"rel": "llm"}), on=["query", "item"])
+    if both.is_empty():
+        examples = (frame.head(1).select("query", "item").rows() for frame in (llm, human))
+        raise RankqlError(
+            f"judge {name!r} and human have no item in common: such as {next(examples)} and "
+            f"{next(examples)}. Write the ids alike"
+        )
+    grades = pl.concat([both["human"], both["llm"]]).n_unique()
     if grades > MOST_GRADES:
         raise RankqlError(
-            f"{label}: {grades} different grades. Round them to at most {MOST_GRADES}"
+            f"judge {name!r}: {grades} different grades. Round them to at most {MOST_GRADES}"
         )
-    if only["llm"]:
-        yield f"{only['llm']:,} items with human labels have none of {name} and are left out"
+    return both.sort("query", "item")
 
 
 def _measure(
-    counts: pl.DataFrame, threshold: float, confidence: float
+    both: pl.DataFrame, threshold: float, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of the measures, of the grades and of the confusion."""
-    from rankql.stats.agreement import Agreement
+    import numpy as np
 
-    columns = ("query", "human", "llm", "n")
-    agreement = Agreement.of(*(counts[name].to_numpy() for name in columns))
-    measured, queries = agreement.measure(threshold), len(agreement.cells)
-    quantile = t_quantile((1 + confidence) / 2, max(queries - 1, 1))
+    from rankql.stats.sample import Sample
 
-    def estimate(name: str, ends: tuple[float, float]) -> tuple[float | None, ...]:
-        value, error = measured[name]
-        if math.isnan(value):
-            return None, None, None
-        if not error > 0:  # unknown, or all queries agree
-            return value, None, None
-        width = quantile * error
-        if ends[0] == 0:
-            return value, *logistic_interval(value, width, 0, 1)
-        return value, *Interval(value - width, value + width).within(*ends)
+    human, llm = both["human"].to_numpy(), both["llm"].to_numpy()
+    codes = both["query"].rank("dense").to_numpy().astype(np.intp) - 1
+    grades = np.unique([human, llm])
 
-    n = {"pairs": int(counts["n"].sum()), "queries": queries}
-    names = ("value", "lo", "hi")
-    measures = [
-        {"measure": name, **dict(zip(names, estimate(name, ends), strict=True)), **n}
-        for name, ends in MEASURES.items()
-    ]
-    shares, confusion, total = [], [], agreement.cells.sum(axis=0)
-    for i, grade in enumerate(agreement.grades):
-        both = (*estimate(f"human {grade:g}", (0, 1)), *estimate(f"llm {grade:g}", (0, 1)))
-        ends = ("human", "human_lo", "human_hi", "llm", "llm_lo", "llm_hi")
-        shares.append({"grade": grade, **dict(zip(ends, both, strict=True))})
-        for j, other in enumerate(agreement.grades):
-            share = dict(
-                zip(("share", "lo", "hi"), estimate(f"{grade:g} as {other:g}", (0, 1)), strict=True)
-            )
-            confusion.append({"human": grade, "llm": other, "pairs": int(total[i, j]), **share})
-    return {"measures": measures, "grades": shares, "confusion": confusion}
+    def share(hits: Any, among: Any = True, names: str = "value lo hi") -> dict[str, Any]:
+        """The share of these items, with an interval that has queries as clusters."""
+        rows = np.broadcast_to(among, len(codes))
+        clusters = np.unique(codes[rows], return_inverse=True)[1]
+        sample = Sample(hits[rows].astype(float), clusters, None, 0.0, 1.0)
+        return _estimate(sample, confidence, names)
+
+    said_relevant, relevant = llm >= threshold, human >= threshold
+    cells = np.zeros((codes.max() + 1, len(grades), len(grades)))
+    np.add.at(cells, (codes, *(np.searchsorted(grades, x) for x in (human, llm))), 1)
+    measures = {
+        "exact_agreement": share(human == llm),
+        **_beyond_chance(cells, grades, confidence),
+        "false_positives": share(said_relevant, ~relevant),
+        "false_negatives": share(~said_relevant, relevant),
+        "mean_difference": _estimate(Sample(llm - human, codes), confidence),
+    }
+    counts = {"pairs": both.height, "queries": len(cells)}
+    return {
+        "measures": [{"measure": name, **row, **counts} for name, row in measures.items()],
+        "grades": [
+            {"grade": grade, **share(human == grade, names="human human_lo human_hi"),
+             **share(llm == grade, names="llm llm_lo llm_hi")}
+            for grade in grades
+        ],
+        "confusion": [
+            {"human": grade, "llm": other, "pairs": int(cells[:, i, j].sum()),
+             **share(llm == other, human == grade, "share lo hi")}
+            for i, grade in enumerate(grades)
+            for j, other in enumerate(grades)
+        ],
+    }  # fmt: skip
+
+
+def _estimate(sample: Sample, confidence: float, names: str = "value lo hi") -> dict[str, Any]:
+    """The mean with its interval, NULL if there is none."""
+    several = sample.units > 1
+    ends = mean_interval(sample.moments, confidence) if several else None
+    values = (sample.mean if len(sample.values) else None, *(ends or (None, None)))
+    return dict(zip(names.split(), values, strict=True))
+
+
+def _beyond_chance(cells: Array, grades: Array, confidence: float) -> dict[str, Any]:
+    """The coefficients of `cohen_kappa` and `krippendorff_alpha`, from counts by query and grades.
+
+    All are 1 - the mean distance of two labels of an item / the one expected by chance. Intervals
+    are those of the jackknife, which leaves out one query at a time.
+    """
+    import numpy as np
+
+    total, queries, result = cells.sum(axis=0), len(cells), {}
+    tables = np.concatenate([total[None], total - cells])  # of all queries, and without each
+    n = tables.sum(axis=(1, 2), keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = tables / n
+        human, llm = shares.sum(axis=2), shares.sum(axis=1)
+        pooled = n[:, 0] * (human + llm)
+        ranks = np.cumsum(pooled, axis=1) - pooled / 2
+        by_chance, squares = (
+            human[:, :, None] * llm[:, None, :],
+            np.square(grades[:, None] - grades),
+        )
+        for name, distances, expected in (
+            ("cohen_kappa", np.sign(squares), by_chance),
+            ("weighted_kappa", squares, by_chance),
+            ("krippendorff_alpha", np.square(ranks[:, :, None] - ranks[:, None, :]),
+             pooled[:, :, None] * pooled[:, None, :] / (2 * n * (2 * n - 1))),
+        ):  # fmt: skip
+            observed, chance = ((x * distances).sum(axis=(1, 2)) for x in (shares, expected))
+            value, *left_out = (1 - observed / chance).tolist()
+            error = math.sqrt((queries - 1) * np.var(left_out))
+            moments = Moments(queries, value, error, queries - 1, 0, value, value, -1, 1)
+            # If labels agree in all queries, the error is not known.
+            lo, hi = (error > 0 and mean_interval(moments, confidence, "t")) or (None, None)
+            result[name] = {"value": None if math.isnan(value) else value, "lo": lo, "hi": hi}
+    return result
 
 
 def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The means of all systems under both labels, and their orders, by metric."""
-    from scipy.stats import kendalltau
-
-    from rankql.evaluation.judge import HUMAN, LABELLED, pair_values  # which needs scipy
+    from rankql.evaluation.judged_values import HUMAN, LABELLED, pair_values
+    from rankql.stats.sample import Sample
 
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
-    if not human.meta.system:
-        paired = paired.with_columns(system=pl.lit("run"))
-    ids = paired[key].implode()
-    same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(ids)
+    same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(paired[key].implode())
     judge = replace(judge, values=judge.frame().filter(same), _summary=None)
-    systems: list[dict[str, Any]] = []
-    orders: list[dict[str, Any]] = []
+    found: dict[str, list[dict[str, Any]]] = {"systems": [], "orders": []}
+
+    def bias(values: pl.Series) -> dict[str, Any]:
+        estimate = _estimate(Sample(values.to_numpy()), confidence, "bias lo hi")
+        return {"queries": len(values), **estimate}
+
     for metric in (name for name in human.metrics if name not in human.overall_metrics):
         values = paired.select("system", key, human=HUMAN + metric, llm=metric)
-        values = values.drop_nulls(["human", "llm"]).with_columns(
-            bias=pl.col("llm") - pl.col("human")
-        )
-        means = values.group_by("system", maintain_order=True).agg(
-            pl.col("human", "llm").mean(), pl.col("bias"), queries=pl.len()
-        )
-        systems += [
-            {"metric": metric, **row, **_paired(row["bias"], confidence)}
+        values = values.drop_nulls().with_columns(bias=pl.col("llm") - pl.col("human"))
+        means = values.group_by("system", maintain_order=True).agg(pl.col("human", "llm").mean())
+        found["systems"] += [
+            {"metric": metric, **row, **bias(values.filter(system=row["system"])["bias"])}
             for row in means.iter_rows(named=True)
         ]
-        overall = values.group_by(key).agg(pl.col("bias").mean()).sort(key)["bias"].to_list()
-        order = {"metric": metric, "systems": means.height, "queries": len(overall)}
-        orders.append(order | _paired(overall, confidence))
+        of_query = values.group_by(key, maintain_order=True).agg(pl.col("bias").mean())
+        order = {"metric": metric, "systems": means.height, **bias(of_query["bias"])}
         if means.height > 1:
-            sign = -1 if human.lower_is_better(metric) else 1
-            ranked = means.with_columns(pl.col("human", "llm").round(12) * sign)
-            ranked = ranked.sort("human", descending=True, maintain_order=True)
-            tau = float(kendalltau(ranked["human"], ranked["llm"]).statistic)
-            pairs = (
-                itertools.combinations(ranked["llm"], 2),
-                itertools.combinations(ranked["human"], 2),
-            )
-            best = ranked["system"][0]
+            order["tau_b"], order["swapped"], _ = compare_orders(means["human"], means["llm"])
+            best = means.sort("human", descending=not human.lower_is_better(metric))["system"][0]
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
-            orders[-1] |= {
-                "tau_b": None if math.isnan(tau) else tau,
-                "swapped": sum(a < b and c > d for (a, b), (c, d) in zip(*pairs, strict=True)),
-                "best": best,
-                "best_stays": board.filter(slice="all", system=best)["maybe_best"].any(),
-            }
-    return {"systems": systems, "orders": orders}
-
-
-def _paired(bias: Sequence[float], confidence: float) -> dict[str, float | None]:
-    """The mean of paired differences with its interval."""
-    from rankql.stats.sample import Sample  # which needs numpy
-
-    sample = Sample(pl.Series(bias).to_numpy())
-    ends = mean_interval(sample.moments, confidence) if len(bias) > 1 else None
-    lo, hi = ends or (None, None)
-    return {"bias": sample.mean, "lo": lo, "hi": hi}
+            stays = board.filter(slice="all", system=best)["maybe_best"].any()
+            order |= {"best": best, "best_stays": stays}
+        found["orders"].append(order)
+    return found

@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.corrected import CorrectedSample, system_values
 from rankql.decisions.pair_comparisons import (
     NO_DIFFERENCE,
     OVERALL,
@@ -22,10 +21,10 @@ from rankql.decisions.pair_comparisons import (
 )
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.judge import CorrectedResult
 from rankql.evaluation.result import Result
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
+from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.tests import (
     DOMINATED,
     NOT_TESTABLE,
@@ -58,11 +57,11 @@ def compare_pairs(
         pairs = list(itertools.combinations(systems, 2))
     else:
         pairs = [(baseline, name) for name in systems if name != baseline]
-    values = system_values(result, systems, settings.cluster)
+    values = SystemValues.of(result, systems, settings.cluster)
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
-    schema = SCHEMA | (CORRECTED if isinstance(result, CorrectedResult) else {})
+    schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     if settings.equivalence is not None:
         schema |= {"p_equivalence": pl.Float64}
     return pl.DataFrame(rows, schema=schema), notes
@@ -83,8 +82,7 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
     if pair.overall is not None:
         return row | {"difference": pair.change, "n": n or pair.overall}
     if isinstance(pair.sample, CorrectedSample):
-        worth = pair.sample.worth(settings.alpha)
-        row |= {"lambda": pair.sample.corrected.lam, "worth": worth}
+        row |= {"lambda": pair.sample.lam, "worth": pair.sample.worth(settings.alpha)}
     positive, ties, negative = pair.sample.signs
     has_values = n > 0
     return row | {

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from rankql import text
 from rankql.decisions.alignment import describe_missing_rule
-from rankql.errors import RankqlError
+from rankql.evaluation.judged_values import PairedValues
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import compared_value, slice_queries
+from rankql.evaluation.summary import cluster_codes, compared_value, slice_queries
 from rankql.macros import MISSING
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
 from rankql.stats.means import ROUNDING
+from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Array, Sample
 
 
@@ -38,6 +39,8 @@ class SystemValues:
     undefined: dict[str, int]
     # The metrics for which lower is better.
     lower: frozenset[str] = frozenset()
+    # The values under the labels of a judge beside human ones.
+    paired: PairedValues | None = None
 
     @classmethod
     def of(cls, result: Result, systems: Sequence[str], cluster: str | None) -> SystemValues:
@@ -56,14 +59,7 @@ class SystemValues:
             label: queries[key].is_in(members.implode()).arg_true().to_numpy().astype(np.intp)
             for label, members in slice_queries(queries, result.meta.groupings).items()
         }
-        codes = None
-        if cluster is not None:
-            if queries[cluster].null_count():
-                query = queries.filter(pl.col(cluster).is_null())[key][0]
-                raise RankqlError(
-                    f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
-                )
-            codes = queries[cluster].rank("dense").to_numpy().astype(np.intp) - 1
+        codes = None if cluster is None else cluster_codes(queries, key, cluster).to_numpy()
         weight = result.meta.weight
         weights = None if weight is None else queries[weight].to_numpy().astype(float)
         missing = {name: int(frame[MISSING].sum()) for name, frame in frames.items()}
@@ -74,9 +70,12 @@ class SystemValues:
             if name not in result.catalogue_metrics
         }
         lower = frozenset(filter(result.lower_is_better, result.metrics))
+        judge = result.judge
+        paired = None if judge is None else PairedValues.of(result, judge, cluster)
         return cls(
-            list(systems), queries, values, places, codes, weights, missing, undefined, lower
-        )
+            list(systems), queries, values, places, codes, weights, missing, undefined, lower,
+            paired,
+        )  # fmt: skip
 
     def pair(
         self, metric: str, a: str, b: str, label: str
@@ -111,15 +110,22 @@ class SystemValues:
 
     def sample(self, metric: str, systems: Sequence[str], label: str) -> Sample:
         """The values of one system on a slice, or the differences of the second from the first."""
+        ends = self.range(metric)
+        if len(systems) > 1:
+            ends = (ends[0] - ends[1], ends[1] - ends[0])
+        if self.paired is not None:
+            return self.paired.sample(metric, systems, label, *ends)
         of_a, of_b, clusters, weights = self.pair(metric, systems[0], systems[-1], label)
-        if len(systems) == 1:
-            return Sample(of_b, clusters, weights, *self.range(metric))
-        lowest, highest = self.range(metric)
-        largest = highest - lowest
-        return Sample(of_b - of_a, clusters, weights, -largest, largest)
+        return Sample(of_b if len(systems) == 1 else of_b - of_a, clusters, weights, *ends)
 
     def means(self, metric: str, systems: Sequence[str], label: str) -> list[float | None]:
         """The mean of each of two systems on a slice; None if no query counts."""
+        if self.paired is not None:
+            sample = self.sample(metric, systems, label)
+            if isinstance(sample, CorrectedSample):  # whose difference is the corrected one
+                ends = self.range(metric)
+                first = self.paired.sample(metric, systems, label, *ends, sample.lam).mean
+                return [first, first + sample.mean]
         *pair, _, weights = self.pair(metric, systems[0], systems[-1], label)
         return [float(np.average(x, weights=weights)) if len(x) else None for x in pair]
 

@@ -131,7 +131,9 @@ def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = Non
     )
     rows = _concat(frames, ["system", *first.keys])
     notes += _merge_notes(parts)
-    return Result(meta, notes=notes, values=rows, columns=first.columns)
+    judges = {name: part.judge for name, part in results.items() if part.judge is not None}
+    judge = combine_systems(judges) if judges else None
+    return Result(meta, notes=notes, values=rows, columns=first.columns, judge=judge)
 
 
 def with_names_of(result: Result, first: Result) -> Result:

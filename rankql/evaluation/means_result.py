@@ -43,6 +43,9 @@ class MeansResult(TableResult):
         def summary(self) -> pl.DataFrame:
             """The means by system and slice, with their intervals and the number of queries."""
 
+        def frame(self) -> pl.DataFrame:
+            """The values per query with the other columns that the means need."""
+
         def weight_sums(self) -> dict[str, Any]:
             """Sums of the weights of the queries."""
 
@@ -144,7 +147,7 @@ class MeansResult(TableResult):
         weighting = []
         if self.meta.weight:
             weighting = [describe_weights(self.meta, self.weight_sums())]
-        missing = [*self._missing_means(), *self._missing_interval()]
+        missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
         return [conventions, *columns, *weighting, *super().remarks(), *missing]
 
     def _missing_means(self) -> list[str]:
@@ -174,6 +177,15 @@ class MeansResult(TableResult):
             *notes,
             f"Note: There is no confidence interval: it needs at least 2 queries{different}",
         ]
+
+    def _uncorrected(self) -> list[str]:
+        """Which slices a judge does not correct."""
+        if "lambda" not in self.summary.columns:
+            return []
+        small = self.summary.filter(pl.col("lambda").is_null() & pl.col("mean").is_not_null())
+        parts = small["slice"].unique(maintain_order=True).to_list()
+        few = "Note: Few human queries, so the judge does not correct the means of"
+        return [f"{few} {join_words(parts)}"] if parts else []
 
     def _details(self) -> dict[str, Any]:
         weight = {"weight": self.meta.weight} if self.meta.weight else {}

@@ -43,6 +43,8 @@ class Result(MeansResult):
     _summary: pl.DataFrame | None = None
     # The named steps of the query, if `evaluate` has computed the values.
     steps: Steps | None = None
+    # The values under the labels of a judge, which corrects the means.
+    judge: Result | None = None
 
     @property
     def per_query(self) -> pl.DataFrame:
@@ -71,6 +73,10 @@ class Result(MeansResult):
         if self._summary is None:
             with self._connection() as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
+            if self.judge is not None:
+                from rankql.evaluation.judged_values import correct_summary  # which needs numpy
+
+                self._summary = correct_summary(self, self.judge, self._summary)
         return self._summary
 
     def weight_sums(self) -> dict[str, Any]:
@@ -93,6 +99,8 @@ class Result(MeansResult):
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
+        if self.judge is not None:
+            raise RankqlError("Values per query cannot be saved with judge=. Save the means")
         self.meta = replace(self.meta, fingerprint=self.fingerprint())
         self.write_values([self.frame()], output_path(path, PARQUET, self.input_paths))
 

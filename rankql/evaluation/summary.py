@@ -93,9 +93,9 @@ def mean_intervals(
         if mean is None or error is None:
             ends.append((None, None))
             continue
-        lowest, highest = value_range(metric)
-        low = -math.inf if lowest is None or least < lowest - 1e-9 else lowest
-        high = math.inf if highest is None or most > highest + 1e-9 else highest
+        lowest, highest = metric_range(metric)
+        low = -math.inf if least < lowest - 1e-9 else lowest
+        high = math.inf if most > highest + 1e-9 else highest
         width = error if errors == "width" else error * t_quantile(level, df)
         if least == most and interval != "t":
             found = constant_interval(mean, df + 1, low, high, confidence)
@@ -105,6 +105,12 @@ def mean_intervals(
         else:
             ends.append(Interval(mean - width, mean + width).within(low, high))
     return ends
+
+
+def metric_range(metric: str) -> tuple[float, float]:
+    """The range of a metric, infinite where it has no bound."""
+    lowest, highest = value_range(metric)
+    return -math.inf if lowest is None else lowest, math.inf if highest is None else highest
 
 
 def sliced_attributes(meta: Meta) -> dict[str, str]:
@@ -298,6 +304,16 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
             )
             queries_of |= dict(zip(slices["slice"], slices["queries"], strict=True))
     return queries_of
+
+
+def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
+    """The cluster of each query, numbered from 0."""
+    if queries[cluster].null_count():
+        query = queries.filter(pl.col(cluster).is_null())[key][0]
+        raise RankqlError(
+            f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
+        )
+    return queries[cluster].rank("dense").cast(pl.Int64) - 1
 
 
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:

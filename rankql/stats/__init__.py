@@ -5,8 +5,7 @@
 - `tests` (with `anytime`): the significance tests, one class each, in one table.
 - `corrections`, `family`: several tests at once, each with an interval at its own level.
 - `power`: the differences and numbers of queries that a test can detect.
-- `agreement`: how far two annotators agree. `prediction_powered`: means of the human labels of
-  some queries, corrected by a judge of all.
+- `prediction_powered`: means of the human labels of some queries, corrected by a judge of all.
 
 It imports only errors. evaluation, diagnostics, decisions and `rankql.testing` import it. All but
 `means` needs scipy, so import it inside functions.

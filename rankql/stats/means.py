@@ -60,19 +60,23 @@ class Moments:
         )
 
 
-def mean_interval(moments: Moments, confidence: float) -> Interval | None:
+def mean_interval(
+    moments: Moments, confidence: float, interval: str | None = "auto"
+) -> Interval | None:
     """The confidence interval of a mean; None if there is none.
 
     Equal values: see `constant_interval`. If both ends of the range are known, the t interval of
     the logit of the mean; otherwise Student's t, widened for skewness and cut at a known end.
+    interval="t" is Student's t alone, cut at known ends.
     """
     low, high = moments.range
-    if moments.least == moments.most:
+    if interval == "auto" and moments.least == moments.most:
         return constant_interval(moments.mean, moments.n, low, high, confidence)
     quantile = t_quantile((1 + min(confidence, HIGHEST_CONFIDENCE)) / 2, moments.freedom)
-    if math.isfinite(low) and math.isfinite(high):
+    if interval == "auto" and math.isfinite(low) and math.isfinite(high):
         return logistic_interval(moments.mean, quantile * moments.error, low, high)
-    below, above = skewed_quantiles(quantile, moments.skewness / math.sqrt(moments.n))
+    slope = moments.skewness / math.sqrt(moments.n) if interval == "auto" else 0.0
+    below, above = skewed_quantiles(quantile, slope)
     ends = moments.mean - below * moments.error, moments.mean + above * moments.error
     return Interval(*ends).within(low, high)
 

@@ -146,7 +146,8 @@ class Sample:
         if len(self.values) < 2 or np.ptp(self.values) <= self.rounding:
             return None
         weights = self._weights
-        squares = (weights * np.square(self.values - self.mean)).sum()
+        centre = np.average(self.values, weights=weights)
+        squares = (weights * np.square(self.values - centre)).sum()
         return self.mean / math.sqrt(squares / (weights.sum() - np.square(weights).mean()))
 
     @property

@@ -8,8 +8,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from rankql.stats.prediction_powered import correct_mean
-from support.judged_runs import simulated
+from support.judged_runs import corrected, half_width, simulated
 
 RUN, HUMAN, JUDGE, ABOUT = simulated()
 NOISE = pl.Series(np.random.default_rng(9).normal(0, 2, RUN.height))
@@ -34,7 +33,7 @@ def expected(metric, part=None, cluster=None, weight=None, **options):
     pair = None if weight is None else [frame[weight].to_numpy().astype(float) for frame in frames]
     codes = None if cluster is None else [frame[cluster].to_numpy().astype(int) for frame in frames]
     values = (frame["d"].to_numpy() for frame in (human, *frames))
-    return correct_mean(*values, pair, codes, **options)
+    return corrected(*values, codes, pair, **options)
 
 
 @pytest.mark.parametrize("metric", ["nDCG@5", "AP(rel=3)"])
@@ -48,8 +47,8 @@ def test_differences_are_corrected(metric, options):
     row, found = comparison.table.row(0, named=True), expected(metric, **options)
     assert row["difference"] == pytest.approx(found.mean)
     assert row["mean_b"] - row["mean_a"] == pytest.approx(found.mean)
-    assert row["lo"] == pytest.approx(found.mean - found.width(0.05))
-    assert row["hi"] == pytest.approx(found.mean + found.width(0.05))
+    assert row["lo"] == pytest.approx(found.mean - half_width(found))
+    assert row["hi"] == pytest.approx(found.mean + half_width(found))
     assert (row["lambda"], row["worth"]) == (pytest.approx(found.lam), found.worth(0.05))
     assert (row["verdict"] == "not significant") == (row["lo"] < 0 < row["hi"])
     assert f"worth {found.worth(0.05)}" in row["sentence"]

@@ -154,9 +154,10 @@ def test_the_result_keeps_the_contract(tmp_path):
         report.save(tmp_path / f"report.{suffix}")
     saved = json.loads((tmp_path / "report.json").read_text())
     assert {"table", "summary", "grades", "confusion", "systems", "orders", "threshold"} <= {*saved}
-    # Where all queries agree, there is no interval.
-    perfect = report.summary.filter(judge="perfect", measure="exact_agreement").row(0, named=True)
-    assert (perfect["value"], perfect["lo"]) == (1, None)
+    # Where all queries agree, the interval is that of equal values; a coefficient has none.
+    perfect = report.summary.filter(judge="perfect").select("measure", "value", "lo", "hi").rows()
+    assert perfect[0][1:] == (1, pytest.approx(0.025 ** (1 / 30)), 1)
+    assert perfect[1][1:] == (1, None, None)
 
 
 def test_labels_of_one_only_are_left_out_and_counted():

@@ -7,8 +7,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-from rankql.stats.prediction_powered import correct_mean
-from support.judged_runs import simulated
+from support.judged_runs import corrected, half_width, simulated
 
 METRICS = ["nDCG@5", "P@3"]
 
@@ -26,8 +25,8 @@ def test_means_are_corrected(metric):
     """With t and the range of the metric; undefined values too, of AP(rel=3)."""
     run, human, judge, _ = simulated()
     row = rankql.evaluate(run, human, metric, judge=judge, interval="t").summary.row(0, named=True)
-    expected = correct_mean(*arrays(run, human, judge, metric))
-    width = expected.width(0.05)
+    expected = corrected(*arrays(run, human, judge, metric))
+    width = half_width(expected)
     assert row["mean"] == pytest.approx(expected.mean)
     assert row["lo"] == pytest.approx(expected.mean - width)
     assert row["hi"] == pytest.approx(expected.mean + width)
@@ -70,10 +69,10 @@ def test_slices_systems_and_weights():
     without = weights.join(human, on="query", how="anti")["traffic"].to_numpy()
     order = rankql.evaluate(run, judge, "P@3").per_query["query"].is_sorted()
     assert order
-    expected = correct_mean(y, f, u, (with_human, without))
+    expected = corrected(y, f, u, weights=(with_human, without))
     row = result.summary.filter(system="one", slice="all", metric="P@3").row(0, named=True)
     assert row["mean"] == pytest.approx(expected.mean)
-    assert row["hi"] - row["lo"] == pytest.approx(2 * expected.width(0.05))
+    assert row["hi"] - row["lo"] == pytest.approx(2 * half_width(expected))
     part = about.filter(pl.col("lang") == "de")["query"].implode()
     alone = rankql.evaluate(
         run, human.filter(pl.col("query").is_in(part)), METRICS, interval="t",

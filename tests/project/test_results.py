@@ -57,7 +57,7 @@ def associate_runs():
 INSTANCES = {
     "Result": lambda: rankql.evaluate(RUNS, QRELS, ["nDCG@3", "AP"], attributes=PARTS, by="part"),
     "Result of one system": lambda: rankql.evaluate(OLD, QRELS, "AP"),
-    "CorrectedResult": lambda: rankql.evaluate(
+    "Result with a judge": lambda: rankql.evaluate(
         RUNS, QRELS.head(15 * ITEMS), ["nDCG@3", "AP"], judge=JUDGED
     ),
     "JudgeReport": lambda: rankql.judges({EVIL: JUDGED, "b": JUDGED}, QRELS, RUNS),

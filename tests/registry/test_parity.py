@@ -27,7 +27,6 @@ OTHERS = {
     "Funnel",
     "Limits",
     "RankqlError",
-    "CorrectedResult",
     "JudgeReport",
     "Report",
     "Result",

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 import polars as pl
-from scipy import special
 
-from rankql.stats.prediction_powered import correct_mean
+from rankql.stats.means import t_quantile
+from rankql.stats.prediction_powered import correct_sample
 from support.paths import DL19
 
 RUN = "D_BERT_KD_TASB"
@@ -98,10 +98,10 @@ def corrected(judge, n, repeats):
     held, widths, worth = np.zeros(3), np.zeros(2), 0.0
     for _ in range(repeats):
         y, f = draw(judge, rng, RATIO * n)
-        found = correct_mean(y[:n], f[:n], f[n:])
-        human = found.human_error * special.stdtrit(n - 1, 0.975)
+        found = correct_sample(y, f, np.arange(len(y)) < n)
+        human = y[:n].std(ddof=1) / math.sqrt(n) * t_quantile(0.975, n - 1)
         own = f.std(ddof=1) / math.sqrt(len(f)) * 1.96
-        ends = (human, found.width(0.05), own)
+        ends = (human, t_quantile(0.975, found.freedom) * found.error, own)
         means = (y[:n].mean(), found.mean, f.mean())
         held += np.abs(np.array(means) - truth) <= ends
         widths += ends[:2]

@@ -3,6 +3,9 @@
 import numpy as np
 import polars as pl
 
+from rankql.stats.means import t_quantile
+from rankql.stats.prediction_powered import correct_sample
+
 
 def simulated(queries=80, labelled=30, items=12, seed=5):
     """A run, human labels of some queries, the judge's labels of all."""
@@ -28,3 +31,17 @@ def simulated(queries=80, labelled=30, items=12, seed=5):
     human = truth.filter(pl.col("query").is_in(sample)).select("query", "item", "rel")
     about = truth.select("query", "user", "lang", "traffic").unique("query")
     return run, human, judge, about
+
+
+def corrected(y, f, unlabelled, clusters=None, weights=None, **options):
+    """The corrected sample of queries with human labels and of others; pairs of both kinds."""
+    nothing = np.full(len(unlabelled), np.nan)
+    values = np.append(y, nothing), np.append(f, unlabelled)
+    labelled = np.append(np.full(len(y), True), np.full(len(unlabelled), False))
+    joined = [None if pair is None else np.concatenate(pair) for pair in (clusters, weights)]
+    return correct_sample(*values, labelled, *joined, **options)
+
+
+def half_width(sample):
+    """Half of the t interval of 95%."""
+    return t_quantile(0.975, sample.freedom) * sample.error
