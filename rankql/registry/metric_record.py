@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from rankql import macros
-from rankql.registry.argument_checks import (
-    as_number,
-    describe,
-    require,
-    require_choice,
-    require_flag,
-)
+from rankql.registry.parameters import PARAMETERS, Parameter
 
 # A value is for a judged ranking, a list with or without judgments, all rankings together, or a
 # catalogue. Do not average values of the last two: compute them from the rows of a slice.
@@ -22,88 +16,6 @@ Level = Literal["ranking", "list", "rankings", "catalogue"]
 Better = Literal["higher", "lower", "neither"]
 # The rows that a value depends on: those with gain, all judged ones, or unjudged ones too.
 Rows = Literal["gain", "judged", "all"]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """An option of a metric: its default, allowed values and help text."""
-
-    name: str
-    default: Any
-    help: str
-    # A list and a column cannot be written in a name such as `P(rel=2)@5`.
-    kind: Literal["number", "count", "choice", "flag", "list", "column"] = "number"
-    choices: tuple[str, ...] = ()
-    # Its range: `above` and `below` are exclusive, `lowest` and `highest` inclusive.
-    above: float | None = None
-    below: float | None = None
-    lowest: float | None = None
-    highest: float | None = None
-    # It has no default and must be given.
-    required: bool = False
-    # The convention of `evaluate` that is its default.
-    convention: str = ""
-    # It only applies if another option has this value.
-    only_with: tuple[str, str] | None = None
-    # Choices that are the same without a cutoff.
-    same_without_k: tuple[str, ...] = ()
-
-    @property
-    def sql_default(self) -> str:
-        """The default as SQL."""
-        is_flag = isinstance(self.default, bool)
-        return str(self.default).lower() if is_flag else macros.literal(self.default)
-
-    @property
-    def range(self) -> str:
-        """The range in words; empty without bounds."""
-        low = self.lowest if self.above is None else self.above
-        high = self.highest if self.below is None else self.below
-        if low is None:
-            return ""
-        return f"above {low:g}" if high is None else f"between {low:g} and {high:g}"
-
-    def check(self, value: object, prefix: str = "") -> Any:
-        """Return the value, a number as a float; refuse one that is missing or not allowed."""
-        name = f"{prefix}{self.name}"
-        if self.kind == "choice":
-            require_choice(name, value, *self.choices)
-        elif self.kind == "flag":
-            require_flag(name, value)
-        elif self.kind == "number" and (value is not None or self.default is not None):
-            return self._check_number(name, value)
-        require(value is not None or not self.required, f"{name} must be given: {self.help}")
-        return value
-
-    def _check_number(self, name: str, value: object) -> float:
-        number = as_number(value)
-        ok = math.isfinite(number) and not (
-            (self.above is not None and not number > self.above)
-            or (self.below is not None and not number < self.below)
-            or (self.lowest is not None and not number >= self.lowest)
-            or (self.highest is not None and not number <= self.highest)
-        )
-        between = self.range.startswith("between")
-        rule = f"lie {self.range}" if between else f"be a finite number {self.range}".rstrip()
-        require(ok, f"{name} must {rule}, not {describe(value)}")
-        return number
-
-    def applies(self, arguments: Mapping[str, Any], prefix: str = "") -> bool:
-        """Does the option apply, given the others? Refuse a value if it does not."""
-        if self.only_with is None:
-            return True
-        other, needed = self.only_with
-        setting = arguments.get(other, needed)
-        message = f"{prefix}{self.name} is for {other} {needed!r}, not for {setting!r}"
-        require(setting == needed or arguments.get(self.name) is None, message)
-        return bool(setting == needed)
-
-    def default_under(self, conventions: Mapping[str, Any]) -> Any:
-        """Its default under the conventions."""
-        if not self.convention:
-            return None
-        value = conventions.get(self.convention)
-        return self.default if self.choices and value not in self.choices else value
 
 
 @dataclass(frozen=True)
@@ -138,8 +50,8 @@ class MetricRecord:
     # options of the same meaning. In trec_eval, a cutoff follows a name that ends with _.
     trec_eval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ir_measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    columns: tuple[str, ...] = ("rel", "pos")
-    parameters: tuple[Parameter, ...] = ()
+    # Parameters that mean something else than others of their name.
+    own: tuple[Parameter, ...] = ()
     level: Level = "ranking"
     better: Better = "higher"
     lowest: float | None = 0
@@ -173,6 +85,18 @@ class MetricRecord:
     # Its value from the packed top of a ranking, as SQL with the quantities of
     # rankql.evaluation.packed_metrics as placeholders. Empty: it cannot be computed from them.
     packed: str = ""
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the macro but its columns."""
+        known = PARAMETERS | {parameter.name: parameter for parameter in self.own}
+        names = macros.read_parameters()[self.function]
+        return tuple(known[name] for name in names if name in known)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the macro reads."""
+        return tuple(x for x in macros.read_parameters()[self.function] if x not in PARAMETERS)
 
     @property
     def macro(self) -> str:

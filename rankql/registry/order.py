@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from rankql.registry.metric_record import MetricRecord
-from rankql.registry.parameters import BOUND, NORMALIZED, THRESHOLD, K, P
 
 # Of the retrieved items, as SQL that every database takes.
 _HITS = "count(CASE WHEN rel >= {threshold} THEN {pos} END)"
@@ -14,7 +13,6 @@ _JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
 _auc = partial(
     MetricRecord,
     function="auc",
-    parameters=(THRESHOLD,),
     undefined="the judged retrieved items are all relevant, or none is",
     source="Hanley & McNeil 1982",
     rows="judged",
@@ -25,8 +23,6 @@ ORDER = (
         function="rbo",
         name="RBO",
         asked_by=("correlate",),
-        columns=("reference", "pos"),
-        parameters=(K, P, BOUND),
         undefined="a ranking is empty",
         source="Webber, Moffat and Zobel 2010, equations 32, 11 and 30",
     ),
@@ -34,7 +30,6 @@ ORDER = (
         function="kendall_tau_b",
         name="TauB",
         asked_by=("evaluate", "correlate"),
-        parameters=(K,),
         lowest=-1,
         undefined="no two grades or no two positions differ",
         source="Kendall 1945",
@@ -45,8 +40,6 @@ ORDER = (
         function="tau_ap",
         name="TauAP",
         asked_by=("correlate",),
-        columns=("reference", "pos"),
-        parameters=(K,),
         lowest=-1,
         undefined="there are not two items in both rankings",
         source="Yilmaz, Aslam and Robertson 2008",
@@ -56,7 +49,6 @@ ORDER = (
         function="kendall_tau_distance",
         name="TauDistance",
         asked_by=("evaluate", "correlate"),
-        parameters=(K, NORMALIZED),
         better="lower",
         highest=None,
         undefined="never (normalized: no two grades differ)",
@@ -68,7 +60,6 @@ ORDER = (
 
 _of_rating = partial(
     MetricRecord,
-    columns=("rel", "score"),
     better="lower",
     highest=None,
     undefined="no row has grade and score",

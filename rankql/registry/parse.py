@@ -13,8 +13,8 @@ from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_clos
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
 from rankql.registry.argument_checks import as_number, require
 from rankql.registry.column_names import squash
-from rankql.registry.metric_record import MetricRecord, Parameter
-from rankql.registry.parameters import GAIN, RECALL
+from rankql.registry.metric_record import MetricRecord
+from rankql.registry.parameters import GAIN, RECALL, Parameter
 from rankql.registry.requested_metric import Metric
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}

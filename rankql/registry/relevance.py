@@ -7,20 +7,8 @@ from functools import partial
 from rankql.registry.metric_record import ExplanationSql, MetricRecord
 from rankql.registry.parameters import (
     AP_DENOMINATOR,
-    BASE,
     CONTINUATION,
-    DISCOUNTS,
     GRADED,
-    IDEAL,
-    NEGATIVE,
-    PRECISION_DENOMINATOR,
-    QUERY,
-    RECALL,
-    SCALE,
-    STOP,
-    THRESHOLD,
-    K,
-    P,
 )
 
 NO_RELEVANT_ITEM = "no judged item is relevant"
@@ -37,7 +25,6 @@ RELEVANCE = (
         function="ndcg",
         name="nDCG",
         trec_eval={"ndcg_cut_": {"gain": "linear", "ideal": "judged", "negative": "zero"}},
-        parameters=(K, DISCOUNTS, BASE, IDEAL, NEGATIVE),
         undefined=NO_GAIN,
         source="Järvelin & Kekäläinen 2002",
         sums_gains=True,
@@ -52,7 +39,6 @@ RELEVANCE = (
     MetricRecord(
         function="dcg",
         name="DCG",
-        parameters=(K, DISCOUNTS, BASE),
         lowest=None,
         highest=None,
         source="Järvelin & Kekäläinen 2002, with the discount of Burges et al. 2005",
@@ -66,7 +52,6 @@ RELEVANCE = (
     MetricRecord(
         function="idcg",
         name="IDCG",
-        parameters=(K, DISCOUNTS, BASE, IDEAL),
         better="neither",
         highest=None,
         source="Järvelin & Kekäläinen 2002",
@@ -76,7 +61,6 @@ RELEVANCE = (
     MetricRecord(
         function="cg",
         name="CG",
-        parameters=(K,),
         lowest=None,
         highest=None,
         source="Järvelin & Kekäläinen 2002",
@@ -90,7 +74,7 @@ RELEVANCE = (
         name="AP",
         aliases=("MAP", "average_precision"),
         trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
-        parameters=(K, THRESHOLD, AP_DENOMINATOR),
+        own=(AP_DENOMINATOR,),
         source="Buckley & Voorhees 2000",
         no_expected_ties={"denominator": "found"},
         explanation=ExplanationSql(
@@ -104,7 +88,6 @@ RELEVANCE = (
         name="RR",
         aliases=("MRR", "reciprocal_rank"),
         trec_eval={"recip_rank": {}},
-        parameters=(K, THRESHOLD),
         source="Voorhees 1999",
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE) / {place}",
@@ -125,7 +108,6 @@ RELEVANCE = (
             "SetP": {"denominator": "retrieved"},
             "R_cap": {"denominator": "min"},  # as in BEIR
         },
-        parameters=(K, THRESHOLD, PRECISION_DENOMINATOR),
         counts_retrieved=True,
         explanation=ExplanationSql(
             "1 / nullif({over}, 0)",
@@ -139,7 +121,6 @@ RELEVANCE = (
         aliases=("Recall",),
         trec_eval={"recall_": {}, "set_recall": {}},
         ir_measures={"SetR": {}},
-        parameters=(K, THRESHOLD),
         explanation=ExplanationSql(
             "1 / nullif(relevant, 0)", "gain 1 if relevant, weight 1 / the number of relevant items"
         ),
@@ -150,7 +131,6 @@ RELEVANCE = (
         name="F1",
         trec_eval={"set_F": {"denominator": "retrieved"}},
         ir_measures={"SetF": {"denominator": "retrieved"}},
-        parameters=(K, THRESHOLD, PRECISION_DENOMINATOR),
         source="van Rijsbergen 1979",
         counts_retrieved=True,
         explanation=ExplanationSql(
@@ -165,7 +145,6 @@ RELEVANCE = (
         aliases=("Hit", "HR", "HitRate", "hit_rate"),
         trec_eval={"success_": {}},
         is_share=True,
-        parameters=(K, THRESHOLD),
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"
         ),
@@ -174,7 +153,6 @@ RELEVANCE = (
     _of_relevant(
         function="r_precision",
         name="Rprec",
-        parameters=(THRESHOLD,),
         source="Buckley & Voorhees 2005",
         explanation=ExplanationSql(
             "1 / nullif(relevant, 0)",
@@ -186,7 +164,6 @@ RELEVANCE = (
         function="interpolated_precision",
         name="IPrec",
         trec_eval={"iprec_at_recall_": {}, "11pt_avg": {}},
-        parameters=(RECALL, THRESHOLD),
         source="Manning, Raghavan & Schütze 2008, as in trec_eval 9",
         no_expected_ties={},
     ),
@@ -194,13 +171,11 @@ RELEVANCE = (
         function="set_ap",
         name="SetAP",
         trec_eval={"set_map": {}},
-        parameters=(THRESHOLD,),
         counts_retrieved=True,
     ),
     _of_relevant(
         function="infap",
         name="infAP",
-        parameters=(THRESHOLD,),
         source="Yilmaz & Aslam 2006, as in trec_eval",
         rows="judged",
         reads_sample=True,
@@ -209,14 +184,12 @@ RELEVANCE = (
     _of_relevant(
         function="bpref",
         name="Bpref",
-        parameters=(THRESHOLD,),
         source="Buckley & Voorhees 2004, as in trec_eval",
         rows="judged",
     ),
     MetricRecord(
         function="judged_at",
         name="Judged",
-        parameters=(K,),
         better="neither",
         rows="judged",
         reads_judged=True,
@@ -230,7 +203,7 @@ RELEVANCE = (
     MetricRecord(
         function="err",
         name="ERR",
-        parameters=(K, SCALE, CONTINUATION, STOP),
+        own=(CONTINUATION,),
         undefined=NO_GAIN,
         source="Chapelle et al. 2009",
         no_expected_ties={},
@@ -244,7 +217,7 @@ RELEVANCE = (
     MetricRecord(
         function="nerr",
         name="nERR",
-        parameters=(K, SCALE, CONTINUATION, STOP, IDEAL),
+        own=(CONTINUATION,),
         undefined=NO_GAIN,
         source="Chapelle et al. 2009",
         no_expected_ties={},
@@ -252,7 +225,7 @@ RELEVANCE = (
     MetricRecord(
         function="rbp",
         name="RBP",
-        parameters=(K, P, THRESHOLD, GRADED),
+        own=(GRADED,),
         source="Moffat & Zobel 2008",
         explanation=ExplanationSql(
             "(1 - rankql_patience({p})) * rankql_look({place}, {p})",
@@ -265,7 +238,6 @@ RELEVANCE = (
         function="rbp_residual",
         name="RBPres",
         aliases=("rbp_resid",),
-        parameters=(K, P),
         better="lower",
         source="Moffat & Zobel 2008",
         rows="judged",
@@ -274,7 +246,6 @@ RELEVANCE = (
     _of_relevant(
         function="arhr",
         name="ARHR",
-        parameters=(K, THRESHOLD),
         highest=None,
         source="Deshpande & Karypis 2004",
         explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
@@ -287,7 +258,7 @@ GEOMETRIC = (
         function="ap",
         name="GMAP",
         trec_eval={"gm_map": {"denominator": "R"}},
-        parameters=(K, THRESHOLD, AP_DENOMINATOR),
+        own=(AP_DENOMINATOR,),
         level="rankings",
         source="Buckley & Voorhees 2000",
         no_expected_ties={"denominator": "found"},
@@ -310,14 +281,12 @@ COUNTS = (
         function="num_rel",
         name="NumRel",
         trec_eval={"num_rel": {}},
-        parameters=(THRESHOLD,),
         better="neither",
     ),
     _count(
         function="num_rel_ret",
         name="NumRelRet",
         trec_eval={"num_rel_ret": {}},
-        parameters=(THRESHOLD,),
     ),
 )
 
@@ -327,7 +296,6 @@ MICRO = (
         function="micro_precision_at",
         name="microP",
         ir_measures={"microR_cap": {"denominator": "min"}},  # as of OTTO
-        parameters=(K, THRESHOLD, QUERY, PRECISION_DENOMINATOR),
         level="rankings",
         counts_retrieved=True,
         macro_of_one="precision_at",
@@ -336,7 +304,6 @@ MICRO = (
     _of_relevant(
         function="micro_recall_at",
         name="microR",
-        parameters=(K, THRESHOLD),
         level="rankings",
         macro_of_one="recall_at",
         weight=RELEVANT,
@@ -344,7 +311,6 @@ MICRO = (
     _of_relevant(
         function="micro_f1_at",
         name="microF1",
-        parameters=(K, THRESHOLD, QUERY, PRECISION_DENOMINATOR),
         level="rankings",
         counts_retrieved=True,
         macro_of_one="f1_at",

@@ -105,7 +105,6 @@ RELEVANCE = (
         function="hits_at",
         name="Hits",
         aliases=("NumHits",),
-        parameters=(K, THRESHOLD),
         highest=None,
     ),
 )
