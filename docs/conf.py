@@ -43,7 +43,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
-copybutton_prompt_text = ">>> "
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 
 
@@ -57,12 +58,13 @@ KEYWORDS = {
     "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
     "compare": [
         *("compare two rankers", "a/b test", "multiple comparisons", "html report"),
+        *("winsorize", "outliers", "ship it"),
         *("statistical significance", "p-value", "confidence interval", "sample size"),
     ],
     "conventions": ["ties", "tie", "negative grades"],
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
     "evaluate": [
-        *("slices", "segments", "export results", "trec files", "missing queries"),
+        *("slices", "segments", "export", "latex", "trec files", "missing queries"),
         *("pandas", "dataframe"),
     ],
     "experiment": [
@@ -70,7 +72,10 @@ KEYWORDS = {
         "interleaving",
     ],
     "gate": ["ci", "regression test", "pull request"],
-    "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
+    "implicit": [
+        *("implicit feedback", "recommender", "purchases", "clicks without grades"),
+        "hit rate on logs",
+    ],
     "judges": ["llm as a judge", "llm labels", "kappa", "prediction-powered", "calibration"],
     "monitor": ["monitoring", "alerts", "drift", "metric dropped", "stale judgments", "cusum"],
     "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],

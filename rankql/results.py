@@ -7,7 +7,9 @@ import itertools
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -265,11 +267,15 @@ WIDTH = 100
 
 
 def fit_width(frame: pl.DataFrame, least_important: Sequence[Sequence[str]]) -> pl.DataFrame:
-    """A frame without columns, dropped in this order until it is at most `WIDTH` wide."""
+    """A frame without columns, dropped in this order until it fits `WIDTH` and the terminal."""
+    room = WIDTH
+    if sys.stdout is not None and sys.stdout.isatty():
+        with suppress(OSError):  # of a captured stream
+            room = min(WIDTH, os.get_terminal_size().columns)
     cells = zip(*text.format_table(frame), strict=True)
     widths = {name: 2 + max(map(text.display_width, (name, *rest))) for name, *rest in cells}
     for columns in least_important:
-        if sum(widths.values()) - 2 <= WIDTH:
+        if sum(widths.values()) - 2 <= room:
             break
         widths = {name: width for name, width in widths.items() if name not in columns}
     return frame.select(*widths)

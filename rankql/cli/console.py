@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -69,8 +71,14 @@ def _for_people(printed: str) -> str:
         line = as_cli_options(line) if line.startswith("Note: ") else line
         return click.style(line, fg=_LEVELS[line]) if line in _LEVELS else line
 
-    first, *lines = printed.split("\n")
-    return "\n".join([click.style(first, bold=True), *map(style, lines)])
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    first, *lines = (
+        part
+        for line in map(style, printed.split("\n"))
+        # Not tables, whose columns are separated by two blanks.
+        for part in (textwrap.wrap(line, width) if width and "  " not in line else []) or [line]
+    )
+    return "\n".join([click.style(first, bold=True), *lines])
 
 
 def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:

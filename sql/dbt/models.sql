@@ -1,8 +1,21 @@
 {# Select statements of models. `metrics` and `more` are mappings of a name to SQL: {ndcg_10: 'ndcg(rel, pos, 10)'}. #}
 
-{# One row per judged query. A query that the run lacks is `missing`, and its metrics are 0. #}
-{% macro per_query(runs, judgments, metrics, by=[], where='true') %}
+{# One row per judged query. A query that the run lacks is `missing`, and its metrics are 0. Without judgments, `runs` is
+   one table with grades and positions. #}
+{% macro per_query(runs=none, judgments=none, metrics=none, by=[], where='true') %}
+{{ rankql.require('per_query', {'runs': runs, 'metrics': metrics}) }}
 {% set by = [by] if by is string else by %}
+{% if not judgments %}
+SELECT
+    query,{% for name in by %} {{ name }},{% endfor %}
+    {% for name, call in metrics.items() %}
+    {{ call }} AS {{ name }},
+    {% endfor %}
+    count(pos) = 0 AS missing
+FROM {{ runs }}
+WHERE {{ where }}
+GROUP BY ALL
+{% else %}
 WITH judgments AS (SELECT * FROM {{ judgments }} WHERE {{ where }}),
 runs AS (SELECT * FROM {{ runs }} WHERE {{ where }}),
 scored AS (
@@ -21,10 +34,12 @@ SELECT
     count(score) = 0 AS missing
 FROM ranked('scored', query := 'query')
 GROUP BY ALL
+{% endif %}
 {% endmacro %}
 
 {# Always from the queries: a mean of the means of slices weighs small slices as much as large ones. #}
-{% macro means(per_query, metrics, by=[], more={}) %}
+{% macro means(per_query=none, metrics=none, by=[], more={}) %}
+{{ rankql.require('means', {'per_query': per_query, 'metrics': metrics}) }}
 {% set by = [by] if by is string else by %}
 SELECT
     {% for name in by %}{{ name }}, {% endfor %}
@@ -43,4 +58,10 @@ FROM {{ per_query }}
 GROUP BY ALL
 ORDER BY ALL
 {% endif %}
+{% endmacro %}
+
+{% macro require(macro, arguments) %}
+{% for name, value in arguments.items() if not value %}
+    {% do exceptions.raise_compiler_error('rankql.' ~ macro ~ ': the argument ' ~ name ~ ' is missing') %}
+{% endfor %}
 {% endmacro %}

@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import termios
 
 import click
 import duckdb
@@ -662,3 +663,18 @@ def test_what_is_not_set_is_not_passed(files):
         printed = json.loads(run(files, *arguments, *options)[0])
         assert printed["conventions"]["float32"] == expected
         assert not printed["table"][0].get("lo")
+
+
+def test_results_fit_a_terminal_without_broken_words(tmp_path):
+    """The table of `compare` leaves out columns, and sentences are wrapped between words."""
+    rows = "SELECT i AS query, hash(i) % 7 / 10.0 AS AP FROM range(40) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/old.csv'")
+    duckdb.sql(f"COPY ({rows.replace('% 7', '% 5')}) TO '{tmp_path}/new.csv'")
+    seen, shown = pty.openpty()
+    termios.tcsetwinsize(shown, (40, 80))
+    command = [sys.executable, "-m", "rankql", "compare", "old.csv", "new.csv"]
+    done = subprocess.run(command, cwd=tmp_path, stdout=shown, stderr=subprocess.PIPE, text=True)
+    os.close(shown)
+    lines = re.sub(r"\x1b\[\d*m", "", os.read(seen, 100_000).decode()).splitlines()
+    assert done.returncode == 0 and "difference between new and old" in " ".join(lines)
+    assert max(map(len, lines)) <= 80 and any(line.startswith("metric  a") for line in lines)

@@ -148,7 +148,23 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 11 and all(macro["description"] for macro in macros)
+    assert len(macros) == 12 and all(macro["description"] for macro in macros)
+
+
+def test_one_table_with_grades_and_positions(project, dbt):
+    """And a missing argument is an error at compile time."""
+    models = project / "models"
+    for path in models.glob("*.*"):
+        path.unlink()
+    table = "(VALUES ('a', 1, 1), ('a', 0, 2), ('b', 0, 1), ('b', 1, NULL)) AS t (query, rel, pos)"
+    call = "metrics={'rr': 'rr(rel, pos)', 'ap': 'ap(rel, pos)'}"
+    (models / "one.sql").write_text(f'{{{{ rankql.per_query("{table}", {call}) }}}}')
+    (models / "mean.sql").write_text("{{ rankql.means(ref('one'), ['rr']) }}")
+    dbt("deps", "build")
+    assert rows(project, "one").rows() == [("a", 1.0, 1.0, False), ("b", 0.0, 0.0, False)]
+    assert rows(project, "mean").select("queries", "rr").rows() == [(2, 0.5)]
+    (models / "one.sql").write_text("{{ rankql.per_query(judgments='x') }}")
+    assert "rankql.per_query: the argument runs is missing" in dbt("compile", fails=True)
 
 
 def points_at(project, **package):
