@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,20 +151,6 @@ def require_attributes(result: Result, names: Sequence[str], label: str = "") ->
 
 
 _NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster= or weight="
-
-
-@contextmanager
-def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
-    """Name cluster= in the errors of `evaluate`, to which it is one more column in by=."""
-    if cluster is not None and not isinstance(cluster, str):
-        raise RankqlError(f"cluster must be the name of a column, not {cluster!r}")
-    try:
-        yield
-    except RankqlError as error:
-        message = str(error)
-        if cluster in by or not message.startswith((f"by={cluster!r}", f"by: {cluster} ")):
-            raise
-        raise RankqlError(message.replace("by", "cluster", 1)) from error
 
 
 def require_no_run_options(keywords: Mapping[str, Any]) -> None:

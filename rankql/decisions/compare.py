@@ -13,7 +13,6 @@ import duckdb
 from rankql.decisions.arguments import (
     Results,
     arrange_arguments,
-    cluster_errors,
     combine_results,
     require_attributes,
     require_no_run_options,
@@ -164,12 +163,11 @@ def compare(
         require_attributes(result, sliced_by)
         result = select_metrics(result, metrics)
     else:
-        keywords["by"] = groups if cluster is None else [*groups, [cluster]]
-        with cluster_errors(cluster, [*itertools.chain(*groups)]):
-            result = evaluate(
-                runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, judge=judge,
-                **keywords,
-            )  # fmt: skip
+        keywords["by"] = groups
+        result = evaluate(
+            runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, cluster=cluster,
+            judge=judge, **keywords,
+        )  # fmt: skip
         source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
@@ -182,9 +180,11 @@ def compare(
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
     aligned = align_systems(result, systems)
     result = replace(aligned, interval="auto", confidence=confidence, _summary=None)
-    result = replace(result, meta=replace(result.meta, groupings=groups))
+    meta = replace(result.meta, groupings=groups, cluster=cluster or result.meta.cluster)
+    result = replace(result, meta=meta)
     table, notes = compare_pairs(result, systems, settings)
-    return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
+    notes = list(dict.fromkeys([*notes, *result.notes]))
+    return Comparison(result, table, settings, systems, notes, source)
 
 
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:

@@ -20,7 +20,6 @@ from rankql.decisions.alignment import (
 )
 from rankql.decisions.arguments import (
     Results,
-    cluster_errors,
     require_attributes,
     require_metrics,
     require_no_run_options,
@@ -32,6 +31,7 @@ from rankql.evaluation.arguments import EvaluationOptions, parse_groupings, requ
 from rankql.evaluation.combining import combine_systems, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
+from rankql.evaluation.summary import describe_clusters
 from rankql.evaluation.values import ROWS, Request, identify, set_directions
 from rankql.macros import MISSING
 from rankql.registry.argument_checks import (
@@ -149,7 +149,7 @@ def gate(
     require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_rows import describe_rule, limit_rows, recommend_limit
     from rankql.decisions.pair_comparisons import list_pairs
-    from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
+    from rankql.decisions.system_values import SystemValues, describe_left_out
 
     require_known_options(options, gate)
     groups = parse_groupings(by)
@@ -186,14 +186,13 @@ def gate(
         raise RankqlError(f"Nothing to check. {remedy}")
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
     evaluated = {}
-    with cluster_errors(cluster, [*itertools.chain(*groups)]):
-        for name, value in data.items() if drops else [("run", run)]:
-            result = results[name]
-            if result is None:  # a baseline is named in errors
-                value = {name: value} if name == "baseline" else value
-                result = evaluate(value, qrels, metrics, by=attribute_groups, interval=None,
-                                  weight=weight, judge=judge, **keywords)  # fmt: skip
-            evaluated[name] = _require_one_system(name, result.weighted_by(weight))
+    for name, value in data.items() if drops else [("run", run)]:
+        result = results[name]
+        if result is None:  # a baseline is named in errors
+            value = {name: value} if name == "baseline" else value
+            result = evaluate(value, qrels, metrics, by=groups, interval=None, weight=weight,
+                              cluster=cluster, judge=judge, **keywords)  # fmt: skip
+        evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     tables = [name for name, argument in arguments.items() if argument.kind == "values"]
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
@@ -216,7 +215,7 @@ def gate(
         combined = _combine(run_result, evaluated["baseline"], drops, stated, mismatch)
         pair = align_systems(combined, ["baseline", "run"])
         values = SystemValues.of(pair, ["baseline", "run"], cluster)
-        clustered = [] if cluster is None else [describe_clusters(values, cluster)]
+        clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
         notes += [*combined.notes, *clustered, *describe_left_out(values, pair.conventions)]
         pairs = list_pairs(values, pair, [("baseline", "run")])
         if any(each.sample.is_zero for each in pairs):

@@ -19,9 +19,10 @@ from rankql.decisions.pair_comparisons import (
     Settings,
     run_tests,
 )
-from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
+from rankql.decisions.system_values import SystemValues, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
+from rankql.evaluation.summary import describe_clusters
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample
@@ -219,7 +220,7 @@ def describe_tests(
             "its range"
         )
     if settings.cluster is not None:
-        notes.append(describe_clusters(values, settings.cluster))
+        notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)
     if untested:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())

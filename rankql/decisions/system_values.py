@@ -77,6 +77,13 @@ class SystemValues:
             paired,
         )  # fmt: skip
 
+    @property
+    def cluster_sizes(self) -> list[int]:
+        """The number of queries of each cluster."""
+        assert self.clusters is not None
+        sizes: list[int] = np.bincount(self.clusters).tolist()
+        return sizes
+
     def pair(
         self, metric: str, a: str, b: str, label: str
     ) -> tuple[Array, Array, NDArray[np.intp] | None, Array | None]:
@@ -128,15 +135,6 @@ class SystemValues:
                 return [first, first + sample.mean]
         *pair, _, weights = self.pair(metric, systems[0], systems[-1], label)
         return [float(np.average(x, weights=weights)) if len(x) else None for x in pair]
-
-
-def describe_clusters(values: SystemValues, cluster: str) -> str:
-    """A note on the number of clusters and their size."""
-    sizes = values.queries.group_by(cluster).len()["len"].to_numpy()
-    span = text.format_queries(int(sizes.max()))
-    span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
-    clusters = text.format_count(len(sizes), "cluster")
-    return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:

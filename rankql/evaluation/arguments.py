@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -108,12 +109,27 @@ class EvaluateArguments:
     con: duckdb.DuckDBPyConnection | None = None
     groupings: Sequence[Sequence[str]] = ()
     weight: str | None = None
+    cluster: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95
     # The file for the values per query.
     output: Path | None = None
     # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.
     packs: bool | None = None
+
+
+@contextmanager
+def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
+    """Name cluster= in errors about an attribute that is read like those of by=."""
+    if cluster is not None and not isinstance(cluster, str):
+        raise RankqlError(f"cluster must be the name of a column, not {cluster!r}")
+    try:
+        yield
+    except RankqlError as error:
+        message = str(error)
+        if cluster in by or not message.startswith((f"by={cluster!r}", f"by: {cluster} ")):
+            raise
+        raise RankqlError(message.replace("by", "cluster", 1)) from error
 
 
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:

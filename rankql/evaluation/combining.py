@@ -50,7 +50,8 @@ def combine(
         raise RankqlError("combine needs at least one result")
     parts = [open_result(result) for result in results]
     parts = [with_names_of(part, parts[0]) for part in parts]
-    _require_same(parts, ("query", "system", "metrics", "by", "groupings", "weight", "conventions"))
+    same = ("query", "system", "metrics", "by", "groupings", "weight", "cluster", "conventions")
+    _require_same(parts, same)
     if len(parts) > 1 and (names := parts[0].catalogue_metrics):
         raise RankqlError(
             f"{join_words(names)} cannot be combined: a value of the complete catalogue follows "

@@ -6,6 +6,7 @@ they do not fit into memory, the queries are evaluated in parts.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -24,6 +25,7 @@ from rankql.evaluation.arguments import (
     EvaluateArguments,
     EvaluationOptions,
     Reading,
+    cluster_errors,
     parse_groupings,
 )
 from rankql.evaluation.chunks import read_rankings
@@ -35,7 +37,7 @@ from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.summary import require_interval
+from rankql.evaluation.summary import cluster_codes, describe_clusters, require_interval
 from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
@@ -77,6 +79,7 @@ def evaluate(
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
     weight: str | None = None,
+    cluster: str | None = None,
     judge: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     interval: str | None = "auto",
@@ -113,6 +116,8 @@ def evaluate(
     weight : str, optional
         Column with one weight per query, such as its traffic, its revenue, or 1 / the probability
         that it was sampled. Means and intervals then respect it.
+    cluster : str, optional
+        Column of queries that belong together, such as a user, which intervals then respect.
     judge : table, optional
         Labels of all queries by a language model, if the judgments are human labels of a random
         sample of at least 10 queries.
@@ -125,8 +130,8 @@ def evaluate(
         Confidence interval of the means: auto, t or none.
 
         't' is the mean ± Student's t times the standard error, cut at the metric's range. 'auto'
-        applies t to the logit of the mean if the metric has two bounds, which covers skewed values
-        better, and is otherwise 't'.
+        covers skewed values better: it applies t to the logit of the mean if the metric has two
+        bounds, and otherwise widens it for the skewness of the values.
     confidence : float
         Level of the confidence intervals.
     output : path, optional
@@ -180,6 +185,8 @@ def evaluate(
             raise RankqlError("judge= needs human labels of some queries. Pass them as qrels")
         if output is not None:
             raise RankqlError("output= does not support judge=. Leave out one of them")
+    if cluster is not None:
+        require_package("numpy", "stats", "cluster=")
     arguments = EvaluateArguments(
         run=run,
         qrels=qrels,
@@ -189,6 +196,7 @@ def evaluate(
         con=con,
         groupings=parse_groupings(by),
         weight=weight,
+        cluster=cluster,
         interval=interval,
         confidence=confidence,
         output=None if output is None else output_path(output, PARQUET, (run, qrels, attributes)),
@@ -212,6 +220,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         inputs, facts, plan = prepare(session, arguments)
         groupings, interval = arguments.groupings, arguments.interval
         result = pending_result(session, inputs, plan, groupings, interval, arguments.confidence)
+        result.meta = replace(result.meta, cluster=arguments.cluster)
         readable = write_query(inputs, plan.readable)
         result.steps = Steps(readable.steps, readable.select, partial(_run_step, arguments))
         with (
@@ -230,22 +239,24 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             else:
                 result.write_values(values, arguments.output)
         result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
-        result.notes += _undefined_notes(result, plan.metrics)
+        result.notes += [*_undefined_notes(result, plan.metrics), *_cluster_notes(result)]
     return result
 
 
 def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Facts, Plan]:
     """The inputs, what is known about them, and the plan."""
     conventions = arguments.reading.conventions
-    inputs = read_rankings(
-        session,
-        arguments.run,
-        arguments.qrels,
-        arguments.reading,
-        arguments.attributes,
-        arguments.groupings,
-        arguments.weight,
-    )
+    groupings, cluster = arguments.groupings, arguments.cluster
+    with cluster_errors(cluster, [*itertools.chain(*groupings)]):
+        inputs = read_rankings(
+            session,
+            arguments.run,
+            arguments.qrels,
+            arguments.reading,
+            arguments.attributes,
+            groupings if cluster is None else [*groupings, [cluster]],
+            arguments.weight,
+        )
     validate_columns(session, inputs)
     metrics = parse(arguments.metrics)
     reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
@@ -537,6 +548,26 @@ def _mean_notes(metrics: Sequence[Metric]) -> list[str]:
         for metric in metrics
         if metric.record in RATING
     ]
+
+
+# Attributes whose queries belong together.
+USERS = {"user", "user_id", "userid", "customer", "customer_id", "visitor", "visitor_id", "session"}
+
+
+def _cluster_notes(result: Result) -> Iterator[str]:
+    """The clusters of the queries, or an attribute that looks like one."""
+    frame, key, cluster = result.frame(), result.meta.query, result.meta.cluster
+    queries = frame.select(key, *result.meta.by).unique(key, maintain_order=True)
+    if cluster is not None:
+        codes = cluster_codes(queries, key, cluster)
+        yield describe_clusters(codes.value_counts()["count"].to_list(), cluster)
+    for name in result.meta.by if cluster is None else ():
+        if name.lower() in USERS and (count := queries[name].n_unique()) < queries.height:
+            yield (
+                f"{format_queries(queries.height)} have {count:,} values of {name}. Those of one "
+                f"{name} are not independent: pass cluster={name!r} (CLI: --cluster {name}), which "
+                "widens the intervals"
+            )
 
 
 # Above this share of undefined queries, a note says what the mean over all queries is.

@@ -15,6 +15,7 @@ from rankql.evaluation.summary import (
     compared_value,
     metric_range,
     slice_queries,
+    system_columns,
 )
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.means import mean_interval
@@ -96,13 +97,41 @@ class PairedValues:
         return correct_sample(*values, labelled, clusters, weights, lowest, highest, lam)
 
 
+def cluster_intervals(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
+    """The summary with intervals that take the clusters of queries into account."""
+    meta, rows = result.meta, result.frame()
+    assert meta.cluster
+    queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
+    slices = slice_queries(queries, meta.groupings)
+    rows = rows.with_columns(compared_value(name, result.conventions) for name in result.metrics)
+    if meta.weight is not None:
+        rows = rows.filter(pl.col(meta.weight) > 0)
+    ends = []
+    for row in summary.iter_rows(named=True):
+        part = rows.filter(pl.col(meta.query).is_in(slices[row["slice"]].implode()))
+        part = part.filter(**{name: row[name] for name in system_columns(meta)})
+        part = part.drop_nulls(row["metric"])
+        found = None
+        if part.height and row["metric"] not in result.overall_metrics:
+            values = part[row["metric"]].cast(pl.Float64).to_numpy()
+            codes = cluster_codes(part, meta.query, meta.cluster).to_numpy()
+            weights = None if meta.weight is None else part[meta.weight].cast(float).to_numpy()
+            sample = Sample(values, codes, weights, *metric_range(row["metric"]))
+            if sample.units > 1:
+                found = mean_interval(sample.moments, result.confidence, result.interval)
+        ends.append(found or (None, None))
+    columns = (pl.Series(name, [pair[i] for pair in ends], pl.Float64)
+               for i, name in enumerate(("lo", "hi")))  # fmt: skip
+    return summary.with_columns(columns)
+
+
 def correct_summary(human: MeansResult, judge: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
     """The summary with corrected means and intervals.
 
     Further columns are the number of `judged` queries, `lambda` (from 0 to 1, how much the judge
     counts), and `worth`, the number of human queries that would give the same interval without it.
     """
-    values, rows = PairedValues.of(human, judge), []
+    values, rows = PairedValues.of(human, judge, human.meta.cluster), []
     for row in summary.iter_rows(named=True):
         name, system = row["metric"], row.get("system", "run")
         sample = values.sample(name, [system], row["slice"], *metric_range(name))

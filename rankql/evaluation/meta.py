@@ -25,6 +25,8 @@ class Meta:
     canonical: dict[str, str] = field(default_factory=dict)
     # The attribute by which queries are weighted.
     weight: str | None = None
+    # The attribute of queries that belong together, such as a user.
+    cluster: str | None = None
     # The column with the weights of each metric that is one mean over all rows.
     metric_weights: dict[str, str] = field(default_factory=dict)
     # The values of each metric that describes all rankings of a slice together, with their slices.

@@ -17,6 +17,7 @@ from rankql.evaluation.summary import (
     grouping_sets,
     name_means,
     pooled_mean,
+    skewness_sql,
     slice_columns,
     sliced_attributes,
     system_columns,
@@ -34,6 +35,8 @@ def compute_moments(con: duckdb.DuckDBPyConnection, meta: Meta) -> pl.DataFrame:
     sql = f"""
         SELECT {", ".join(_keys(meta, attributes, slice_))}, any_value(micro) AS micro,
                count(value) {kept} AS n, var_pop(value) {kept} * count(value) {kept} AS squares,
+               {skewness_sql(meta, kept)} * pow(var_pop(value) {kept}, 1.5) * count(value) {kept}
+                   AS cubes,
                fsum(value * weight) {kept} AS total, fsum(weight) {defined} AS weights,
                fsum(query_weight) {defined} AS query_weights,
                fsum(query_weight * query_weight) {defined} AS query_squares,
@@ -55,7 +58,7 @@ def summarise_moments(
     error = """
         CASE WHEN NOT any_value(micro)
              -- The variance within partitions, and that of their means.
-             THEN sqrt(fsum(squares + n * pow(total / weights - mean, 2)) / nullif(sum(n) - 1, 0))
+             THEN sqrt(fsum(squares + n * gap * gap) / nullif(sum(n) - 1, 0))
                   / sqrt(sum(n)) END"""
     total, weights, highest = "fsum(total)", "fsum(weights)", "max(most)"
     mean = pooled_mean(meta, *(f"{x} OVER slices" for x in (total, weights, highest)))
@@ -63,11 +66,14 @@ def summarise_moments(
     sql = f"""
         SELECT {keys}, any_value(mean) AS mean,
                {"NULL::DOUBLE" if interval is None or meta.weight else error} AS error,
-               CAST(sum(n) AS DOUBLE) - 1 AS df,
+               CAST(sum(n) AS DOUBLE) - 1 AS df, CAST(sum(n) AS DOUBLE) AS units,
+               fsum(coalesce(cubes, 0) + 3 * squares * gap + n * pow(gap, 3)) / sum(n)
+                   / nullif(pow(fsum(squares + n * gap * gap) / sum(n), 1.5), 0) AS skewness,
                min(least) AS least, max(most) AS most,
                pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
                sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing
-        FROM (SELECT *, {mean} AS mean FROM moments WINDOW slices AS (PARTITION BY {keys}))
+        FROM (SELECT *, {mean} AS mean, total / weights - mean AS gap FROM moments
+              WINDOW slices AS (PARTITION BY {keys}))
         GROUP BY {keys} ORDER BY {", ".join([*system_columns(meta), *order, "i"])}
     """
     with private_connection(threads=1) as con:

@@ -73,6 +73,10 @@ class Result(MeansResult):
         if self._summary is None:
             with self._connection() as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
+            if self.meta.cluster is not None and self.interval is not None:
+                from rankql.evaluation.judged_values import cluster_intervals  # which needs numpy
+
+                self._summary = cluster_intervals(self, self._summary)
             if self.judge is not None:
                 from rankql.evaluation.judged_values import correct_summary  # which needs numpy
 

@@ -19,13 +19,8 @@ from rankql.registry.parse import has_direction, overall, value_range
 from rankql.retired import refuse_retired
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
-from rankql.stats.means import (
-    HIGHEST_CONFIDENCE,
-    Interval,
-    constant_interval,
-    logistic_interval,
-    t_quantile,
-)
+from rankql.stats.means import Interval, Moments, adjusted_skewness, mean_interval
+from rankql.text import format_count, format_queries
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
@@ -44,8 +39,13 @@ def summarise(
     con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
-    sql = create_macros(con, _means_sql(meta, interval, confidence))
-    return name_means(read_frame(con, sql), meta, interval, confidence)
+    means = read_frame(con, create_macros(con, _means_sql(meta, interval)))
+    if interval:
+        means = means.with_columns(
+            pl.col("jackknife").struct.field(name).cast(pl.Float64)
+            for name in ("error", "df", "skewness")
+        )
+    return name_means(means, meta, interval, confidence)
 
 
 def name_means(
@@ -85,25 +85,21 @@ def mean_intervals(
     """The confidence interval of every mean, or (None, None). metrics: the metric of each row."""
     if interval is None:
         return [(None, None)] * means.height
-    level = (1 + min(confidence, HIGHEST_CONFIDENCE)) / 2
-    errors = "width" if "width" in means.columns else "error"
-    columns = (means[name] for name in (errors, "mean", "least", "most", "df"))
+    columns = means.select(
+        "n_eff", "mean", "error", "df", "skewness", "units", "least", "most"
+    ).rows()
     ends: list[Interval | tuple[None, None]] = []
-    for metric, error, mean, least, most, df in zip(metrics, *columns, strict=True):
-        if mean is None or error is None:
-            ends.append((None, None))
-            continue
-        lowest, highest = metric_range(metric)
-        low = -math.inf if least < lowest - 1e-9 else lowest
-        high = math.inf if most > highest + 1e-9 else highest
-        width = error if errors == "width" else error * t_quantile(level, df)
-        if least == most and interval != "t":
-            found = constant_interval(mean, df + 1, low, high, confidence)
-            ends.append(found or (None, None))
-        elif interval != "t" and math.isfinite(high - low):
-            ends.append(logistic_interval(mean, width, low, high))
-        else:
-            ends.append(Interval(mean - width, mean + width).within(low, high))
+    for metric, (n, mean, error, df, skewness, units, least, most) in zip(
+        metrics, columns, strict=True
+    ):
+        found = None
+        if mean is not None and error is not None:
+            known = skewness is not None and math.isfinite(skewness)
+            slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
+            ranges = metric_range(metric)
+            moments = Moments(n, mean, error, df, slope, least, most, *ranges)
+            found = mean_interval(moments, confidence, interval)
+        ends.append(found or (None, None))
     return ends
 
 
@@ -150,11 +146,10 @@ def grouping_sets(meta: Meta, attributes: Mapping[str, str], more: Sequence[str]
     return ", ".join(f"({', '.join(each)})" for each in sets)
 
 
-def _means_sql(meta: Meta, interval: str | None, confidence: float) -> str:
+def _means_sql(meta: Meta, interval: str | None) -> str:
     """One row per system, slice and metric: the mean, and what its interval needs.
 
-    `error` is the standard error of the mean, with `df` degrees of freedom. Weighted means have
-    half the `width` of the interval instead.
+    `jackknife` has the standard error of the mean, its degrees of freedom and the skewness.
     """
     systems = system_columns(meta)
     attributes = sliced_attributes(meta)
@@ -165,22 +160,23 @@ def _means_sql(meta: Meta, interval: str | None, confidence: float) -> str:
     columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
     squares = f"fsum(query_weight * query_weight) {defined}"
     n_eff = f"pow(fsum(query_weight) {defined}, 2) / {squares}"
+    count = f"count(value) {kept}"
     if interval:
-        count = n_eff if weighted else f"count(value) {kept}"
         columns += [
             f"min(value) {kept} AS least",
             f"max(value) {kept} AS most",
-            f"{count} - 1 AS df",
+            f"{count} AS units",
         ]
-        name, spread = "error", f"stddev_samp(value) {kept} / sqrt(count(value) {kept})"
-        if weighted:
-            level = min(confidence, HIGHEST_CONFIDENCE)
-            keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
-            sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
-            name, spread = "width", f"rankql_weighted_rows({sample}, {level})['width']"
-        columns.append(f"CASE WHEN NOT any_value(micro) THEN {spread} END AS {name}")
-    if weighted:
-        columns.append(f"{n_eff} AS n_eff")
+        keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
+        sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
+        jackknife = f"rankql_weighted_rows({sample})"
+        if not weighted:
+            jackknife = (
+                f"{{'error': stddev_samp(value) {kept} / sqrt({count}), 'df': {count} - 1, "
+                f"'skewness': {skewness_sql(meta, kept)}}}"
+            )
+        columns.append(f"CASE WHEN NOT any_value(micro) THEN {jackknife} END AS jackknife")
+    columns.append(f"{n_eff if weighted else count} AS n_eff")
     columns += [
         "count(*) AS queries",
         "count(*) FILTER (WHERE undefined) AS undefined",
@@ -191,6 +187,15 @@ def _means_sql(meta: Meta, interval: str | None, confidence: float) -> str:
         FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
         ORDER BY {", ".join([*systems, *slice_order, "i"])}
     """
+
+
+def skewness_sql(meta: Meta, kept: str) -> str:
+    """The skewness of the values, which only metrics without both bounds need."""
+    if all(None not in value_range(name) for name in meta.metrics):
+        return "NULL"
+    first, second, third = (f"favg(pow(value, {i})) {kept}" for i in (1, 2, 3))
+    moment = f"{third} - 3 * {first} * {second} + 2 * pow({first}, 3)"
+    return f"({moment}) / nullif(pow(var_pop(value) {kept}, 1.5), 0)"
 
 
 def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
@@ -314,6 +319,14 @@ def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
             f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
         )
     return queries[cluster].rank("dense").cast(pl.Int64) - 1
+
+
+def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
+    """A note on the number of clusters and their size."""
+    span = format_queries(max(sizes))
+    span = span if min(sizes) == max(sizes) else f"{min(sizes):,} to {span}"
+    clusters = format_count(len(sizes), "cluster")
+    return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:

@@ -36,15 +36,16 @@ class Interval(NamedTuple):
 class Moments:
     """A mean of n queries or clusters, and what its interval needs.
 
-    `freedom` is the degrees of freedom of the standard `error`. `least` and `most` are the extreme
-    values, `lowest` and `highest` the range of the metric.
+    `freedom` is the degrees of freedom of the standard `error`, `slope` the skewness of the mean.
+    `least` and `most` are the extreme values, `lowest` and `highest` the range of the metric. `n`
+    is the effective number if queries have weights.
     """
 
     n: float
     mean: float
     error: float
     freedom: float
-    skewness: float = 0.0
+    slope: float = 0.0
     least: float = -math.inf
     most: float = math.inf
     lowest: float = -math.inf
@@ -75,8 +76,7 @@ def mean_interval(
     quantile = t_quantile((1 + min(confidence, HIGHEST_CONFIDENCE)) / 2, moments.freedom)
     if interval == "auto" and math.isfinite(low) and math.isfinite(high):
         return logistic_interval(moments.mean, quantile * moments.error, low, high)
-    slope = moments.skewness / math.sqrt(moments.n) if interval == "auto" else 0.0
-    below, above = skewed_quantiles(quantile, slope)
+    below, above = skewed_quantiles(quantile, moments.slope if interval == "auto" else 0.0)
     ends = moments.mean - below * moments.error, moments.mean + above * moments.error
     return Interval(*ends).within(low, high)
 

@@ -164,6 +164,7 @@ class Sample:
         if self.constant:
             least = most = self.mean
         return Moments(
-            self.units, self.mean, 0.0 if self.constant else self.error, self.freedom,
-            self.skewness, least, most, self.lowest, self.highest,
+            float(self.sizes.sum() ** 2 / np.square(self.sizes).sum()), self.mean,
+            0.0 if self.constant else self.error, self.freedom, self.slope, least, most,
+            self.lowest, self.highest,
         )  # fmt: skip

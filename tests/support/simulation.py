@@ -372,7 +372,9 @@ def means_covered(name, n, repeats=REPEATS):
     values = draw(rng, (repeats, n))
     columns = {
         "error": values.std(axis=1, ddof=1) / math.sqrt(n), "mean": values.mean(axis=1),
-        "least": values.min(axis=1), "most": values.max(axis=1), "df": np.full(repeats, n - 1),
+        "least": values.min(axis=1), "most": values.max(axis=1), "df": np.full(repeats, n - 1.0),
+        "skewness": stats.skew(values, axis=1), "units": np.full(repeats, n),
+        "n_eff": np.full(repeats, float(n)),
     }  # fmt: skip
     ends = mean_intervals(pl.DataFrame(columns), [metric] * repeats, "auto", 1 - ALPHA)
     return sum(lo is not None and lo <= mean <= hi for lo, hi in ends) / repeats
