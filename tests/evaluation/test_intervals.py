@@ -10,7 +10,15 @@ import pytest
 from scipy import special, stats
 
 import rankql
-from rankql.stats.means import Interval, constant_interval, logistic_interval, t_quantile
+from rankql import RankqlError
+from rankql.stats.means import (
+    Interval,
+    constant_interval,
+    logistic_interval,
+    mean_interval,
+    t_quantile,
+)
+from rankql.stats.sample import Sample
 from support.metric_engines import connection
 
 
@@ -79,3 +87,55 @@ def test_equal_values_within_the_range(n):
     for end, other in ((low, 0), (high, 1)):
         share = (end - other) / (0.3 - other)
         assert share**n == pytest.approx(0.025)
+
+
+def ranked(values, **columns):
+    """A ranked table with one item per query, whose grades are the values."""
+    return pl.DataFrame({"query": range(len(values)), "item": "a", "rel": values, "pos": 1} | columns)
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "user"},
+                                     {"weight": "w", "cluster": "user"}])  # fmt: skip
+@pytest.mark.parametrize("metric", ["DCG@1", "P@1"])
+def test_the_interval_is_that_of_the_sample(metric, options):
+    """Skewness, weights and clusters: the function that compare and gate call."""
+    rng = np.random.default_rng(4)
+    values = rng.lognormal(0, 1, 60)
+    users, weights = rng.integers(0, 15, 60), rng.random(60) + 0.1
+    table = ranked(values, user=users, w=weights)
+    row = rankql.evaluate(table, metrics=metric, **options).summary.row(0, named=True)
+    if metric == "P@1":
+        values = 1.0 * (values >= 1)
+    codes = np.unique(users, return_inverse=True)[1] if "cluster" in options else None
+    highest = 1.0 if metric == "P@1" else math.inf
+    sample = Sample(values, codes, weights if "weight" in options else None, 0.0, highest)
+    expected = mean_interval(sample.moments, 0.95)
+    assert (row["lo"], row["hi"]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_clusters(tmp_path):
+    users = np.repeat(range(40), 5)
+    table = ranked(np.repeat(np.random.default_rng(2).integers(0, 2, 40), 5), user=users)
+    plain = rankql.evaluate(table, metrics="P@1", by="user")
+    result = rankql.evaluate(table, metrics="P@1", cluster="user")
+    assert any("cluster='user'" in note for note in plain.notes)
+    assert any("40 clusters" in note for note in result.notes)
+    widths = [x.summary["hi"][0] - x.summary["lo"][0] for x in (plain, result)]
+    assert widths[1] > 2 * widths[0]
+    result.save_values(tmp_path / "values.parquet")
+    assert rankql.combine([tmp_path / "values.parquet"]).summary.equals(result.summary)
+    both = rankql.compare({"a": table, "b": table}, metrics="P@1", cluster="user").summary
+    assert both["lo"].to_list() == [result.summary["lo"][0]] * 2
+    with pytest.raises(RankqlError, match="cluster="):
+        rankql.evaluate(table, metrics="P@1", cluster="usr")
+    with pytest.raises(RankqlError, match="user is NULL"):
+        rankql.evaluate(table.with_columns(user=None), metrics="P@1", cluster="user")
+
+
+@pytest.mark.parametrize(("metric", "noted"), [("DCG@1", True), ("P@1", False)])
+def test_too_few_queries_for_the_skewness_are_noted(metric, noted):
+    values = [0.0] * 19 + [30.0]
+    notes = rankql.evaluate(ranked(values), metrics=metric).notes
+    assert any("skewed" in note for note in notes) is noted
+    even = rankql.evaluate(ranked([float(x) for x in range(1, 21)]), metrics=metric).notes
+    assert not any("skewed" in note for note in even)

@@ -24,6 +24,7 @@ from scipy import stats
 from rankql.evaluation.summary import mean_intervals
 from rankql.stats import anytime
 from rankql.stats.corrections import adjust_p_values
+from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS, TestResult
 
@@ -344,6 +345,7 @@ def stratified(each, repeats=REPEATS):
 
 
 MEANS_SIZES = (5, 20, 50, 300)
+SHARED = (0.1, 0.3, 0.5, 0.8)
 # Values per query, their true mean, and a metric with their range.
 MEANS = {
     "like nDCG": (lambda rng, shape: ndcg(rng, math.prod(shape), 1).reshape(shape), None, "RR"),
@@ -364,6 +366,13 @@ MEANS = {
 }  # fmt: skip
 
 
+def _skewness(values):
+    """The skewness of each row, 0 for equal values."""
+    residuals = values - values.mean(axis=1, keepdims=True)
+    spread = np.square(residuals).mean(axis=1)
+    return (residuals**3).mean(axis=1) / np.where(spread > 0, spread, 1) ** 1.5
+
+
 def means_covered(name, n, repeats=REPEATS):
     """How often the interval of evaluate contains the true mean."""
     draw, mean, metric = MEANS[name]
@@ -373,18 +382,36 @@ def means_covered(name, n, repeats=REPEATS):
     columns = {
         "error": values.std(axis=1, ddof=1) / math.sqrt(n), "mean": values.mean(axis=1),
         "least": values.min(axis=1), "most": values.max(axis=1), "df": np.full(repeats, n - 1.0),
-        "skewness": stats.skew(values, axis=1), "units": np.full(repeats, n),
+        "skewness": _skewness(values), "units": np.full(repeats, n),
         "n_eff": np.full(repeats, float(n)),
     }  # fmt: skip
     ends = mean_intervals(pl.DataFrame(columns), [metric] * repeats, "auto", 1 - ALPHA)
     return sum(lo is not None and lo <= mean <= hi for lo, hi in ends) / repeats
 
 
+def means_of_users(size, repeats=REPEATS, users=40, queries=5):
+    """How often the interval contains the true mean, by query and with clusters.
+
+    `size` is the share of the variance that the queries of a user have in common.
+    """
+    rng = np.random.default_rng([users, queries])
+    codes, held = np.repeat(np.arange(users), queries), np.zeros(2)
+    for _ in range(repeats):
+        common, own = rng.normal(0, 1, users)[codes], rng.normal(0, 1, len(codes))
+        values = stats.norm.cdf(math.sqrt(size) * common + math.sqrt(1 - size) * own)
+        for i, clusters in enumerate((None, codes)):
+            ends = mean_interval(Sample(values, clusters, None, 0.0, 1.0).moments, 1 - ALPHA)
+            held[i] += ends.lo <= 0.5 <= ends.hi
+    return (held / repeats).tolist()
+
+
 def means_table(repeats):
-    """The table of intervals of means."""
+    """The tables of intervals of means."""
     body = [[name, *(percent(means_covered(name, n, repeats)) for n in MEANS_SIZES)]
             for name in MEANS]  # fmt: skip
-    print(rows(["values", *(f"n = {n}" for n in MEANS_SIZES)], *body))
+    print(rows(["values", *(f"n = {n}" for n in MEANS_SIZES)], *body), end="\n\n")
+    body = [[f"{size:.0%}", *map(percent, means_of_users(size, repeats))] for size in SHARED]
+    print(rows(["variance shared by a user's queries", "without `cluster=`", "with it"], *body))
 
 
 STRATUM_SIZES = (10, 30, 80)
