@@ -37,19 +37,14 @@ from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.summary import (
-    cluster_codes,
-    describe_clusters,
-    require_interval,
-    system_columns,
-)
+from rankql.evaluation.summary import cluster_notes, require_interval, skewness_notes
 from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
 from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
 from rankql.registry.order import RATING
-from rankql.registry.parse import parse, value_range
+from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import holds_numbers, require_scalar
 from rankql.sources.grades import SUBTOPICS, list_subtopics
@@ -244,8 +239,12 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             else:
                 result.write_values(values, arguments.output)
         result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
-        result.notes += [*_undefined_notes(result, plan.metrics), *_cluster_notes(result)]
-        result.notes += _skewness_notes(result)
+        result.notes += [
+            *_undefined_notes(result, plan.metrics),
+            *cluster_notes(result.frame(), result.meta),
+        ]
+        if interval is not None:
+            result.notes += skewness_notes(result.frame(), result.meta)
     return result
 
 
@@ -554,50 +553,6 @@ def _mean_notes(metrics: Sequence[Metric]) -> list[str]:
         for metric in metrics
         if metric.record in RATING
     ]
-
-
-# Attributes whose queries belong together.
-USERS = {"user", "user_id", "userid", "customer", "customer_id", "visitor", "visitor_id", "session"}
-
-
-def _cluster_notes(result: Result) -> Iterator[str]:
-    """The clusters of the queries, or an attribute that looks like one."""
-    frame, key, cluster = result.frame(), result.meta.query, result.meta.cluster
-    queries = frame.select(key, *result.meta.by).unique(key, maintain_order=True)
-    if cluster is not None:
-        codes = cluster_codes(queries, key, cluster)
-        yield describe_clusters(codes.value_counts()["count"].to_list(), cluster)
-    for name in result.meta.by if cluster is None else ():
-        if name.lower() in USERS and (count := queries[name].n_unique()) < queries.height:
-            yield (
-                f"{format_queries(queries.height)} have {count:,} values of {name}. Those of one "
-                f"{name} are not independent: pass cluster={name!r} (CLI: --cluster {name}), which "
-                "widens the intervals"
-            )
-
-
-# With fewer queries than this times the squared skewness, intervals of unbounded values hold the
-# mean in less than 93% of samples (run_simulation.py --means: revenue of 20 and 50 queries).
-SKEWNESS_FACTOR = 2.5
-
-
-def _skewness_notes(result: Result) -> Iterator[str]:
-    """A note on each metric without both bounds that is too skewed for its number of queries."""
-    names = [name for name in result.metrics if name not in result.overall_metrics]
-    names = [name for name in names if None in value_range(name)] if result.interval else []
-    for name in names:
-        values = result.frame().select(*system_columns(result.meta), value=name).drop_nulls()
-        groups = (
-            values.group_by(system_columns(result.meta)) if result.meta.system else [(0, values)]
-        )
-        for _, rows in groups:
-            skewness = rows["value"].skew(bias=False) or 0.0
-            if rows.height < SKEWNESS_FACTOR * skewness**2:
-                yield (
-                    f"{name} is very skewed: {format_queries(rows.height)} may not contain its "
-                    "rare high values, so the interval may be too narrow"
-                )
-                break
 
 
 # Above this share of undefined queries, a note says what the mean over all queries is.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -327,6 +327,47 @@ def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
     span = span if min(sizes) == max(sizes) else f"{min(sizes):,} to {span}"
     clusters = format_count(len(sizes), "cluster")
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
+
+
+# Attributes whose queries belong together.
+USERS = {"user", "user_id", "userid", "customer", "customer_id", "visitor", "visitor_id", "session"}
+
+
+def cluster_notes(frame: pl.DataFrame, meta: Meta) -> Iterator[str]:
+    """The clusters of the queries, or an attribute that looks like one."""
+    key, cluster = meta.query, meta.cluster
+    queries = frame.select(key, *meta.by).unique(key, maintain_order=True)
+    if cluster is not None:
+        codes = cluster_codes(queries, key, cluster)
+        yield describe_clusters(codes.value_counts()["count"].to_list(), cluster)
+    for name in meta.by if cluster is None else ():
+        if name.lower() in USERS and (count := queries[name].n_unique()) < queries.height:
+            yield (
+                f"{format_queries(queries.height)} have {count:,} values of {name}. Those of one "
+                f"{name} are not independent: pass cluster={name!r} (CLI: --cluster {name}), which "
+                "widens the intervals"
+            )
+
+
+# With fewer queries than this times the squared skewness, intervals of unbounded values hold the
+# mean in less than 93% of samples (run_simulation.py --means: revenue of 20 and 50 queries).
+SKEWNESS_FACTOR = 2.5
+
+
+def skewness_notes(frame: pl.DataFrame, meta: Meta) -> Iterator[str]:
+    """A note on each metric without both bounds that is too skewed for its number of queries."""
+    overall = {*meta.catalogue, *meta.metric_weights}
+    for name in [x for x in meta.metrics if None in value_range(x) and x not in overall]:
+        values = frame.select(*system_columns(meta), value=name).drop_nulls()
+        groups = values.partition_by("system") if meta.system else [values]
+        for rows in groups:
+            skewness = rows["value"].skew(bias=False) or 0.0
+            if rows.height < SKEWNESS_FACTOR * skewness**2:
+                yield (
+                    f"{name} is very skewed: {format_queries(rows.height)} may not contain its "
+                    "rare high values, so the interval may be too narrow"
+                )
+                break
 
 
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:

@@ -91,7 +91,8 @@ def test_equal_values_within_the_range(n):
 
 def ranked(values, **columns):
     """A ranked table with one item per query, whose grades are the values."""
-    return pl.DataFrame({"query": range(len(values)), "item": "a", "rel": values, "pos": 1} | columns)
+    rows = {"query": range(len(values)), "item": "a", "rel": values, "pos": 1}
+    return pl.DataFrame(rows | columns)
 
 
 @pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "user"},
