@@ -27,8 +27,6 @@ CUTS = "cuts"
 BEST = "best"
 # The CTEs of lists of scores with the best items, and with the positions of judged items.
 CANDIDATES, RANKS = "candidates", "ranks"
-# The column with the number of judged rows of a ranking.
-GRADED = f"{INTERNAL_PREFIX}graded"
 # The CTE with the first k items of each ranking.
 TOP = "top"
 READ_TWICE = (CUTS, TOP, BEST, CANDIDATES, RANKS)
