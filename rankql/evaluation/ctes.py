@@ -45,12 +45,11 @@ def ranking_ctes(
     conventions: Conventions,
     rows: Rows,
     ranker: str = "rows",
-    list_length: int | None = None,
     zeroes: bool = False,
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    ranker, list_length, zeroes: those of the plan.
+    ranker, zeroes: those of the plan.
     """
     if ranker == "best":
         return {"ranked": select_from("run", ["*"])}
@@ -65,9 +64,8 @@ def ranking_ctes(
         top_rows = untied_rank_rows(keys, _judgments(inputs), judged_rows(rows), zeroes)
         return _query_ctes(inputs, rows, cuts, tied=True) | {"ranked": top_rows}
     if ranker == "judged":
-        cuts = select_from(
-            "run", [keys, f"{sorted_scores(list_length)} AS best"], f"GROUP BY {keys}"
-        )
+        scores = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
+        cuts = select_from("run", [keys, f"{scores} AS best"], f"GROUP BY {keys}")
         judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
         return _query_ctes(inputs, rows, cuts) | judged
     cuts = ""
@@ -257,16 +255,6 @@ def _any_values(inputs: Inputs, home: str) -> str:
 _PLACES = "unnest(places) AS rank, unnest(are_tied) AS tied"
 # Without the condition DuckDB 2.0.1 takes the lists for the larger side, and hashes the run.
 _LISTED_CUTS = f"(FROM {CUTS} WHERE least IS NOT NULL)"
-
-
-def sorted_scores(longest: int | None) -> str:
-    """The aggregate for the list of all scores of a ranking, the best first.
-
-    max(score, n) takes a third less time than list_sort, and memory for n scores of each ranking.
-    """
-    if longest is not None:
-        return f"max(score, {longest})"
-    return "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
 
 
 def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[str, str]:

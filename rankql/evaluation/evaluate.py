@@ -330,7 +330,7 @@ def _compute_in_parts(
 ) -> tuple[pl.DataFrame, int]:
     """The values per query, evaluated in parts, and the number of parts; or raise the error."""
     part = inputs.query_hash()
-    plan = replace(plan, ranker="rows", list_length=None)  # lists take more memory
+    plan = replace(plan, ranker="rows")  # lists take more memory
     if plan.conventions.ties == "expected":
         plan = replace(plan, scale=0)
     for parts in PARTS:

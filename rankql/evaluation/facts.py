@@ -37,10 +37,9 @@ from rankql.sources.session import Session
 
 # So many rows are enough to see whether scores are tied.
 FIRST_ROWS = 20_000
+
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
-# Lists have room for the longest ranking if it has at most so many times the mean of items.
-MAX_LENGTH_RATIO = 3
 
 
 class Facts:
@@ -143,28 +142,14 @@ class Facts:
     def tied_share(self) -> float:
         """The share of tied scores among the first rows."""
         tied = f"1 - count(DISTINCT hash({self.inputs.keys}, score)) / count(*)"
-        return float(self._rows(f"SELECT {tied} FROM ({self._scored} {FIRST_ROWS})")[0][0])
-
-    def has_scored_rows(self, least: int) -> bool:
-        """Whether the run has so many rows with a score."""
-        sql = f"SELECT count(*) FROM ({self._scored} {least})"
-        return bool(self._rows(sql, unrounded=True)[0][0] >= least)
+        scored = f"SELECT {self.inputs.keys}, score FROM run WHERE score IS NOT NULL"
+        rows = self._rows(f"SELECT {tied} FROM ({scored} LIMIT {FIRST_ROWS})")
+        return float(rows[0][0] or 0)
 
     def judges_more_than(self, most: int, rows: Rows) -> bool:
         """Whether a query has more than so many judged items that count."""
         judged = f"SELECT count(*) FROM qrels {judged_rows(rows)} GROUP BY query"
         return bool(self._rows(f"{judged} HAVING count(*) > {most} LIMIT 1"))
-
-    @cached_property
-    def common_list_length(self) -> int | None:
-        """A length of lists that has room for the scores of every ranking, if few are shorter."""
-        ((rankings, longest, scores),) = self._rows(
-            f"""SELECT count(*), max(n), sum(n)
-            FROM (SELECT count(score) AS n FROM run GROUP BY {self.inputs.keys})""",
-            unrounded=True,
-        )
-        fits = 0 < longest <= HIGHEST_K and longest * rankings <= MAX_LENGTH_RATIO * scores
-        return longest if fits else None
 
     def require_valid(
         self,
@@ -193,10 +178,6 @@ class Facts:
             notes += note_short_rankings(run_sql, inputs, self.conventions, metrics)
         require_unique_rows(run_sql, inputs, unique)
         return notes
-
-    @property
-    def _scored(self) -> str:
-        return f"SELECT {self.inputs.keys}, score FROM run WHERE score IS NOT NULL LIMIT"
 
     def _rows(self, sql: str, unrounded: bool = False) -> Sequence[tuple[Any, ...]]:
         run_sql: Callable[[str], Sequence[tuple[Any, ...]]] = (

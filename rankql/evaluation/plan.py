@@ -70,8 +70,6 @@ class Plan:
     zeroes: bool = False
     # Integer keys are indexed, not hashed.
     indexes_keys: bool = False
-    # The length of the lists of the best scores; None: lists of any length.
-    list_length: int | None = None
 
     @property
     def assumes_no_ties(self) -> bool:
@@ -165,7 +163,7 @@ def _choose_best_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: F
     fits = facts.rows * (top.k + 1) * BEST_ITEM_BYTES <= room
     if not fits and facts.rows < MIN_ITEMS_PER_K * top.k * facts.approximate_rankings:
         return plan
-    return replace(plan, ranker="best", list_length=top.k + 1)
+    return replace(plan, ranker="best")
 
 
 def _choose_score_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: Facts) -> Plan:
@@ -175,17 +173,15 @@ def _choose_score_lists(inputs: Inputs, plan: Plan, untied: Conventions, facts: 
     k, rows = last_position(plan.metrics, untied), rows_needed(plan.metrics, untied)
     if k is not None and untied.ties == plan.conventions.ties:
         large = facts.rows >= TOP_LISTS_FROM_ROWS
-        return replace(plan, ranker="top", list_length=k + 1) if large else plan
+        return replace(plan, ranker="top") if large else plan
     if rows == "all" or needs_scores(plan.metrics) or inputs.own:
         return plan
     if plan.conventions.ties == "expected":
         if k is None or facts.rows < UNTIED_LISTS_FROM_ROWS or facts.are_tops_tied(k):
             return plan
-        return replace(plan, ranker="untied", list_length=k + 1)
+        return replace(plan, ranker="untied")
     if facts.rows < JUDGED_LISTS_FROM_ROWS:
         return plan
-    if facts.judges_more_than(MAX_JUDGED_ITEMS, rows):
+    if facts.judges_more_than(MAX_JUDGED_ITEMS, rows) or facts.tied_share > MAX_TIED_SHARE:
         return plan
-    if not facts.has_scored_rows(JUDGED_LISTS_FROM_ROWS) or facts.tied_share > MAX_TIED_SHARE:
-        return plan
-    return replace(plan, ranker="judged", list_length=facts.common_list_length)
+    return replace(plan, ranker="judged")

@@ -91,9 +91,7 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     keys = key_columns(inputs, tied=plan.ranker == "untied")
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
-    steps |= ranking_ctes(
-        inputs, metrics, conventions, rows, plan.ranker, plan.list_length, plan.zeroes
-    )
+    steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.zeroes)
     steps = _cut_own_metrics(inputs, metrics, steps)
     names = [metric.name for metric in metrics]
     order = f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"

@@ -4,7 +4,8 @@ import math
 
 import polars as pl
 
-from rankql.evaluation.arguments import EvaluateArguments, RankingOptions, parse_groupings
+import rankql
+from rankql.evaluation.arguments import EvaluateArguments, Reading, parse_groupings
 from rankql.evaluation.evaluate import compute, prepare
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.plan import choose_plan
@@ -18,38 +19,21 @@ class LargeFacts(Facts):
 
     rows, tied_share, memory_gib = 10**9, 0.0, math.inf
 
-    def has_scored_rows(self, least):
-        return True
-
     def are_tops_tied(self, k):
         return self.tied_tops
 
 
-class LongListFacts(LargeFacts):
-    """The same, with rankings of very different lengths."""
-
-    common_list_length = None
-
-
 def make_arguments(run, qrels, metrics, con=None, by=(), packs=None, **options):
     """The arguments of `evaluate`; packs=False: every metric is a macro."""
-    names = ("query", "item", "rel", "score", "pos")
-    ranking = RankingOptions.take(options)
-    named = {name: options.pop(name, None) for name in ("system", "descending", "attributes")}
+    of_evaluate = {
+        name: options.pop(name)
+        for name in ("weight", "interval", "attributes", "cluster")
+        if name in options
+    }
+    reading = Reading.of(options, rankql.evaluate)
+    groupings = parse_groupings(by)
     return EvaluateArguments(
-        run,
-        qrels,
-        metrics,
-        con=con,
-        columns={name: options.pop(name, None) for name in names},
-        ranking=ranking,
-        weight=options.pop("weight", None),
-        interval=options.pop("interval", "auto"),
-        groupings=parse_groupings(by),
-        packs=packs,
-        profile=options.pop("conventions", None),
-        options=options,
-        **named,
+        run, qrels, metrics, reading, con=con, groupings=groupings, packs=packs, **of_evaluate
     )
 
 
