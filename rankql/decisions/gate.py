@@ -288,8 +288,10 @@ def _combine(
     # The profile is but a name, and few metrics depend on the scale of grades.
     ignored = ["profile"] + ["max_rel"] * (not any(limit.metric.scaled for limit in drops))
     rules = (conventions or run.conventions) | {name: run.conventions[name] for name in ignored}
-    meta = replace(run.meta, metrics=names, metric_weights=weights, weight=baseline.meta.weight,
-                   catalogue=baseline.meta.catalogue, conventions=rules)  # fmt: skip
+    kept = {
+        n: getattr(baseline.meta, n) for n in ("weight", "catalogue", "judgments", "fingerprint")
+    }
+    meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
     baseline = replace(baseline, meta=meta, values=values, notes=[])
     combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])}, on_mismatch)
     require_same_queries(combined)

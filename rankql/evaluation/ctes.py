@@ -64,8 +64,8 @@ def ranking_ctes(
         top_rows = untied_rank_rows(keys, _judgments(inputs), judged_rows(rows), zeroes)
         return _query_ctes(inputs, rows, cuts, tied=True) | {"ranked": top_rows}
     if ranker == "judged":
-        scores = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
-        cuts = select_from("run", [keys, f"{scores} AS best"], f"GROUP BY {keys}")
+        listed = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
+        cuts = select_from("run", [keys, f"{listed} AS best"], f"GROUP BY {keys}")
         judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
         return _query_ctes(inputs, rows, cuts) | judged
     cuts = ""

@@ -39,13 +39,12 @@ def summarise(
     con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
-    means = read_frame(con, create_macros(con, _means_sql(meta, interval)))
+    sql = _means_sql(meta, interval)
     if interval:
-        means = means.with_columns(
-            pl.col("jackknife").struct.field(name).cast(pl.Float64)
-            for name in ("error", "df", "skewness")
-        )
-    return name_means(means, meta, interval, confidence)
+        names = ("error", "df", "skewness")
+        fields = ", ".join(f"CAST(jackknife.{name} AS DOUBLE) AS {name}" for name in names)
+        sql = f"SELECT * EXCLUDE (jackknife), {fields} FROM ({sql})"
+    return name_means(read_frame(con, create_macros(con, sql)), meta, interval, confidence)
 
 
 def name_means(
@@ -314,7 +313,7 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
 def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
     """The cluster of each query, numbered from 0."""
     if queries[cluster].null_count():
-        query = queries.filter(pl.col(cluster).is_null())[key][0]
+        query = queries.filter(queries[cluster].is_null())[key][0]
         raise RankqlError(
             f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
         )
@@ -336,7 +335,8 @@ USERS = {"user", "user_id", "userid", "customer", "customer_id", "visitor", "vis
 def cluster_notes(frame: pl.DataFrame, meta: Meta) -> Iterator[str]:
     """The clusters of the queries, or an attribute that looks like one."""
     key, cluster = meta.query, meta.cluster
-    queries = frame.select(key, *meta.by).unique(key, maintain_order=True)
+    queries = frame[[key, *meta.by]]  # a name may be a pattern for pl.col
+    queries = queries.filter(queries[key].is_first_distinct())
     if cluster is not None:
         codes = cluster_codes(queries, key, cluster)
         yield describe_clusters(codes.value_counts()["count"].to_list(), cluster)

@@ -638,18 +638,26 @@ def test_numbers_without_underscores(files, option):
     run(files, "eval", "one.run", "qrels", *option.split(), code=2)
 
 
-@pytest.mark.parametrize("command", ["eval", "explain", "limits", "check", "compare", "gate"])
-def test_the_suffix_is_the_format(files, tmp_path, command):
+STARTS = {"csv": "", "md": "", "json": "{", "html": "<!doctype html>"}
+
+
+@pytest.mark.parametrize(
+    ("command", "suffixes"),
+    [
+        *((command, STARTS) for command in ("eval", "explain", "limits", "check", "gate")),
+        ("compare", ["csv", "md", "json"]),
+        pytest.param("compare", ["html"], marks=pytest.mark.heavy),  # the report needs altair
+    ],
+)
+def test_the_suffix_is_the_format(files, tmp_path, command, suffixes):
     """For every command with a result; eval writes the values per query to Parquet."""
-    name, *options = command.split()
-    options += ["--min", "AP>=0"] * (name == "gate")
-    for suffix, start in {"csv": "", "md": "", "json": "{", "html": "<!doctype html>"}.items():
+    options = ["--min", "AP>=0"] * (command == "gate")
+    for suffix in suffixes:
         path = tmp_path / f"out.{suffix}"
-        done = CliRunner().invoke(
-            main, [name, *options, str(files / "one.run"), str(files / "qrels"), "-o", str(path)]
-        )
+        arguments = [command, *options, str(files / "one.run"), str(files / "qrels")]
+        done = CliRunner().invoke(main, [*arguments, "-o", str(path)])
         assert done.exit_code in (0, 1) and str(path) in done.stderr, done.output
-        assert path.read_text().startswith(start)
+        assert path.read_text().startswith(STARTS[suffix])
 
 
 def test_what_is_not_set_is_not_passed(files):

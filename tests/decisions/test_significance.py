@@ -530,7 +530,7 @@ def test_swapped_systems_mirror_everything(name, differences):
     one, other = outcome(name, differences), outcome(name, -differences)
     assert (one.p, one.p_error, one.reason) == (other.p, other.p_error, other.reason)
     if one.lo is not None:
-        assert (one.lo, one.hi) == (-other.hi, -other.lo)
+        assert (one.lo, one.hi) == pytest.approx((-other.hi, -other.lo), rel=1e-12, abs=1e-15)
     here, there = Sample(differences), Sample(-differences)
     assert here.signs == there.signs[::-1]
     assert here.effect == (None if there.effect is None else -there.effect)

@@ -274,7 +274,7 @@ def test_gate_weighs_means_and_drops():
         if row["lo"] is not None:
             assert row["lo"] < row["difference"] < row["hi"]
     assert "Weights: traffic" in str(verdict)
-    with pytest.raises(rankql.RankqlError, match="The run has weight='traffic', but the baseline"):
+    with pytest.raises(rankql.RankqlError, match="different weight: None and traffic"):
         rankql.gate(
             evaluated("traffic"), baseline=rankql.evaluate(RUNS["old"], QRELS, METRICS),
             max_drop="DCG@3:0.3",
