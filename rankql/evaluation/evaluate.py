@@ -241,10 +241,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
         result.notes += [
             *_undefined_notes(result, plan.metrics),
-            *cluster_notes(result.frame(), result.meta),
+            *cluster_notes(result.frame, result.meta),
         ]
         if interval is not None:
-            result.notes += skewness_notes(result.frame(), result.meta)
+            result.notes += skewness_notes(result.frame, result.meta)
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -13,6 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.processes import may_lack_threads
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import has_direction, overall, value_range
@@ -317,7 +318,7 @@ def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
         raise RankqlError(
             f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
         )
-    return queries[cluster].rank("dense").cast(pl.Int64) - 1
+    return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
 
 
 def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
@@ -332,11 +333,16 @@ def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
 USERS = {"user", "user_id", "userid", "customer", "customer_id", "visitor", "visitor_id", "session"}
 
 
-def cluster_notes(frame: pl.DataFrame, meta: Meta) -> Iterator[str]:
-    """The clusters of the queries, or an attribute that looks like one."""
+def cluster_notes(read: Callable[[], pl.DataFrame], meta: Meta) -> Iterator[str]:
+    """The clusters of the queries, or an attribute that looks like one.
+
+    read: reads the values per query, which takes long if they are many.
+    """
     key, cluster = meta.query, meta.cluster
-    queries = frame[[key, *meta.by]]  # a name may be a pattern for pl.col
-    queries = queries.filter(queries[key].is_first_distinct())
+    if cluster is None and not USERS.intersection(name.lower() for name in meta.by):
+        return
+    queries = read()[[key, *meta.by]]
+    queries = queries.filter(queries[key].alias("key").is_first_distinct())
     if cluster is not None:
         codes = cluster_codes(queries, key, cluster)
         yield describe_clusters(codes.value_counts()["count"].to_list(), cluster)
@@ -354,14 +360,18 @@ def cluster_notes(frame: pl.DataFrame, meta: Meta) -> Iterator[str]:
 SKEWNESS_FACTOR = 2.5
 
 
-def skewness_notes(frame: pl.DataFrame, meta: Meta) -> Iterator[str]:
+def skewness_notes(read: Callable[[], pl.DataFrame], meta: Meta) -> Iterator[str]:
     """A note on each metric without both bounds that is too skewed for its number of queries."""
+    if may_lack_threads():  # polars would wait for ever
+        return
     overall = {*meta.catalogue, *meta.metric_weights}
-    for name in [x for x in meta.metrics if None in value_range(x) and x not in overall]:
-        values = frame.select(*system_columns(meta), value=name).drop_nulls()
+    names = [x for x in meta.metrics if None in value_range(x) and x not in overall]
+    frame = read() if names else pl.DataFrame()
+    for name in names:
+        values = frame[[*system_columns(meta), name]].drop_nulls()
         groups = values.partition_by("system") if meta.system else [values]
         for rows in groups:
-            skewness = rows["value"].skew(bias=False) or 0.0
+            skewness = rows[name].alias("value").skew(bias=False) or 0.0
             if rows.height < SKEWNESS_FACTOR * skewness**2:
                 yield (
                     f"{name} is very skewed: {format_queries(rows.height)} may not contain its "
