@@ -187,6 +187,8 @@ def test_no_sideways_scrolling(site, browser):
     for width, selector in ((1280, "html, .highlight pre"), (390, "html")):
         page = browser.new_page(viewport={"width": width, "height": 800})
         for path in sorted(site.rglob("*.html")):
+            if 'http-equiv="refresh"' in path.read_text()[:50]:  # a page that has moved
+                continue
             page.goto(path.as_uri())
             assert page.evaluate(WIDER, selector) == [], (path, width)
         page.close()
