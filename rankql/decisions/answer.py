@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,11 +40,11 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         pl.col("verdict").is_in(["better", "worse"]),
     )["metric", "slice", "b", "verdict"].rows()  # fmt: skip
     better, worse = (
-        [
-            add_slice(metric, part)
+        _places(
+            (metric, part)
             for metric, part, b, word in verdicts
             if (word == "better") == (b == name)
-        ]
+        )
         for name in (new, old)
     )
     found = " but ".join(
@@ -76,6 +76,16 @@ def _best(comparison: Comparison, systems: Sequence[str]) -> str:
     rows = comparison.summary.filter(pl.col("system").is_in(systems), slice="all", metric=metric)
     best = rows.sort("mean", descending=comparison.higher_is_better[metric], nulls_last=True)
     return str([*best["system"], systems[0]][0])
+
+
+def _places(rows: Iterable[tuple[str, str]]) -> list[str]:
+    """The metrics, each with a slice unless all queries agree with it."""
+    pairs = [*rows]
+    return [
+        metric if part == "all" else f"{metric} for {part}"
+        for metric, part in pairs
+        if part == "all" or (metric, "all") not in pairs
+    ]
 
 
 def _list(names: Sequence[str]) -> str:

@@ -24,9 +24,9 @@ def compare(*systems, **options):
 
 
 @pytest.mark.parametrize(("new", "max_drop", "short", "named", "outcome"), [
-    ("up", None, "Yes", ["better on AP"], "passed"),
-    ("down", None, "No", ["worse on AP"], "failed"),
-    ("mixed", None, "No", ["better on AP, part=a but worse on AP, part=b"], "failed"),
+    ("up", None, "Yes", ["better on AP. The"], "passed"),
+    ("down", None, "No", ["worse on AP. The"], "failed"),
+    ("mixed", None, "No", ["better on AP for part=a but worse on AP for part=b"], "failed"),
     ("flat", None, "Undecided", ["not significantly better", "can test max_drop='AP:"], "passed"),
     ("flat", "AP:0.05", "Yes", ["not significantly better", "AP drop <= 0.05"], "passed"),
     ("flat", {"AP": 0.000001}, "Undecided", ["AP drop <= "], "inconclusive"),
