@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -219,10 +219,11 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     with open_session(arguments.con, *sources) as session:
         inputs, facts, plan = prepare(session, arguments)
         groupings, interval = arguments.groupings, arguments.interval
-        result = pending_result(session, inputs, plan, groupings, interval, arguments.confidence)
+        result = pending_result(
+            session, inputs, plan, groupings, interval, arguments.confidence,
+            partial(_run_step, arguments),
+        )  # fmt: skip
         result.meta = replace(result.meta, cluster=arguments.cluster)
-        readable = write_query(inputs, plan.readable)
-        result.steps = Steps(readable.steps, readable.select, partial(_run_step, arguments))
         with (
             evaluation_errors(session, inputs, plan.conventions),
             _own_metric_errors(session, inputs, plan),
@@ -433,8 +434,9 @@ def pending_result(
     groups: Sequence[Sequence[str]] = (),
     interval: str | None = None,
     confidence: float = 0.95,
+    run_step: Callable[[str], pl.DataFrame] | None = None,
 ) -> Result:
-    """The result of a plan whose values are not computed yet."""
+    """The result of a plan whose values are not computed yet; steps if they can be run."""
     query = write_query(inputs, plan.readable)
     together = write_catalogue_queries(inputs, plan, groups)
     return Result(
@@ -456,6 +458,7 @@ def pending_result(
         columns={table.label: table.role_columns for table in inputs.tables},
         interval=interval,
         confidence=confidence,
+        steps=run_step and Steps(query.steps, query.select, run_step),
     )
 
 
