@@ -11,7 +11,7 @@ import polars as pl
 
 from rankql.decisions.gate import gate
 from rankql.errors import RankqlError
-from rankql.text import add_slice, join_words
+from rankql.text import join_words
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Drops = str | Sequence[str] | Mapping[str, float] | None
 
-# Of more metrics and slices, the others are counted.
-PLACES = 3
+# Of more metrics or slices, the others are counted.
+PLACES = 4
 
 
 def answer(comparison: Comparison, max_drop: Drops = None) -> str:
@@ -40,7 +40,7 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         pl.col("verdict").is_in(["better", "worse"]),
     )["metric", "slice", "b", "verdict"].rows()  # fmt: skip
     better, worse = (
-        _places(
+        _name_places(
             (metric, part)
             for metric, part, b, word in verdicts
             if (word == "better") == (b == name)
@@ -48,9 +48,7 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         for name in (new, old)
     )
     found = " but ".join(
-        f"{word} on {_list(places)}"
-        for word, places in (("better", better), ("worse", worse))
-        if places
+        f"{word} on {places}" for word, places in (("better", better), ("worse", worse)) if places
     )
     found = f"is significantly {found}" if found else "is not significantly better or worse"
     also = f" {headline}" if len(others) > 1 else ""
@@ -78,18 +76,20 @@ def _best(comparison: Comparison, systems: Sequence[str]) -> str:
     return str([*best["system"], systems[0]][0])
 
 
-def _places(rows: Iterable[tuple[str, str]]) -> list[str]:
-    """The metrics, each with a slice unless all queries agree with it."""
-    pairs = [*rows]
-    return [
-        metric if part == "all" else f"{metric} for {part}"
-        for metric, part in pairs
-        if part == "all" or (metric, "all") not in pairs
-    ]
+def _name_places(rows: Iterable[tuple[str, str]]) -> str:
+    """Name metrics, those that differ by slice with the slices; the first of many."""
+    pairs, by_slice = [*rows], dict[str, list[str]]()
+    for name, part in pairs:
+        if part == "all" or (name, "all") not in pairs:
+            by_slice.setdefault(part, []).append(name)
+    return "; ".join(
+        _list(names) + ("" if part == "all" else f" for {part}")
+        for part, names in [*by_slice.items()][:PLACES]
+    ) + (f"; {len(by_slice) - PLACES:,} more slices" if len(by_slice) > PLACES else "")
 
 
 def _list(names: Sequence[str]) -> str:
-    """List metrics and slices, the first of many."""
+    """List names, the first of many."""
     more = len(names) - PLACES
     return join_words([*names[:PLACES], *([f"{more:,} more"] if more > 0 else [])])
 
@@ -102,8 +102,7 @@ def _describe_gate(verdict: Verdict, without_limits: bool) -> str:
         return f"The gate passed: nothing drops significantly{hint}"
     decisive = verdict.failures if len(verdict.failures) else verdict.inconclusive
     limits = verdict.table.filter(slice="all") if verdict.passed else decisive
-    checks = _list([add_slice(*row) for row in limits["check", "slice"].rows()])
-    return f"The gate {verdict.outcome}: {checks}"
+    return f"The gate {verdict.outcome}: {_name_places(limits['check', 'slice'].rows())}"
 
 
 def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) -> Verdict:
