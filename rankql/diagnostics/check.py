@@ -15,7 +15,6 @@ from rankql.diagnostics.check_rows import check_rows
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import Columns, Reading
-from rankql.evaluation.facts import HIGHEST_K
 from rankql.evaluation.overlap import (
     few_common_items_note,
     find_example_items,
@@ -30,6 +29,9 @@ from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_
 from rankql.sources.tables import Data, same_kind
 from rankql.text import format_count, join_words
 from rankql.writing import remember_inputs
+
+# The highest k of max(score, k).
+HIGHEST_K = 999_999
 
 
 @remember_inputs

@@ -5,7 +5,7 @@ The plan, the errors about the data and the notes read the same facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -37,9 +37,6 @@ from rankql.sources.session import Session
 
 # So many rows are enough to see whether scores are tied.
 FIRST_ROWS = 20_000
-
-# The highest k of max(score, k).
-HIGHEST_K = 999_999
 
 
 class Facts:
@@ -179,9 +176,6 @@ class Facts:
         require_unique_rows(run_sql, inputs, unique)
         return notes
 
-    def _rows(self, sql: str, unrounded: bool = False) -> Sequence[tuple[Any, ...]]:
-        run_sql: Callable[[str], Sequence[tuple[Any, ...]]] = (
-            self.run_sql.unrounded if unrounded else self.run_sql
-        )
+    def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         with evaluation_errors(self.session, self.inputs, self.conventions):
-            return run_sql(sql)
+            return self.run_sql(sql)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from rankql.evaluation.ctes import can_pack_lists, ranks_before_join
@@ -21,6 +22,7 @@ from rankql.evaluation.metric_columns import (
     reads_judged,
     rows_needed,
 )
+from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -85,6 +87,13 @@ class Plan:
         ideal = "judged" if self.zeroes else self.conventions.ideal
         return replace(self.conventions, ties=ties, ideal=ideal)
 
+    @cached_property
+    def packed(self) -> tuple[Top | None, dict[str, str]]:
+        """The packed top, and the metrics that it is enough for, as SQL by name."""
+        if not self.scale:
+            return None, {}
+        return pack_metrics(self.scale, self.metrics, vars(self.effective))
+
     @property
     def readable(self) -> Plan:
         """The plan without lists and packed sums: a window, and one macro per metric."""
@@ -117,7 +126,7 @@ def choose_plan(
     if ranked.effective.ties == "expected" or facts.crowded:
         return replace(ranked, scale=0, zeroes=False)
     ranked = replace(ranked, scale=facts.grade_scale)
-    return replace(ranked, indexes_keys=_can_index_keys(inputs, ranked, facts))
+    return replace(ranked, indexes_keys=True) if _can_index_keys(inputs, ranked, facts) else ranked
 
 
 def _can_zero_others(inputs: Inputs, plan: Plan, untied: Conventions, facts: Facts) -> bool:
@@ -147,7 +156,7 @@ def _can_index_keys(inputs: Inputs, plan: Plan, facts: Facts) -> bool:
     integers = not inputs.many and all(table.integer("query") for table in inputs.tables)
     if not integers or facts.rows < UNHASHED_FROM_ROWS:
         return False
-    _, packed = pack_metrics(plan.scale, plan.metrics, vars(plan.effective))
+    _, packed = plan.packed
     return len(packed) == len(metric_calls(plan.metrics, plan.effective)[0])
 
 

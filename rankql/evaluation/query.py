@@ -34,7 +34,7 @@ from rankql.evaluation.metric_columns import (
     refuse_weights,
 )
 from rankql.evaluation.packed import Top
-from rankql.evaluation.packed_metrics import PackedSums, pack_metrics
+from rankql.evaluation.packed_metrics import PackedSums
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.steps import select_from, source_ctes, with_ctes
 from rankql.evaluation.summary import (
@@ -103,7 +103,7 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
         select = select_bounds(names, list(lists), bounds) + order
         names = [f"{name}{side}" for name in names for side in ("", " low", " high")]
         return Query(steps, select, names, {})
-    sums, (top, packed) = None, pack_plan(plan)
+    sums, (top, packed) = None, plan.packed
     if top and packed:
         sums = _pack(inputs, plan, steps, top, packed, keys, calls)
         steps, select = dict(sums.steps), "FROM integers"
@@ -111,13 +111,6 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
         select = grouped(inputs, keys | mask_undefined(calls, conventions)) + order
     checked = any(metric.record is None for metric in metrics)
     return Query(steps, select, names, weights, checked, sums)
-
-
-def pack_plan(plan: Plan) -> tuple[Top | None, dict[str, str]]:
-    """The packed top of a plan, and the metrics that it is enough for."""
-    if not plan.scale:
-        return None, {}
-    return pack_metrics(plan.scale, plan.metrics, vars(plan.effective))
 
 
 def write_catalogue_queries(
@@ -230,7 +223,7 @@ def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
     columns = []
     if inputs.qrels is not None:
         columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
-    _, packed = pack_plan(plan)
+    _, packed = plan.packed
     # Packed sums check that a ranking has one position 1.
     if not inputs.scored and not (packed and sums_integers(inputs, conventions)):
         columns.append(ONE_RANKING)

@@ -38,12 +38,6 @@ def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def select_more(source: str, columns: Mapping[str, object]) -> str:
-    """The body of a CTE that adds columns to another one."""
-    added = (f"{value} AS {quote(name)}" for name, value in columns.items())
-    return select_from(source, ["*", *added])
-
-
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
     """The WITH clause. CTEs are not materialized, except those read twice and `kept`."""
     materialized = (*READ_TWICE, kept)
