@@ -16,7 +16,7 @@ from rankql.decisions.association import Association, AssociationTable
 from rankql.decisions.key_join import KeyJoin, match_keys, read_number
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.combining import compare_judgments, open_result, read_metadata
+from rankql.evaluation.combining import compare_evaluations, open_result, read_metadata
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import compared_value
@@ -105,7 +105,7 @@ def associate(
         inputs = {label: _open_result(data, label) for label, data in inputs.items()}
         results = {label: data for label, data in inputs.items() if isinstance(data, Result)}
         # Two results may have different judgments on purpose, such as grades and clicks.
-        judgment_notes = compare_judgments(results, "note")
+        mismatches = compare_evaluations(results, "note")
         left, result_metrics = _open_table(session, inputs["per_query"], "per_query")
         right, _ = _open_table(session, inputs["outcomes"], "outcomes")
         keys = {
@@ -123,7 +123,7 @@ def associate(
     if systems:
         change = f"Each value is the change per {join.unit}: {systems[1]} - {systems[0]}"
         notes = [change, *notes]
-    notes += judgment_notes + sign_notes
+    notes += mismatches + sign_notes
     if metrics is None and not any(map(is_metric, names)):
         notes.insert(
             0,

@@ -62,33 +62,41 @@ def combine(
     return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)
 
 
-def compare_judgments(results: Mapping[str, Result], on_mismatch: str = "error") -> list[str]:
-    """Refuse results with different judgments, or note it; note if it is not known.
+def compare_evaluations(results: Mapping[str, Result], on_mismatch: str | None) -> list[str]:
+    """Refuse results with different conventions or judgments, or note it; None: no judgments.
 
-    Frames of values, older files and ranked tables with grades of their own do not say.
+    A note says if judgments are not known: of values, older files and tables with own grades.
     """
-    require_choice("on_mismatch", on_mismatch, "error", "note")
-    if len(results) < 2 or not any(result.meta.judgments for result in results.values()):
-        return []
+    if on_mismatch is not None:
+        require_choice("on_mismatch", on_mismatch, "error", "note")
+    notes = []
+    try:
+        _require_same([*results.values()], ("conventions",))
+    except RankqlError as error:
+        if on_mismatch != "note":
+            raise
+        notes.append(str(error))
+    judged = any(result.meta.judgments for result in results.values())
+    if on_mismatch is None or len(results) < 2 or not judged:
+        return notes
     prints = {name: result.fingerprint() for name, result in results.items()}
     unknown = [name for name, fingerprint in prints.items() if fingerprint is None]
     known = {name: fingerprint for name, fingerprint in prints.items() if fingerprint is not None}
     if len({*known.values()}) > 1:
         first, other = (next(n for n in known if known[n] == x) for x in [*{*known.values()}][:2])
-        message = f"{first!r} and {other!r} were evaluated with different judgments"
+        notes.append(f"{first!r} and {other!r} were evaluated with different judgments")
         if on_mismatch == "error":
             raise RankqlError(
-                f"{message}, so unjudged items count differently. Evaluate both with the same "
+                f"{notes[-1]}, so unjudged items count differently. Evaluate both with the same "
                 "qrels, or pass on_mismatch='note' (CLI: --on-mismatch note)"
             )
-        return [message]
-    if unknown and known:
-        return [f"It is not known whether {join_words(unknown)} had the same judgments"]
-    return []
+    elif unknown and known:
+        notes.append(f"It is not known whether {join_words(unknown)} had the same judgments")
+    return notes
 
 
 def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = None) -> Result:
-    """Combine results of different systems into one. on_mismatch=None: not of judgments."""
+    """Combine results of different systems into one. on_mismatch as in `compare_evaluations`."""
     first = next(iter(results.values()))
     results = {name: with_names_of(part, first) for name, part in results.items()}
     parts = list(results.values())
@@ -96,13 +104,7 @@ def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = Non
         if part.meta.system:
             raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
     _require_same(parts, ("query", "by", "weight"))
-    notes = compare_judgments(results, on_mismatch) if on_mismatch else []
-    try:
-        _require_same(parts, ("conventions",))
-    except RankqlError as error:
-        if on_mismatch != "note":
-            raise
-        notes.append(str(error))
+    notes = compare_evaluations(results, on_mismatch)
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
         raise RankqlError("The results have no metric in common")
@@ -237,13 +239,15 @@ def _kind(dtype: pl.DataType) -> str:
 
 
 def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
-    first = parts[0]
     for part in parts[1:]:
         for field in fields:
-            values = getattr(first.meta, field), getattr(part.meta, field)
-            if values[0] != values[1]:
+            one, other = getattr(parts[0].meta, field), getattr(part.meta, field)
+            if field == "conventions" and None in (one.get("max_rel"), other.get("max_rel")):
+                # One of them has no metric that reads the scale of the grades.
+                other = other | {"max_rel": one.get("max_rel")}
+            if one != other:
                 raise RankqlError(
-                    f"Results have different {field}: {_difference(*values)}. Evaluate one of "
+                    f"Results have different {field}: {_difference(one, other)}. Evaluate one of "
                     "them again"
                 )
 

@@ -70,6 +70,16 @@ def test_different_conventions_are_refused_or_noted(tmp_path):
         with pytest.raises(rankql.RankqlError, match="exp2"):
             compare()
         assert any("exp2" in note for note in compare(on_mismatch="note").notes)
+    # `associate` notes it, because its two tables may differ on purpose.
+    other = rankql.evaluate(OTHER, QRELS, "RR", gain="exp2")
+    association = rankql.associate(old, other, on="query", outcome="RR")
+    assert any("exp2" in note for note in association.notes)
+
+
+def test_a_scale_of_grades_that_one_result_does_not_need_is_no_difference():
+    scaled = rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR@10"])
+    results = {"old": rankql.evaluate(OTHER, QRELS, "nDCG@10"), "new": scaled}
+    assert rankql.compare(results).metrics == ["nDCG@10"]
 
 
 def test_files_of_other_versions_are_read():
