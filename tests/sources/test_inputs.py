@@ -2,11 +2,7 @@
 
 import random
 import re
-import subprocess
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import duckdb
 import pandas
@@ -39,25 +35,16 @@ QRELS = pl.DataFrame(
 SEGMENTS = pl.DataFrame({"query": ["a", "b", "c"], "segment": ["u", "v", "v"]})
 
 
+def levels(report, kind):
+    """The levels and counts of the findings of a kind."""
+    return [(finding.level, finding.count) for finding in report if finding.kind == kind]
+
+
 # Any name of a column
 
-NAMES = (
-    *("missing", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved", "slice"),
-    *("metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample", "value"),
-    *("weight", "weighed", "whole rel", "whole pos", "pos of reference", "in reference", "in run"),
-    *(
-        "in both",
-        "top",
-        "column 0",
-        "a",
-        "b",
-        "difference",
-        "group",
-        "select",
-        "query",
-        "AP weight",
-    ),
-)
+NAMES = ["missing", "item", "rel", "pos", "score", "judged", "retrieved", "slice", "metric", "mean",
+         "lo", "hi", "queries", "undefined", "n", "i", "error", "sample", "value", "weight", "top",
+         "a", "b", "difference", "group", "select", "query", "in run", "AP weight"]  # fmt: skip
 # The columns of these tables have names of their own, so that those above are free.
 COLUMNS = {"query": "qid", "item": "docno", "score": "sim", "rel": "grade"}
 OURS, THEIRS = (frame.rename(COLUMNS, strict=False) for frame in (RUN, QRELS))
@@ -66,74 +53,58 @@ ABOUT = pl.DataFrame({"qid": ["a", "b", "c"], **{name: ["u", "v", "v"] for name 
 
 @pytest.mark.parametrize("home", ["attributes", "qrels", "run"])
 @pytest.mark.parametrize("metrics", [["nDCG@10", "AP", "microP@2"], ["hits = count(rel)"]])
-def test_slices_by_any_name(home, metrics):
+def test_slices_have_any_name(home, metrics):
     run = OURS.join(ABOUT, on="qid") if home == "run" else OURS
     qrels = THEIRS.join(ABOUT, on="qid") if home == "qrels" else THEIRS
     attributes = ABOUT if home == "attributes" else None
-    found = rankql.evaluate(
-        run, qrels, metrics, by=[[name] for name in NAMES], attributes=attributes, **COLUMNS
-    )
+    by = [[name] for name in NAMES]
+    result = rankql.evaluate(run, qrels, metrics, by=by, attributes=attributes, **COLUMNS)
     plain = rankql.evaluate(RUN, QRELS, metrics, by="segment", attributes=SEGMENTS).summary
     for name in NAMES:
-        sliced = found.summary.filter(pl.col("slice").is_in(["all", f"{name}=u", f"{name}=v"]))
-        assert sliced["mean"].to_list() == pytest.approx(plain["mean"].to_list(), abs=1e-12)
-        assert found.per_query[name].to_list() == ["u", "v", "v"]
-    assert "by_mean" in found.summary.columns and "score" in found.summary.columns
-    assert "mean=u" in found.to_markdown()
+        slices = result.summary.filter(pl.col("slice").is_in(["all", f"{name}=u", f"{name}=v"]))
+        assert slices["mean"].to_list() == pytest.approx(plain["mean"].to_list(), abs=1e-12)
+        assert result.per_query[name].to_list() == ["u", "v", "v"]
 
 
-def test_comparisons_by_any_name():
+def test_comparisons_have_slices_of_any_name():
     runs = {"one": OURS, "two": OURS.with_columns(sim=-pl.col("sim"))}
     by = [[name] for name in NAMES]
-    found = rankql.compare(runs, THEIRS, "nDCG@10", by=by, attributes=ABOUT, **COLUMNS)
-    assert found.table["slice"].to_list()[:3] == ["all", "missing=u", "missing=v"]
-    assert found.table.height == 1 + 2 * len(NAMES)
-    gained = found.differences("nDCG@10", "one", "two")
-    assert gained.columns == [
-        *["qid", *(f"by_{n}" if n in ("a", "b", "difference") else n for n in NAMES)],
-        *["a", "b", "difference"],
-    ]
+    result = rankql.compare(runs, THEIRS, "nDCG@10", by=by, attributes=ABOUT, **COLUMNS)
+    assert result.table["slice"].to_list()[:3] == ["all", "missing=u", "missing=v"]
+    assert result.table.height == 1 + 2 * len(NAMES)
+    renamed = [f"by_{name}" if name in ("a", "b", "difference") else name for name in NAMES]
+    columns = result.differences("nDCG@10", "one", "two").columns
+    assert columns == ["qid", *renamed, "a", "b", "difference"]
 
 
 @pytest.mark.parametrize("name", ["missing", "mean", "rel", "in run", "query"])
-def test_queries_of_any_name(name):
+def test_queries_have_any_name(name):
     run, qrels = OURS.rename({"qid": name}), THEIRS.rename({"qid": name})
     columns = {**COLUMNS, "query": name}
-    expected = rankql.evaluate(RUN, QRELS, ["nDCG@10", "microP@2"], undefined="zero")
-    found = rankql.evaluate(run, qrels, ["nDCG@10", "microP@2"], undefined="zero", **columns)
-    assert found.per_query.columns[0] == name
-    assert_frame_equal(found.summary, expected.summary)
-    assert rankql.limits(run, qrels, "AP@2", **columns).result["AP@2"] == expected_ap()
-    assert rankql.explain(run, qrels, "a", "AP@2", **columns).value == 0.5
-    assert rankql.explain(run, qrels, metric="AP@2", **columns).value == expected_ap()
+    metrics, expected = ["nDCG@10", "AP@2"], rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP@2"])
+    result = rankql.evaluate(run, qrels, metrics, **columns)
+    assert result.per_query.columns[0] == name
+    assert_frame_equal(result.summary, expected.summary)
+    assert rankql.limits(run, qrels, "AP@2", **columns).result["AP@2"] == expected["AP@2"]
+    assert rankql.explain(run, qrels, metric="AP@2", **columns).value == expected["AP@2"]
 
 
-def expected_ap():
-    return rankql.evaluate(RUN, QRELS, "AP@2")["AP@2"]
-
-
-def test_an_order_of_slices_is_that_of_their_values():
-    """A slice is not ordered by its label, also where the attribute is called like that."""
+def test_slices_are_in_the_order_of_their_values():
+    """Also where the attribute is called like their labels."""
     values = pl.DataFrame({"query": ["a", "b", "c"], "slice": [2, 10, 1], "AP": [0.1, 0.2, 0.4]})
-    found = rankql.compare({"x": values, "y": values}, by="slice")
-    assert found.table["slice"].to_list() == ["all", "slice=1", "slice=2", "slice=10"]
+    table = rankql.compare({"x": values, "y": values}, by="slice").table
+    assert table["slice"].to_list() == ["all", "slice=1", "slice=2", "slice=10"]
 
 
-def test_names_that_the_result_has_already():
-    twice = RUN.rename({"query": "user"})
-    about = pl.DataFrame({"user": ["a", "b", "c"], "qid": ["1", "2", "3"]})
-    with pytest.raises(RankqlError, match=r"^by: 'qid' is also the column of the queries. Rename"):
-        rankql.evaluate(
-            twice,
-            QRELS.rename({"query": "qid"}),
-            query=("user", "qid"),
-            by="qid",
-            attributes=about,
-        )
-    about = pl.DataFrame({"query": ["a", "b", "c"], "System": ["u", "v", "v"]})
-    assert rankql.evaluate(RUN, QRELS, "RR", by="System", attributes=about).summary.height == 3
-    with pytest.raises(RankqlError, match=r"^by: 'System' is also the column that names the runs"):
-        rankql.evaluate({"one": RUN}, QRELS, "RR", by="System", attributes=about)
+def test_attributes_are_not_called_like_columns_of_the_result():
+    users = pl.DataFrame({"user": ["a", "b", "c"], "qid": ["1", "2", "3"]})
+    run, qrels = RUN.rename({"query": "user"}), QRELS.rename({"query": "qid"})
+    with pytest.raises(RankqlError, match=r"^by: 'qid' is also the column of the queries"):
+        rankql.evaluate(run, qrels, query=("user", "qid"), by="qid", attributes=users)
+    systems = SEGMENTS.rename({"segment": "System"})
+    assert rankql.evaluate(RUN, QRELS, "RR", by="System", attributes=systems).summary.height == 3
+    with pytest.raises(RankqlError, match=r"^by: 'System' is also"):
+        rankql.evaluate({"one": RUN}, QRELS, "RR", by="System", attributes=systems)
 
 
 # Paths
@@ -144,9 +115,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    for day in ("day=1", "day=2"):
+    for day, queries in (("day=1", ["a"]), ("day=2", ["b", "c"])):
         (tmp_path / day).mkdir()
-        part = RUN.filter((pl.col("query") == "a") == (day == "day=1"))
+        part = RUN.filter(pl.col("query").is_in(queries))
         part.write_parquet(tmp_path / day / "part.parquet")
     RUN.write_parquet("run.parquet")
     QRELS.write_parquet("qrels.parquet")
@@ -154,158 +125,112 @@ def folder(tmp_path, monkeypatch):
 
 
 def printed(*arguments):
-    made = CliRunner().invoke(main, [*arguments, "-m", "RR", "--format", "json"])
-    assert made.exit_code == 0, made.output
-    return made.stdout
+    done = CliRunner().invoke(main, [*arguments, "-m", "RR", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
-def test_home_folders(folder):
+def test_paths_begin_with_the_home_folder(folder):
     expected = rankql.evaluate(RUN, QRELS, "RR").summary
     for path in ("~/run.parquet", "~/r*.parquet"):
         assert_frame_equal(rankql.evaluate(path, "~/qrels.parquet", "RR").summary, expected)
     rankql.evaluate("~/run.parquet", "~/qrels.parquet", "RR", output="~/out.parquet")
     assert_frame_equal(rankql.combine("~/out.parquet").summary, expected)
-    assert (folder / "out.parquet").exists()
     with pytest.raises(RankqlError, match=r"would overwrite"):
         rankql.evaluate("~/run.parquet", QRELS, "RR", output=folder / "run.parquet")
     rankql.compare({"a": "~/out.parquet", "b": "~/out.parquet"}).save("~/report.md")
     assert (folder / "report.md").exists()
-    for run in ("~/run.parquet", "name=~/run.parquet"):
-        assert '"mean": 0.8333' in printed("eval", run, "~/qrels.parquet")
+    assert '"mean": 0.8333' in printed("eval", "name=~/run.parquet", "~/qrels.parquet")
 
 
 @pytest.mark.parametrize("run", ["day=1/*.parquet", "day=1/part.parquet", "day=1"])
-def test_paths_with_an_equals_sign(folder, run):
+def test_paths_have_an_equals_sign(folder, run):
     assert '"mean": 0.5,' in printed("eval", run, "qrels.parquet", "--missing", "skip")
-    assert '"system": "one"' in printed("eval", f"one={run}", "qrels.parquet")
     two = printed("eval", f"one={run}", "two=day=2/*.parquet", "qrels.parquet")
     assert '"system": "one"' in two and '"system": "two"' in two
 
 
-def test_names_too_long_for_a_path(folder):
+def test_names_too_long_for_a_path_are_shortened(folder):
     name = "x" * 300 + ".parquet"
-    message = r"^run: file 'x{100}'\.\.\. \(308 characters\) does not exist\. To read a table"
-    for ask in (rankql.evaluate, rankql.check, rankql.limits):
-        with pytest.raises(RankqlError, match=message):
-            ask(name, QRELS)
-    with pytest.raises(RankqlError, match=r"^File .* does not exist"):
-        rankql.combine([name])
-    with pytest.raises(RankqlError, match=r"^(run 'a'|a): file .* does not exist"):
-        rankql.compare({"a": name, "b": name})
+    with pytest.raises(RankqlError, match=r"^run: file 'x{100}'\.\.\. \(308 characters\) does not"):
+        rankql.evaluate(name, QRELS)
+    for call in (lambda: rankql.combine([name]), lambda: rankql.compare({"a": name, "b": name})):
+        with pytest.raises(RankqlError, match=r"(?i)file .* does not exist"):
+            call()
     with pytest.raises(RankqlError, match=r"too long"):
         rankql.evaluate(RUN, QRELS, "RR", output=name)
-    made = CliRunner().invoke(main, ["eval", name, "qrels.parquet"])
-    assert made.exit_code == 2 and "does not exist" in made.stderr
 
 
 # What is in the files
 
+ENCODED = {
+    "run": "a Q0 x 1 2.0 t\na Q0 {} 2 1.0 t\n",
+    "csv": "query,item,score\na,x,2\na,{},1\n",
+    "jsonl": '{{"query":"a","item":"x","score":2}}\n{{"query":"a","item":"{}","score":1}}\n',
+}
 
-@pytest.mark.parametrize("suffix", ["run", "csv", "jsonl"])
-def test_text_in_another_encoding(tmp_path, suffix):
-    rows = {
-        "run": "a Q0 x 1 2.0 t\na Q0 {} 2 1.0 t\n",
-        "csv": "query,item,score\na,x,2\na,{},1\n",
-        "jsonl": '{{"query":"a","item":"x","score":2}}\n{{"query":"a","item":"{}","score":1}}\n',
-    }
+
+@pytest.mark.parametrize("suffix", ENCODED)
+def test_text_in_another_encoding_is_refused(tmp_path, suffix):
     path = tmp_path / f"one.{suffix}"
     line = {"csv": r" \(line 3\)", "run": r" \(line 2\)"}.get(suffix, "")
-    for encoding, message in (
-        ("utf-16", r"is UTF-16 text, not UTF-8\. Convert it, for example: iconv -f UTF-16 -t"),
-        ("latin-1", rf"is not UTF-8 text{line}\. Convert it, for example: iconv -f L"),
-    ):
-        path.write_text(rows[suffix].format("é"), encoding=encoding)
-        for ask in (rankql.evaluate, rankql.check, rankql.limits):
-            with pytest.raises(RankqlError, match=rf"^run: '.*one\.{suffix}' {message}"):
-                ask(path, QRELS)
+    for encoding, message in (("utf-16", "UTF-16 text"), ("latin-1", f"not UTF-8 text{line}")):
+        path.write_text(ENCODED[suffix].format("é"), encoding=encoding)
+        for function in (rankql.evaluate, rankql.check):
+            with pytest.raises(RankqlError, match=rf"^run: '.*one\.{suffix}' is {message}.*iconv"):
+                function(path, QRELS)
     # The latter with the mark that Windows writes, which JSON must not have.
     for encoding in ("utf-8", *(["utf-8-sig"] if suffix != "jsonl" else [])):
-        path.write_text(rows[suffix].format("y"), encoding=encoding)
+        path.write_text(ENCODED[suffix].format("y"), encoding=encoding)
         assert rankql.evaluate(path, QRELS, "RR", missing="skip")["RR"] == 0.5
 
 
-def test_damaged_parquet(tmp_path):
+def test_damaged_parquet_is_refused(tmp_path):
     path = tmp_path / "one.parquet"
     pl.concat([RUN] * 1000).with_row_index("n").write_parquet(path)
     good = path.read_bytes()
-    for bad in (b"", b"nothing of that kind", good[: len(good) // 2]):
-        path.write_bytes(bad)
-        for ask in (rankql.evaluate, rankql.check):
-            with pytest.raises(RankqlError, match=r"one.parquet' is not a complete Parquet file"):
-                ask(path, QRELS)
+    damages = dict.fromkeys((b"", b"no Parquet", good[: len(good) // 2]), "complete Parquet")
     for filler in (b"\xff", b"\0", b"A"):  # in all columns; the end says where they are
-        path.write_bytes(good[:4] + filler * (len(good) - 2004) + good[-2000:])
-        for ask in (rankql.evaluate, rankql.check):
-            with pytest.raises(RankqlError, match=r"one.parquet.* The file is damaged: write or c"):
-                ask(path, QRELS, item=("n", "item"))
+        damages[good[:4] + filler * (len(good) - 2004) + good[-2000:]] = "file is damaged"
+    for bad, message in damages.items():
+        path.write_bytes(bad)
+        for function in (rankql.evaluate, rankql.check):
+            with pytest.raises(RankqlError, match=rf"one.parquet.*{message}"):
+                function(path, QRELS, item=("n", "item"))
 
 
-def test_comments_in_trec_files(tmp_path):
+def test_trec_files_have_comments(tmp_path):
     """As in trec_eval 10: lines that begin with # are none; a # further on is part of an id."""
     qrels, run = tmp_path / "a.qrels", tmp_path / "a.run"
-    qrels.write_text("# made on 2024\na 0 x#1 1\n  # two words or more than 4\n#b 0 y 1\n")
     run.write_text("# a b c d e\na Q0 y 1 2.0 t\na Q0 x#1 2 1.0 t\n")
-    found = rankql.evaluate(run, qrels, "RR").per_query
-    assert found.rows() == [("a", 0.5)]
-    qrels.write_text("# made on 2024\na  0\tx#1 1\n")  # not one character between
-    assert rankql.evaluate(run, qrels, "RR").per_query.rows() == [("a", 0.5)]
+    for text in (
+        "# written in 2024\na 0 x#1 1\n  # two words or more than 4\n#b 0 y 1\n",
+        "# written in 2024\na  0\tx#1 1\n",  # not one character between
+    ):
+        qrels.write_text(text)
+        assert rankql.evaluate(run, qrels, "RR").per_query.rows() == [("a", 0.5)]
 
 
 # Connections
 
 
-def test_one_connection_of_many_threads():
+def test_threads_take_turns_on_a_connection():
     con = duckdb.connect()
     con.execute("CREATE TABLE r AS FROM RUN; CREATE TABLE q AS FROM QRELS")
-    found, failed = [], []
-
-    def work():
-        for _ in range(3):
-            try:
-                found.append(rankql.evaluate("r", "q", "RR", con=con)["RR"])
-            except Exception as error:
-                failed.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed and len(set(found)) == 1 and len(found) == 12
+    with ThreadPoolExecutor(4) as pool:
+        values = pool.map(lambda _: rankql.evaluate("r", "q", "RR", con=con)["RR"], range(8))
+    assert len(set(values)) == 1
 
 
-def test_evaluations_in_threads_without_a_connection():
-    """They share a database of the process, and see nothing of each other."""
-    ranked = {"query": [1, 1, 1, 2, 2, 2], "pos": [1, 2, 3] * 2, "rel": [3, 0, 1, 0, 2, 0]}
-    frames = [pl.DataFrame({**ranked, "rel": [n, *ranked["rel"][1:]]}) for n in range(3)]
+def test_threads_without_a_connection_see_nothing_of_each_other():
+    frames = [pl.DataFrame({"query": [1, 1], "pos": [1, 2], "rel": [n, 1]}) for n in range(3)]
     expected = [rankql.evaluate(frame, metrics="nDCG@10").per_query for frame in frames]
     with ThreadPoolExecutor(6) as pool:
-        found = pool.map(lambda n: rankql.evaluate(frames[n % 3], metrics="nDCG@10"), range(24))
-    assert all(one.per_query.equals(expected[n % 3]) for n, one in enumerate(found))
+        results = pool.map(lambda n: rankql.evaluate(frames[n % 3], metrics="nDCG@10"), range(24))
+    assert all(one.per_query.equals(expected[n % 3]) for n, one in enumerate(results))
     con = private_connection()
     assert con.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
     assert con.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
-
-
-def test_one_frame_in_threads():
-    """polars 1 hangs if two threads convert it to Arrow, so this runs in a process of its own."""
-    code = """
-import polars
-from concurrent.futures import ThreadPoolExecutor
-from rankql.sources.frames import register_frame
-from rankql.sources.private import private_connection
-
-frame = polars.DataFrame({"query": [1, 2], "pos": [1, 1], "rel": [3, 0]})
-
-def register(_):
-    con = private_connection()
-    for _ in range(200):
-        register_frame(con, "frame", frame)
-
-with ThreadPoolExecutor(6) as pool:
-    list(pool.map(register, range(6)))
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_macros_are_created_once():
@@ -335,43 +260,21 @@ def test_macros_are_created_once():
     con.execute("ROLLBACK")
     assert evaluate("nDCG@10") == value
     assert macros() == before
-    evaluate("AP")
-    assert {*before} < {*macros()}
 
 
-def test_connections_that_cannot_be_used():
+def test_connections_that_cannot_be_used_are_refused():
     con = duckdb.connect()
     con.execute("CREATE TABLE t (i INTEGER PRIMARY KEY); BEGIN")
     with pytest.raises(duckdb.Error):
         con.execute("INSERT INTO t VALUES (1), (1)").fetchall()
-    for ask in (rankql.evaluate, rankql.check, rankql.limits):
-        with pytest.raises(RankqlError, match=r"The transaction of con has failed. Call con.rollb"):
-            ask(RUN, QRELS, con=con)
+    for function in (rankql.evaluate, rankql.check):
+        with pytest.raises(RankqlError, match=r"transaction of con has failed.*con\.rollback"):
+            function(RUN, QRELS, con=con)
     con.rollback()
     assert rankql.evaluate(RUN, QRELS, "RR", con=con)["RR"] > 0
     con.close()
-    with pytest.raises(RankqlError, match=r"^con is closed. Pass an open connection$"):
+    with pytest.raises(RankqlError, match=r"^con is closed"):
         rankql.evaluate(RUN, QRELS, con=con)
-
-
-# Expressions
-
-
-@pytest.mark.parametrize(
-    ("metric", "message"),
-    [
-        ("x =", "'x =' has no expression after '='. Write label = SQL expression, such as"),
-        ("x =  ", "'x =  ' has no expression after '='"),
-        ("x = )", r"The metric 'x' = '\)' is not valid SQL: syntax error at or near"),
-        ("x = 1); SELECT (2", r"The metric 'x' = '1\); SELECT \(2' must be one SQL expression"),
-    ],
-)
-def test_expressions_that_are_none(folder, metric, message):
-    for ask in (rankql.evaluate, rankql.limits):
-        with pytest.raises(RankqlError, match=rf"^{message}"):
-            ask(RUN, QRELS, metric)
-    made = CliRunner().invoke(main, ["eval", "run.parquet", "qrels.parquet", "-m", metric])
-    assert made.exit_code == 2 and metric.split()[0] in made.stderr
 
 
 # Ids that do not match
@@ -391,150 +294,121 @@ def item_ids(kind):
     return run.with_columns(item=run_ids), qrels.with_columns(item=qrels_ids)
 
 
-def asks(run, qrels, **options):
-    """Each function that holds a run against judgments."""
+def calls(run, qrels):
+    """Each function that compares a run with judgments."""
     return [
-        lambda: rankql.evaluate(run, qrels, **options),
-        lambda: rankql.limits(run, qrels, **options),
-        lambda: rankql.explain(run, qrels, **options),
-        lambda: rankql.explain(run, qrels, "a", **options),
-        lambda: rankql.compare({"one": run, "two": run}, qrels, **options),
-        lambda: rankql.gate(run, qrels, minimum="RR>0", **options),
+        lambda: rankql.evaluate(run, qrels),
+        lambda: rankql.limits(run, qrels),
+        lambda: rankql.explain(run, qrels),
+        lambda: rankql.explain(run, qrels, "a"),
+        lambda: rankql.compare({"one": run, "two": run}, qrels),
+        lambda: rankql.gate(run, qrels, minimum="RR>0"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "ours", "theirs", "types"),
+    ("kind", "ours", "theirs", "hint"),
     [
-        ("i123", "'i1'", "'2'", "VARCHAR in run and BIGINT in qrels"),
-        ("float", "'1.0'", "'2'", "DOUBLE in run and VARCHAR in qrels"),
-        ("case", "'D1'", "'d2'", ""),
-        ("blanks", "'1'", "' 2'", ""),
+        ("i123", "'i1'", "'2'", "items are VARCHAR in .* and BIGINT in qrels"),
+        ("float", "'1.0'", "'2'", "an integer that became a float, as with a NULL in pandas"),
+        ("case", "'D1'", "'d2'", "the same way in both$"),
+        ("blanks", "'1'", "' 2'", "the same way in both$"),
     ],
 )
-def test_no_item_matches(kind, ours, theirs, types):
+def test_one_item_must_match(kind, ours, theirs, hint):
     run, qrels = item_ids(kind)
-    for ask in asks(run, qrels):
-        with pytest.raises(RankqlError) as caught:
-            ask()
-        hint = (
-            ". '1.0' is an integer that became a float, as with a NULL in pandas: cast it"
-            if kind == "float"
-            else ""
-        )
-        said = str(caught.value).replace("run 'one'", "run").replace("of the run", "of run")
-        assert said == (
-            f"No item of run is judged for its query: for query 'a' the run has item {ours}, qrels "
-            f"has {theirs}{f' (items are {types})' if types else ''}. Write item ids the same way "
-            f"in both{hint}"
-        )
-    report = rankql.check(run, qrels)
-    (found,) = [finding for finding in report if finding.kind == "no-common-items"]
-    assert found.level == "error" and not report.ok
-    shown = [found.examples[0][f"item of {side}"] for side in ("run", "qrels")]
-    assert [repr(str(value)) for value in shown] == [ours, theirs]
+    message = f"^No item of (the run|run 'one') .* has item {ours}, qrels has {theirs}.*{hint}"
+    for call in calls(run, qrels):
+        with pytest.raises(RankqlError, match=message):
+            call()
+    (finding,) = [each for each in rankql.check(run, qrels) if each.kind == "no-common-items"]
+    assert finding.level == "error"
+    items = [finding.examples[0][f"item of {side}"] for side in ("run", "qrels")]
+    assert [repr(str(value)) for value in items] == [ours, theirs]
     # One matching item is enough to be evaluated, also by ids of other types.
     good = run.with_columns(item=pl.lit("x")), qrels.with_columns(item=pl.lit("x")).head(1)
     assert rankql.evaluate(good[0].head(1), good[1], "RR")["RR"] == 1
 
 
-def test_numbers_match_numbers():
+def test_numbers_match_numbers_of_another_type():
     run, qrels = item_ids("float")
     qrels = qrels.with_columns(pl.col("item").cast(pl.Int32))
     assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
-    assert "no-common-items" not in [f.kind for f in rankql.check(run, qrels)]
+    assert levels(rankql.check(run, qrels), "no-common-items") == []
 
 
 def test_each_run_must_match():
     bad = RUN.with_columns(item="i" + pl.col("item"))
-    with pytest.raises(RankqlError, match=r"^No item of run 'two' is judged for its query"):
-        rankql.evaluate({"one": RUN, "two": bad}, QRELS)
     both = pl.concat([f.with_columns(system=pl.lit(s)) for s, f in (("one", RUN), ("two", bad))])
-    with pytest.raises(RankqlError, match=r"^No item of run 'two' is judged for its query"):
-        rankql.evaluate(both, QRELS, system="system")
-    found = [f for f in rankql.check(both, QRELS, system="system") if f.level == "error"]
-    assert [(f.kind, f.table) for f in found] == [("no-common-items", "run, system 'two'")]
+    for runs, options in (({"one": RUN, "two": bad}, {}), (both, {"system": "system"})):
+        with pytest.raises(RankqlError, match=r"^No item of run 'two' is judged for its query"):
+            rankql.evaluate(runs, QRELS, **options)
+    errors = [f for f in rankql.check(both, QRELS, system="system") if f.level == "error"]
+    assert [(f.kind, f.table) for f in errors] == [("no-common-items", "run, system 'two'")]
 
 
-def test_no_item_of_a_reference_matches():
+def test_one_item_of_a_reference_must_match():
     bad = RUN.with_columns(item="i" + pl.col("item"))
-    with pytest.raises(RankqlError, match=r"^No item of the run is in the reference for its query: "
-                       r"for query 'a' the run has item 'ix', reference has 'x'"):  # fmt: skip
+    with pytest.raises(RankqlError, match=r"^No item of the run is in the reference .* 'ix'"):
         rankql.correlate(bad, RUN)
     other = RUN.with_columns(score=-pl.col("score")).filter(pl.col("query") == "a")
     assert rankql.correlate(RUN, other, "RBO(p=0.9)", k=1).notes  # below the cutoff they match
 
 
-def test_few_items_match():
+@pytest.mark.parametrize("matching", [1, 4, 5])
+def test_few_items_in_common_are_noted(matching):
     ids = pl.Series(range(200)).cast(pl.String)
     run = pl.DataFrame({"query": "a", "item": "d" + ids, "score": range(200, 0, -1)})
-    qrels = pl.DataFrame({"query": "a", "item": "x" + ids.head(100), "rel": 1})
-    for matching, note in (
-        (1, "Only 1 of 100 judged items is in the run: check that run and qrels write item ids "
-            "the same way"),
-        (4, "Only 4 of 100 judged items are in the run: check that run and qrels write item ids "
-            "the same way"),
-        (5, None),
-    ):  # fmt: skip
-        item = pl.when(pl.int_range(100) < matching).then("d" + ids.head(100)).otherwise("item")
-        judged = qrels.with_columns(item=item)
-        assert rankql.evaluate(run, judged).notes == [note] * (note is not None)
-        found = [f for f in rankql.check(run, judged) if f.kind == "few-common-items"]
-        assert [f.level for f in found] == ["warning"] * (note is not None)
-    short = rankql.evaluate(run.tail(50), qrels.with_columns(item="d" + ids.tail(100))).notes
-    assert short == []
+    items = ("d" + ids.head(matching)).append("x" + ids[matching:100])
+    qrels = pl.DataFrame({"query": "a", "item": items, "rel": 1})
+    notes = [note.partition(" judged")[0] for note in rankql.evaluate(run, qrels).notes]
+    assert notes == [f"Only {matching} of 100"] * (matching < 5)
+    assert len(levels(rankql.check(run, qrels), "few-common-items")) == (matching < 5)
 
 
 def test_items_are_counted_beyond_the_first_queries():
     """What 1000 queries do not show is looked up in all of them."""
-    queries = [f"q{i:04}" for i in range(1500)]
-    run = pl.DataFrame({"query": queries, "item": "x", "score": 1.0})
-    qrels = run.select("query", item=pl.when(pl.col("query") > "q1200").then(pl.lit("x"))
-                       .otherwise(pl.lit("y")), rel=1)  # fmt: skip
+    run = pl.DataFrame({"query": [f"q{i:04}" for i in range(1500)], "item": "x", "score": 1.0})
+    items = pl.when(pl.col("query") > "q1200").then(pl.lit("x")).otherwise(pl.lit("y"))
+    qrels = run.select("query", item=items, rel=1)
     assert rankql.evaluate(run, qrels, "RR", undefined="zero")["RR"] == pytest.approx(299 / 1500)
     with pytest.raises(RankqlError, match=r"No item of the run is judged"):
         rankql.evaluate(run, qrels.with_columns(item=pl.lit("y")))
 
 
+def test_errors_name_other_columns_of_items():
+    run = RUN.rename({"item": "docno"}).with_columns(docid=pl.lit("z"))
+    qrels = QRELS.rename({"item": "document"}).with_columns(document="i" + pl.col("document"))
+    with pytest.raises(RankqlError, match=r"name other columns with item=: run also has"):
+        rankql.evaluate(run, qrels)
+
+
 # Columns that both tables have
 
 
-def test_frames_of_pyterrier():
-    run = pl.DataFrame(
-        {
-            "qid": ["1", "1", "2"],
-            "docid": [7, 8, 7],
-            "docno": ["d7", "d8", "d7"],
-            "score": [2.0, 1.0, 3.0],
-            "query": ["cheap flights", "cheap flights", "rain"],
-        }
-    )
+def test_frames_of_pyterrier_are_recognised():
+    texts = ["cheap flights", "cheap flights", "rain"]
+    run = pl.DataFrame({"qid": ["1", "1", "2"], "docid": [7, 8, 7], "docno": ["d7", "d8", "d7"],
+                        "score": [2.0, 1.0, 3.0], "query": texts})  # fmt: skip
     qrels = pl.DataFrame({"qid": ["1", "2"], "docno": ["d8", "d7"], "label": [1, 2]})
-    for ours, theirs in ((run, qrels), (run.to_pandas(), qrels.to_pandas())):
-        found = rankql.evaluate(ours, theirs, "RR", by="query")
-        assert found.columns == {
+    for frames in ((run, qrels), (run.to_pandas(), qrels.to_pandas())):
+        result = rankql.evaluate(*frames, "RR", by="query")
+        assert result.columns == {
             "run": {"query": "qid", "item": "docno", "score": "score"},
             "qrels": {"query": "qid", "item": "docno", "rel": "label"},
         }
-        assert found.per_query.rows() == [("1", "cheap flights", 0.5), ("2", "rain", 1.0)]
-        assert {"query = qid", "item = docno"} <= set(
-            repr(found).replace(";", ",").split(", ")
-        ) or ("run: query = qid, item = docno" in repr(found))
-        assert rankql.check(ours, theirs).ok
+        assert result.per_query.rows() == [("1", "cheap flights", 0.5), ("2", "rain", 1.0)]
+        assert rankql.check(*frames).ok
     # By the name that both have, whichever comes first otherwise.
     internal = qrels.with_columns(docid=pl.Series([8, 7])).drop("docno")
     assert rankql.evaluate(run, internal, "RR").columns["run"]["item"] == "docid"
-    texts = pl.DataFrame({"query": ["cheap flights", "rain"], "docno": ["d8", "d7"], "rel": [1, 2]})
-    assert rankql.evaluate(run, texts, "RR").columns["run"]["query"] == "query"
-    named = rankql.evaluate(run, qrels, "RR", query="qid", item=("docno", "docno"))
-    assert named["RR"] == 0.75
-    with pytest.raises(
-        RankqlError, match=r"run: rank must be a whole number from 1, not 0. Positi"
-    ):
+    by_text = qrels.select("docno", "label", query=pl.Series(texts[1:]))
+    assert rankql.evaluate(run, by_text, "RR").columns["run"]["query"] == "query"
+    with pytest.raises(RankqlError, match=r"run: rank must be a whole number from 1, not 0"):
         rankql.evaluate(run.with_columns(rank=pl.Series([0, 1, 0])), qrels)
 
 
-def test_columns_of_another_case():
+def test_columns_match_in_another_case():
     run = RUN.rename({"query": "Query_ID", "item": "DocNo"})
     qrels = QRELS.rename({"query": "QUERY_id", "item": "docNO"}).with_columns(Item=pl.lit("é"))
     assert rankql.evaluate(run, qrels, "RR").columns == {
@@ -543,33 +417,22 @@ def test_columns_of_another_case():
     }
 
 
-def test_other_columns_are_named_where_nothing_matches():
-    run = RUN.rename({"item": "docno"}).with_columns(docid=pl.lit("z"))
-    qrels = QRELS.rename({"item": "document"}).with_columns(document="i" + pl.col("document"))
-    with pytest.raises(RankqlError, match=r"in both, or name other columns with item=: run also"):
-        rankql.evaluate(run, qrels)
+# Values that are missing
 
 
-# Scores that are missing
-
-
-def test_scores_that_are_not_numbers():
-    """One rule for all sources: NaN is refused, also that of pandas, which DuckDB reads as NULL."""
-    nan = pl.when(pl.col("item") == "z").then(float("nan")).otherwise("score").alias("score")
-    polars = RUN.with_columns(nan)
-    frame = polars.to_pandas()
-    for run in (polars, polars.to_arrow(), frame, frame.astype({"score": object}),
-                frame.astype({"score": "float32"})):  # fmt: skip
-        for ask in (*asks(run, QRELS), lambda run=run: rankql.correlate(run, RUN)):
-            with pytest.raises(
-                RankqlError, match=r"^run( 'one')?: score must be a number, not nan$"
-            ):
-                ask()
+def test_scores_of_nan_are_refused_in_every_frame():
+    """Also in pandas, whose NaN DuckDB reads as NULL."""
+    polars = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score").otherwise(None))
+    nan = polars.with_columns(pl.col("score").fill_null(float("nan")))
+    frame = nan.to_pandas()
+    frames = [frame.astype({"score": kind}) for kind in ("float64", "float32", object)]
+    for run in (nan, nan.to_arrow(), *frames):
+        for call in (*calls(run, QRELS), lambda run=run: rankql.correlate(run, RUN)):
+            with pytest.raises(RankqlError, match=r"^run( 'one')?: score must be a number, not na"):
+                call()
         report = rankql.check(run, QRELS)
-        assert [(f.level, f.count) for f in report if f.kind == "nan-scores"] == [("error", 1)]
-        assert "null-scores" not in [f.kind for f in report]
-    some = pandas.DataFrame({"query": ["a"], "item": ["y"], "score": pandas.array([None, 1.0][1:])})
-    assert rankql.evaluate(some, QRELS, "RR", missing="skip")["RR"] == 1
+        assert levels(report, "nan-scores") == [("error", 1)]
+        assert not levels(report, "null-scores")
 
 
 @pytest.mark.parametrize(
@@ -579,102 +442,79 @@ def test_scores_that_are_not_numbers():
         ("pos", "text-positions", "must be a whole number from 1, not nan"),
     ],
 )
-def test_grades_and_positions_of_pandas_that_are_not_numbers(role, kind, problem):
-    """NaN is refused as in other frames; as NULL it is unjudged, or not retrieved."""
+def test_grades_and_positions_of_nan_are_refused(role, kind, problem):
+    """As NULL they are unjudged, or not retrieved."""
     table = pl.DataFrame(
         {"query": ["a", "a", "b"], "item": ["x", "y", "x"], "rel": [1.0, 0, 1], "pos": [1.0, 2, 1]}
     )
     null = table.with_columns(pl.when(pl.col("item") == "x").then(role).alias(role))
     nan = null.with_columns(pl.col(role).fill_null(float("nan")))
-    with pytest.raises(RankqlError, match=f"^run: {role} {problem}"):
-        rankql.evaluate(nan, metrics="RR")
     frame = nan.to_pandas()
     remedy = re.escape(f". If NaN means NULL, pass .astype({{'{role}': 'Float64'}})")
-    for ask in (rankql.evaluate, rankql.limits):
-        with pytest.raises(RankqlError, match=f"^run: {role} {problem}{remedy}$"):
-            ask(frame, metrics="RR")
-    for wrong in (nan, frame):
-        found = [(f.level, f.count) for f in rankql.check(wrong) if f.kind == kind]
-        assert found == [("error", 1)]
+    for wrong, hint in ((nan, ""), (frame, remedy)):
+        with pytest.raises(RankqlError, match=f"^run: {role} {problem}{hint}"):
+            rankql.evaluate(wrong, metrics="RR")
+        assert levels(rankql.check(wrong), kind) == [("error", 1)]
     frame[role] = pandas.array([None if x != x else x for x in frame[role]], dtype="Float64")
     assert rankql.evaluate(frame, metrics="RR")["RR"] == rankql.evaluate(null, metrics="RR")["RR"]
-    assert not [f for f in rankql.check(frame) if f.level == "error"]
 
 
-def test_null_grades_are_noted():
+def test_judgments_without_a_grade_are_noted():
     null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
     result = rankql.evaluate(RUN, null, "AP", interval=None)
-    assert result.notes[0] == (
-        "1 of 4 rows of qrels have no grade (rel is NULL) and are left out: their items count as "
-        "unjudged"
-    )
+    assert result.notes[0].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
     assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
     assert rankql.evaluate(RUN, QRELS, "AP").notes == []
 
 
-def test_values_of_polars_frames_are_counted_without_a_query():
-    """The counts are those of DuckDB, which calls one of two columns of a name differently."""
+def test_polars_counts_values_as_duckdb_does():
+    """DuckDB calls one of two columns of a name differently."""
     frame = pl.DataFrame({"query": ["a", None, "b"], "Query": [None, None, 1.5], "item": [1, 2, 3]})
     with open_session(None) as session:
-        known, read = session.table(frame, "run"), session.table(frame.to_arrow(), "qrels")
-        names = [*known.columns]
-        assert len(set(names)) == 3
+        polars, arrow = session.table(frame, "run"), session.table(frame.to_arrow(), "qrels")
+        names = [*polars.columns]
         expected = (3, dict(zip(names, (2, 1, 3), strict=True)))
-        assert session.counts == {known.sql: expected, read.sql: None}
-        assert count_values(session, known, names) == expected
-        assert count_values(session, read, names) == expected
-        first = replace(known, sql=f"(FROM {known.sql} LIMIT 1)")
-        assert count_values(session, first, ["query"]) == (1, {"query": 1})
+        assert session.counts == {polars.sql: expected, arrow.sql: None}
+        for table in (polars, arrow):
+            assert count_values(session, table, names) == expected
 
 
-def test_queries_without_attributes():
+def test_queries_without_attributes_are_noted():
     options = {"by": "segment", "interval": None}
     result = rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS[:1], **options)
-    assert result.notes == [
-        "2 of 3 queries have no row in attributes ('b', 'c'): their slice is NULL"
-    ]
+    assert result.notes[0].startswith("2 of 3 queries have no row in attributes ('b', 'c')")
     assert rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS, **options).notes == []
     other = SEGMENTS.with_columns(query=pl.col("query").str.to_uppercase())
-    said = (
-        "No query has attributes: qrels has 'a', 'b', 'c', attributes has 'A', 'B', 'C'. Write "
-        "query ids the same way in both"
-    )
-    with pytest.raises(RankqlError, match=re.escape(said)):
+    with pytest.raises(RankqlError, match=r"^No query has attributes: qrels has 'a', .* has 'A'"):
         rankql.evaluate(RUN, QRELS, "AP", attributes=other, **options)
 
 
-def test_scores_that_are_null():
-    null = pl.when(pl.col("item") != "z").then("score").alias("score")
-    polars = RUN.with_columns(null)
-    extended = polars.to_pandas().astype({"score": "Float64"})
+def test_rows_without_a_score_count_as_not_retrieved():
+    null = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score"))
     note = "1 of 5 rows of the run have no score (NULL) and count as not retrieved"
-    for run in (polars, polars.to_arrow(), extended):
-        found = rankql.evaluate(run, QRELS, "RR")
-        assert found.notes == [note] and note in repr(found)
+    for run in (null, null.to_arrow(), null.to_pandas().astype({"score": "Float64"})):
+        assert rankql.evaluate(run, QRELS, "RR").notes == [note]
         assert note in rankql.limits(run, QRELS, "RR").notes
         assert note in rankql.correlate(run, RUN).notes
-        report = rankql.check(run, QRELS)
-        assert [(f.level, f.count) for f in report if f.kind == "null-scores"] == [("warning", 1)]
+        assert levels(rankql.check(run, QRELS), "null-scores") == [("warning", 1)]
+
+
+def test_one_row_must_have_a_score_or_position():
     nothing = RUN.with_columns(score=pl.lit(None, pl.Float64))
-    one = r"(the run|run 'one')"
     for run in (nothing, nothing.to_arrow(), nothing.to_pandas().astype({"score": "Float64"})):
-        for ask in (*asks(run, QRELS), lambda run=run: rankql.correlate(run, RUN)):
-            with pytest.raises(
-                RankqlError, match=rf"^Every score of {one} is NULL, so nothing is r"
-            ):
-                ask()
-        report = rankql.check(run, QRELS)
-        assert [f.level for f in report if f.kind == "null-scores"] == ["error"]
+        for call in (*calls(run, QRELS), lambda run=run: rankql.correlate(run, RUN)):
+            with pytest.raises(RankqlError, match=r"^Every score of (the run|run 'one') is NULL"):
+                call()
+        assert levels(rankql.check(run, QRELS), "null-scores") == [("error", 5)]
     with pytest.raises(RankqlError, match=r"^Every score of run 'two' is NULL"):
         rankql.evaluate({"one": RUN, "two": nothing}, QRELS)
     places = RUN.select("query", "item", pos=pl.lit(None, pl.Int64))
-    with pytest.raises(RankqlError, match=r"^Every position of the run is NULL.*positions: pos=$"):
+    with pytest.raises(RankqlError, match=r"^Every position of the run is NULL"):
         rankql.evaluate(places, QRELS)
     # In a table of both, NULL says that an item was not retrieved.
     table = RUN.join(QRELS, on=["query", "item"]).select("query", "item", "rel", pos=1)
     unseen = table.with_columns(pos=pl.when(pl.col("query") == "a").then(None).otherwise(1))
     assert rankql.evaluate(unseen.unique(["query"]), metrics="RR").notes == []
-    assert pandas
 
 
 # Distances
@@ -685,6 +525,8 @@ DISTANCES = pl.DataFrame(
 NEAREST = pl.DataFrame([{"query": q, "item": f"i{i:02}", "rel": 1} for q in "abc" for i in (0, 2)])
 SCORES = DISTANCES.select("query", "item", score="distance")
 NEGATED = DISTANCES.select("query", "item", score=-pl.col("distance"))
+# By the name of the column, or by the caller.
+FORMS = [(DISTANCES, {}), (SCORES, {"descending": False})]
 
 
 @pytest.mark.slow
@@ -697,13 +539,9 @@ def test_distances_are_best_where_they_are_lowest(options):
     metrics = ["nDCG@10", "AP", "RR@10", "P@5"]
     for near, negated in ((DISTANCES, NEGATED), tied) if "ties" in options else [tied]:
         expected = rankql.evaluate(negated, NEAREST, metrics, **options).per_query
-        found = rankql.evaluate(near, NEAREST, metrics, **options)
-        assert_frame_equal(found.per_query, expected)
-        assert found.columns["run"]["order"] == "ascending"
-        assert "score = distance, order = ascending" in repr(found)
-        named = near.rename({"distance": "gap"})
-        found = rankql.evaluate(named, NEAREST, metrics, score="gap", descending=False, **options)
-        assert_frame_equal(found.per_query, expected)
+        result = rankql.evaluate(near, NEAREST, metrics, **options)
+        assert_frame_equal(result.per_query, expected)
+        assert result.columns["run"]["order"] == "ascending"
         high = rankql.evaluate(near, NEAREST, metrics, descending=True, **options)
         reverse = near.select("query", "item", score="distance")
         plain = rankql.evaluate(reverse, NEAREST, metrics, **options)
@@ -711,86 +549,83 @@ def test_distances_are_best_where_they_are_lowest(options):
         assert "order" not in high.columns["run"]
 
 
-def test_distances_everywhere():
+@pytest.mark.parametrize(("run", "options"), FORMS)
+def test_every_function_takes_distances(run, options):
     ap = pytest.approx(rankql.evaluate(NEGATED, NEAREST, "AP")["AP"], abs=1e-12)
     assert rankql.evaluate(SCORES, NEAREST, "AP")["AP"] < 0.1
-    for run, options in ((DISTANCES, {}), (SCORES, {"descending": False})):
-        runs = {"one": run, "two": run}
-        assert rankql.compare(runs, NEAREST, "AP", **options).table["mean_a"][0] == ap
-        assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
-        assert rankql.limits(run, NEAREST, "AP", **options).result["AP"] == ap
-        assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
-        assert rankql.correlate(run, NEGATED, "TauB", **options)["TauB"] == 1
-        graded = run.join(NEAREST, on=["query", "item"], how="left")
-        assert rankql.evaluate(graded, metrics="AP", **options)["AP"] == ap
+    runs = {"one": run, "two": run}
+    assert rankql.compare(runs, NEAREST, "AP", **options).table["mean_a"][0] == ap
+    assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
+    assert rankql.limits(run, NEAREST, "AP", **options).result["AP"] == ap
+    assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
+    assert rankql.correlate(run, NEGATED, "TauB", **options)["TauB"] == 1
+    graded = run.join(NEAREST, on=["query", "item"], how="left")
+    assert rankql.evaluate(graded, metrics="AP", **options)["AP"] == ap
     mixed = {"one": DISTANCES, "two": NEGATED}
     assert rankql.evaluate(mixed, NEAREST, "AP").summary["mean"].to_list() == [ap] * 2
-    for given in (0, "no"):
-        with pytest.raises(RankqlError, match=r"^descending must be True or False, not"):
-            rankql.evaluate(SCORES, NEAREST, descending=given)
+
+
+def test_descending_is_refused_where_it_orders_nothing():
+    with pytest.raises(RankqlError, match=r"^descending must be True or False, not 0"):
+        rankql.evaluate(SCORES, NEAREST, descending=0)
     ranked = SCORES.with_columns(rank=pl.lit(1))
-    with pytest.raises(
-        RankqlError, match=r"^descending=False orders scores, but run is ordered by"
-    ):
+    with pytest.raises(RankqlError, match=r"^descending=False orders scores, but run is ordered"):
         rankql.evaluate(ranked, NEAREST, descending=False)
 
 
-def test_expressions_see_the_distances():
+@pytest.mark.parametrize("options", [{}, {"unjudged": "remove"}])
+def test_expressions_read_the_distances(options):
     metrics = ["x = avg(score)", "RMSE"]
-    means = rankql.evaluate(SCORES, NEAREST, metrics).summary["mean"]
-    for options in ({}, {"unjudged": "remove"}):
-        expected = rankql.evaluate(SCORES, NEAREST, metrics, **options).summary["mean"]
-        found = rankql.evaluate(DISTANCES, NEAREST, metrics, **options).summary["mean"]
-        assert found.to_list() == pytest.approx(expected.to_list())
-    assert means[0] > 0
-    with pytest.raises(RankqlError, match=r"^x reads scores, but the lowest is best in some runs"):
-        rankql.evaluate({"one": DISTANCES, "two": NEGATED}, NEAREST, metrics)
-    with pytest.raises(RankqlError, match=r"^x reads scores, and ties='expected' requires"):
-        rankql.evaluate(DISTANCES, NEAREST, metrics, ties="expected")
+    expected = rankql.evaluate(SCORES, NEAREST, metrics, **options).summary["mean"]
+    values = rankql.evaluate(DISTANCES, NEAREST, metrics, **options).summary["mean"]
+    assert values.to_list() == pytest.approx(expected.to_list()) and values[0] > 0
+    for runs, other in (
+        ({"one": DISTANCES, "two": NEGATED}, {}),
+        (DISTANCES, {"ties": "expected"}),
+    ):
+        with pytest.raises(RankqlError, match=r"^x reads scores"):
+            rankql.evaluate(runs, NEAREST, metrics, **other)
 
 
-def test_distances_on_the_command_line(folder):
+def test_commands_take_distances(folder):
     SCORES.write_parquet("near.parquet")
     NEAREST.write_parquet("near.qrels.parquet")
     DISTANCES.write_parquet("distances.parquet")
     near = ["near.parquet", "near.qrels.parquet", "--ascending"]
-    assert '"mean": 1.0' in printed("eval", *near)
     assert '"order": "ascending"' in printed("eval", *near)
     assert '"mean": 1.0' in printed("eval", "distances.parquet", "near.qrels.parquet")
     assert '"value": 1.0' in printed("explain", *near, "-Q", "a")
-    assert '"mean": 1.0' in printed("limits", *near)
     assert '"mean_a": 1.0' in printed("compare", "a=near.parquet", "b=distances.parquet", *near[1:])
-    made = CliRunner().invoke(main, ["check", *near[:2]])
-    assert "reversed-scores" in made.stdout
-    assert "reversed-scores" not in CliRunner().invoke(main, ["check", *near]).stdout
-    made = CliRunner().invoke(main, ["sql", *near, "-m", "RR"])
-    assert made.exit_code == 0 and "(0 - CAST" in made.stdout
+    for arguments, expected in ((near[:2], True), (near, False)):
+        done = CliRunner().invoke(main, ["check", *arguments])
+        assert ("reversed-scores" in done.stdout) == expected
+    assert "(0 - CAST" in CliRunner().invoke(main, ["sql", *near, "-m", "RR"]).stdout
 
 
-def test_distances_as_a_trec_run(tmp_path):
-    for run, options in ((DISTANCES, {}), (SCORES, {"descending": False})):
-        path = rankql.convert(run, tmp_path / "near.run", **options)
-        lines = ["a Q0 i00 1 0.0 rankql", "a Q0 i01 2 -0.1 rankql"]
-        assert path.read_text().splitlines()[:2] == lines
-        path = rankql.convert(run, tmp_path / "near.parquet", **options)
-        for written in (path, tmp_path / "near.run"):
-            assert rankql.evaluate(written, NEAREST, "RR")["RR"] == 1
+@pytest.mark.parametrize(("run", "options"), FORMS)
+def test_distances_are_converted_to_scores(run, options, tmp_path):
+    for name in ("near.run", "near.parquet"):
+        path = rankql.convert(run, tmp_path / name, **options)
+        assert rankql.evaluate(path, NEAREST, "RR")["RR"] == 1
+    lines = (tmp_path / "near.run").read_text().splitlines()
+    assert lines[:2] == ["a Q0 i00 1 0.0 rankql", "a Q0 i01 2 -0.1 rankql"]
 
 
 def test_check_finds_reversed_scores():
-    def found(run, qrels=NEAREST, **options):
+    def reversed_scores(run, qrels=NEAREST, **options):
         return [f for f in rankql.check(run, qrels, **options) if f.kind == "reversed-scores"]
 
-    (one,) = found(SCORES)
-    assert one.level == "warning" and one.message.endswith("RR 1.000, not 0.056")
-    assert "pass descending=False" in one.why
-    assert found(DISTANCES, descending=True)
-    assert "descending=True" in found(NEGATED, descending=False)[0].why
-    assert not found(DISTANCES) and not found(NEGATED) and not found(SCORES, descending=False)
+    (finding,) = reversed_scores(SCORES)
+    assert finding.level == "warning" and finding.message.endswith("RR 1.000, not 0.056")
+    assert "pass descending=False" in finding.why
+    assert reversed_scores(DISTANCES, descending=True)
+    assert "descending=True" in reversed_scores(NEGATED, descending=False)[0].why
+    for run, options in (*FORMS, (NEGATED, {})):
+        assert not reversed_scores(run, **options)
     graded = SCORES.join(NEAREST, on=["query", "item"], how="left")
-    assert found(graded, None) and not found(graded.rename({"score": "distance"}), None)
+    assert reversed_scores(graded, None)
     both = pl.concat([r.with_columns(system=pl.lit(n)) for n, r in (("x", SCORES), ("y", NEGATED))])
-    assert [f.table for f in found(both, system="system")] == ["run, system 'x'"]
+    assert [f.table for f in reversed_scores(both, system="system")] == ["run, system 'x'"]
 
 
 def test_check_seldom_finds_reversed_scores_by_chance():
@@ -805,24 +640,17 @@ def test_check_seldom_finds_reversed_scores_by_chance():
     assert sum(f.kind == "reversed-scores" for f in report) <= 5  # 1 expected, P(> 5) < 0.1%
 
 
-# Judgments that contradict each other
-
-
-def test_contradictory_judgments():
-    message = (
-        "^qrels has different grades for one item: query 'a', item 'y': 0 and 1; query 'b', item "
-        "'x': -1 and 2. Keep one row of each$"
-    )
+def test_judgments_that_contradict_each_other_are_refused():
     more = pl.DataFrame({"query": ["b", "a", "c"], "item": ["x", "y", "q"], "rel": [-1, 0, 0]})
     qrels = pl.concat([QRELS, more])
+    message = r"^qrels has different grades for one item: query 'a', item 'y': 0 and 1; query 'b'"
     for metrics in ("nDCG@10", "RR", ["nDCG@10", "R@5"], "nDCG"):
-        for ask in (rankql.evaluate, rankql.limits):
+        for function in (rankql.evaluate, rankql.limits):
             with pytest.raises(RankqlError, match=message):
-                ask(RUN, qrels, metrics)
-    with pytest.raises(RankqlError, match=r"qrels has different grades for one item: query 'a'"):
+                function(RUN, qrels, metrics)
+    with pytest.raises(RankqlError, match=r"different grades for one item"):
         rankql.explain(RUN, qrels, "a")
-    found = [f for f in rankql.check(RUN, qrels) if f.kind == "conflicting-judgments"]
-    assert [(f.level, f.count) for f in found] == [("error", 2)]
+    assert levels(rankql.check(RUN, qrels), "conflicting-judgments") == [("error", 2)]
     same = pl.concat([QRELS, more.tail(1), more.tail(1)])  # twice 0 is no contradiction
     assert rankql.evaluate(RUN, same, "nDCG@10")["nDCG@10"] > 0
 
@@ -846,32 +674,23 @@ def in_parts(run, qrels, metrics="RR", **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
-def refused():
-    """Tables that are refused, with the beginning of the error."""
-    ids = RUN.with_columns(item="i" + pl.col("item"))
-    twice = pl.concat([QRELS, QRELS.head(1).with_columns(rel=pl.lit(0, pl.Int64))])
-    return [
-        (
-            ids,
-            QRELS,
-            r"^No item of the run is judged for its query: for query 'a' the run has item",
-        ),
-        (RUN, twice, r"^qrels has different grades for one item: query 'a', item 'y': 0 and 1"),
-        (
-            RUN.with_columns(score=pl.lit(None, pl.Float64)),
-            QRELS,
-            r"^Every score of the run is NUL",
-        ),
-    ]
+@pytest.mark.parametrize(
+    ("run", "qrels", "message"),
+    [
+        (RUN.with_columns(item="i" + pl.col("item")), QRELS, "No item of the run is judged"),
+        (RUN, pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]), "different grades"),
+        (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, "Every score of the run is NULL"),
+    ],
+)
+def test_parts_have_the_same_errors(run, qrels, message):
+    with pytest.raises(RankqlError, match=message):
+        in_parts(run, qrels)
 
 
-def test_the_same_rules_in_parts():
-    for run, qrels, message in refused():
-        with pytest.raises(RankqlError, match=message):
-            in_parts(run, qrels)
+def test_parts_have_the_same_notes():
     null = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score"))
     values, notes = in_parts(null, QRELS)
-    assert notes == ["1 of 5 rows of the run have no score (NULL) and count as not retrieved"]
+    assert notes == rankql.evaluate(null, QRELS, "RR").notes != []
     assert values["RR"].to_list() == [0.5, 1.0, 1.0]
     values, notes = in_parts(RUN, QRELS, descending=False)
     assert values["RR"].to_list() == [1.0, 1.0, 1.0] and notes == []
@@ -881,30 +700,25 @@ def test_the_same_rules_in_parts():
     run = pl.DataFrame({"query": ["a"] * 40 + ["b"] * 40, "item": ids * 2, "score": scores * 2})
     other = ["d0", *(f"x{i}" for i in range(39)), *(f"x{i}" for i in range(40))]
     qrels = run.select("query", item=pl.Series(other), rel=1)
-    note = "Only 1 of 80 items of the run is judged: check that run and qrels write item ids the "
-    assert in_parts(run, qrels)[1] == [f"{note}same way"]
-    assert rankql.evaluate(run, qrels, "RR").notes == [f"{note}same way"]
+    (note,) = in_parts(run, qrels)[1]
+    assert note.startswith("Only 1 of 80 items of the run is judged")
+    assert rankql.evaluate(run, qrels, "RR").notes == [note]
 
 
-def test_a_run_with_one_score_for_all_items_is_noted():
-    tied = [("q", "a", 1.0), ("q", "b", 1.0), ("r", "a", 1.0)]
-    tied = pl.DataFrame(tied, ["query", "item", "score"], orient="row")
-    qrels = pl.DataFrame({"query": ["q", "r"], "item": ["a", "a"], "rel": [1, 1]})
-    note = "all 3 rows of the run have the same score, so only ties= (CLI: --ties) decides the"
-    assert any(line.startswith(note) for line in rankql.evaluate(tied, qrels).notes)
-    first = tied.with_columns(score=pl.Series([1.0, 1.0, 2.0]))
-    assert not any("same score" in line for line in rankql.evaluate(first, qrels).notes)
-
-
-def test_scores_equal_in_32_bits_are_noted(tmp_path):
-    """trec_eval rounds scores to 32 bits."""
-    run = pl.DataFrame({"query": "q", "item": ["a", "b", "c"], "score": [1 - 1e-9, 1, 1 + 1e-9]})
-    qrels = run.select("query", "item", rel=1)
+@pytest.mark.parametrize(
+    ("scores", "conventions", "noted"),
+    [
+        ([1.0, 1.0, 1.0], "rankql", True),
+        ([1.0, 1.0, 2.0], "rankql", False),
+        ([1 - 1e-9, 1, 1 + 1e-9], "trec_eval", True),  # which rounds scores to 32 bits
+        ([1 - 1e-9, 1, 1 + 1e-9], "rankql", False),
+    ],
+)
+def test_a_run_with_one_score_for_all_items_is_noted(scores, conventions, noted, tmp_path):
+    run = pl.DataFrame({"query": "q", "item": ["a", "b", "c"], "score": scores})
     run.write_parquet(tmp_path / "run.parquet")
     for source in (run, tmp_path / "run.parquet"):
-        notes = {
-            name: rankql.evaluate(source, qrels, conventions=name).notes
-            for name in ("trec_eval", "rankql")
-        }
-        assert any("all 3 rows of the run have the same score" in x for x in notes["trec_eval"])
-        assert not any("same score" in line for line in notes["rankql"])
+        result = rankql.evaluate(
+            source, run.select("query", "item", rel=1), conventions=conventions
+        )
+        assert any("all 3 rows of the run have the same" in x for x in result.notes) == noted
