@@ -10,23 +10,12 @@ from rankql import RankqlError
 from rankql.cli.main import main
 
 # Positions from 0, ratings, ids with a variant, and sessions of users.
+KEYS = {"user": ["1", "1", "1,"], "session": ["2", "3", "2"]}
 RUN = pl.DataFrame(
-    {
-        "query": ["a", "a", "b"],
-        "item": ["X#1", "y#2", "X#3"],
-        "position": [0, 1, 0],
-        "user": ["1", "1", "1,"],
-        "session": ["2", "3", "2"],
-    }
+    {"query": ["a", "a", "b"], "item": ["X#1", "y#2", "X#3"], "position": [0, 1, 0], **KEYS}
 )
 QRELS = pl.DataFrame(
-    {
-        "query": ["a", "a", "b"],
-        "docno": ["x", "y", "x"],
-        "rating": [3, 5, 4],
-        "user": ["1", "1", "1,"],
-        "session": ["2", "3", "2"],
-    }
+    {"query": ["a", "a", "b"], "docno": ["x", "y", "x"], "rating": [3, 5, 4], **KEYS}
 )
 ITEM = ("lower(split_part(item, '#', 1))", "docno")
 
@@ -46,14 +35,14 @@ def data(request, tmp_path):
     return {"run": "run", "qrels": "qrels", "con": con}
 
 
-def test_expressions(data):
+def test_columns_are_expressions(data):
     """By hand: y is second for a, x first for b; with the threshold 4, x is not relevant for a."""
     options = data | {"pos": "position + 1", "item": ITEM}
-    found = rankql.evaluate(metrics="RR", rel="CAST(rating >= 4 AS INT)", **options)
-    assert found.per_query.rows() == [("a", 0.5), ("b", 1.0)]
-    assert "pos = position + 1" in repr(found) and "rel = CAST(rating >= 4 AS INT)" in repr(found)
-    found = rankql.evaluate(metrics="DCG@1", rel="rating / 2", **options)
-    assert found.per_query.rows() == [("a", 1.5), ("b", 2.0)]
+    result = rankql.evaluate(metrics="RR", rel="CAST(rating >= 4 AS INT)", **options)
+    assert result.per_query.rows() == [("a", 0.5), ("b", 1.0)]
+    assert result.columns["run"]["pos"] == "position + 1"
+    result = rankql.evaluate(metrics="DCG@1", rel="rating / 2", **options)
+    assert result.per_query.rows() == [("a", 1.5), ("b", 2.0)]
     assert rankql.evaluate(metrics="RR", score="-position", item=ITEM, rel="1", **data)["RR"] == 1
     assert rankql.check(**options, rel="rating - 2").ok
     assert rankql.limits(metrics="RR", rel="rating - 3", **options).result["RR"] == 0.75
@@ -63,38 +52,34 @@ def test_expressions(data):
 def test_an_exact_name_wins(data):
     for name in ("position + 1", "Position + 1"):
         run = RUN.with_columns(pl.Series(name, [3, 4, 5]))
-        found = rankql.evaluate(run, QRELS, "RR", pos="position + 1", item=ITEM)
-        assert found["RR"] == pytest.approx((1 / 3 + 1 / 5) / 2)
+        result = rankql.evaluate(run, QRELS, "RR", pos="position + 1", item=ITEM)
+        assert result["RR"] == pytest.approx((1 / 3 + 1 / 5) / 2)
 
 
-def test_keys_of_several_columns(data):
+def test_keys_have_several_columns(data):
     """The key of 'b' is written so that no other key can be the same."""
     options = data | {"metrics": "RR", "pos": "position + 1", "item": ITEM, "rel": "rating - 3"}
-    expected = [("1, 2", None), ("1, 3", 0.5), ("1,,, 2", 1.0)]
-    for query in (["user", "session"], [["user", "session"]] * 2):
-        found = rankql.evaluate(query=query, **options)
-        assert found.per_query.rows() == expected
-        assert "query = (user, session)" in repr(found)
     about = pl.DataFrame({"user": ["1", "1"], "session": ["2", "3"], "device": ["tv", "pc"]})
     if "con" not in data:
-        found = rankql.evaluate(query=["user", "session"], attributes=about, by="device", **options)
-        assert found.per_query["device"].to_list() == ["tv", "pc", None]
+        options |= {"attributes": about, "by": "device"}
+    for query in (["user", "session"], [["user", "session"]] * 2):
+        result = rankql.evaluate(query=query, **options)
+        rows = result.per_query.select("user, session", "RR").rows()
+        assert rows == [("1, 2", None), ("1, 3", 0.5), ("1,,, 2", 1.0)]
+        if "con" not in data:
+            assert result.per_query["device"].to_list() == ["tv", "pc", None]
     ranked = RUN.with_columns(rel=pl.Series([0, 1, 1]))
-    found = rankql.evaluate(ranked, metrics="RR", query=["user", "session"], pos="position + 1")
-    assert found["RR"] == 0.75 and found.meta.query == "user, session"
+    result = rankql.evaluate(ranked, metrics="RR", query=["user", "session"], pos="position + 1")
+    assert result["RR"] == 0.75 and result.meta.query == "user, session"
 
 
-def test_two_names_that_may_be_a_key_or_a_pair():
+def test_two_names_that_may_be_a_key_or_a_pair_are_asked_about():
     run = pl.DataFrame({"uid": [1, 2], "day": [1, 1], "item": ["a", "b"], "score": [1, 1]})
     qrels = run.rename({"uid": "user", "score": "rel"})
-    with pytest.raises(
-        RankqlError, match=r"^query=\['uid', 'day'\] may be one key or a pair: day is"
-    ):
+    with pytest.raises(RankqlError, match=r"^query=\['uid', 'day'\] may be one key or a pair"):
         rankql.evaluate(run, qrels, "RR", query=["uid", "day"])
-    key = [["uid", "day"], ["user", "day"]]
-    assert rankql.evaluate(run, qrels, "RR", query=key).per_query.height == 2
-    pair = rankql.evaluate(run, qrels, "RR", query=[["uid"], ["day"]])
-    assert pair.per_query.height == 1
+    for query, height in (([["uid", "day"], ["user", "day"]], 2), ([["uid"], ["day"]], 1)):
+        assert rankql.evaluate(run, qrels, "RR", query=query).per_query.height == height
 
 
 def test_two_names_are_a_pair_unless_all_tables_have_both():
@@ -133,48 +118,50 @@ SCALAR = "must be one SQL expression of the columns of a row"
         ("position - 1", r"^run: position - 1 must be a whole number from 1, not -1"),
     ],
 )
-def test_texts_that_are_no_expression(text, message):
+def test_texts_that_are_no_expression_are_refused(text, message):
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(RUN, QRELS, "RR", pos=text, item=ITEM)
 
 
-def test_an_expression_must_hold_in_every_table():
-    with pytest.raises(RankqlError, match=r"in qrels, and not an SQL expression .*\"item\""):
-        rankql.evaluate(RUN, QRELS, "RR", item="lower(item)")
-    with pytest.raises(
-        RankqlError, match=r"^rel must be a column or an SQL expression in quotes, n"
-    ):
-        rankql.evaluate(RUN, QRELS, "RR", rel=1)
-    with pytest.raises(RankqlError, match=r"^item=\['a', 'b', 'c'\]: a pair names the columns"):
-        rankql.evaluate(RUN, QRELS, "RR", item=["a", "b", "c"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"item": "lower(item)"}, r"in qrels, and not an SQL expression .*\"item\""),
+        ({"rel": 1}, "^rel must be a column or an SQL expression in quotes, n"),
+        ({"item": ["a", "b", "c"]}, r"^item=\['a', 'b', 'c'\]: a pair names the columns"),
+    ],
+)
+def test_columns_are_in_every_table(options, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(RUN, QRELS, "RR", **options)
 
 
 def test_macros_of_the_user_are_expressions_too():
     con = duckdb.connect()
     con.execute("CREATE TEMP MACRO place(x) AS x + 1")
     con.execute("CREATE TABLE run AS FROM RUN; CREATE TABLE qrels AS FROM QRELS")
-    found = rankql.evaluate("run", "qrels", "P@1", pos="place(position)", item=ITEM, con=con)
-    assert found["P@1"] == 1
+    result = rankql.evaluate("run", "qrels", "P@1", pos="place(position)", item=ITEM, con=con)
+    assert result["P@1"] == 1
 
 
-def test_expressions_on_the_command_line(tmp_path):
+def test_options_of_commands_are_expressions(tmp_path):
     RUN.write_csv(tmp_path / "run.csv")
-    QRELS.with_columns(item="docno", event=pl.Series(["click", "buy", "buy"])).drop(
-        "docno", "rating"
-    ).write_csv(tmp_path / "qrels.csv")
+    events = QRELS.select("query", *KEYS, item="docno", event=pl.Series(["click", "buy", "buy"]))
+    events.write_csv(tmp_path / "qrels.csv")
     paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
-    options = ["-m", "RR", "-q", "--format", "csv", "--pos", "position + 1"]
-    item = ["--item", "lower(split_part(item, '#', 1))"]
+    item = "lower(split_part(item, '#', 1))"
+    options = ["-m", "RR", "-q", "--format", "csv", "--pos", "position + 1", "--item", item]
+
+    def printed(*more):
+        done = CliRunner().invoke(main, ["eval", *paths, *options, *more])
+        return done.stdout or done.stderr
+
     for rel in ("buy=3,click=0", "buy = 3, click=.5", "CASE event WHEN 'buy' THEN 1 ELSE 0 END"):
-        made = CliRunner().invoke(main, ["eval", *paths, *options, *item, "--rel", rel])
-        assert made.stdout == "query,RR\na,0.5\nb,1.0\n", made.output
-    keys = ["--query", "user,session", "--rel", "buy=1,click=0"]
-    made = CliRunner().invoke(main, ["eval", *paths, *options, *item, *keys])
-    assert made.stdout.splitlines()[-1] == '"1,,, 2",1.0', made.output
-    made = CliRunner().invoke(main, ["eval", *paths, *options, "--rel", "buy=3"])
-    assert made.exit_code == 2 and "has no grade for event 'click'" in made.stderr
-    made = CliRunner().invoke(main, ["convert", paths[0], str(tmp_path / "a.run"), *options[-2:]])
-    assert made.exit_code == 0, made.output
+        assert printed("--rel", rel) == "query,RR\na,0.5\nb,1.0\n"
+    keys = printed("--query", "user,session", "--rel", "buy=1,click=0")
+    assert keys.splitlines()[-1] == '"1,,, 2",1.0'
+    assert "has no grade for event 'click'" in printed("--rel", "buy=3")
+    CliRunner().invoke(main, ["convert", paths[0], str(tmp_path / "a.run"), *options[-4:-2]])
     assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
 
 

@@ -53,38 +53,36 @@ def test_a_named_column_has_no_other_role(names, options, missing, form, tmp_pat
 
 def test_another_column_takes_the_role():
     """The item is called rank, so scores order the ranking; rows do if grades are scores."""
-    ranked = pl.DataFrame(
-        {"query": "a", "rank": ["x", "y", "z"], "score": [3, 2, 1], "rel": [0, 1, 2]}
-    )
-    found = rankql.evaluate(ranked, None, "nDCG", item="rank", interval=None)
-    assert found.columns["run"] == {
-        "query": "query",
-        "item": "rank",
-        "rel": "rel",
-        "score": "score",
-    }
+    ranked = {"query": "a", "rank": ["x", "y", "z"], "score": [3, 2, 1], "rel": [0, 1, 2]}
+    result = rankql.evaluate(pl.DataFrame(ranked), None, "nDCG", item="rank", interval=None)
+    assert result["nDCG"] == pytest.approx(0.6199, abs=1e-4)
+    assert (result.columns["run"]["item"], result.columns["run"]["score"]) == ("rank", "score")
     graded = pl.DataFrame({**ROWS, "score": [0, 1, 2]})
     options = {"rel": "score", "order": "rows", "interval": None}
-    assert rankql.evaluate(graded, None, "nDCG", **options)["nDCG"] == pytest.approx(found["nDCG"])
+    assert rankql.evaluate(graded, None, "nDCG", **options)["nDCG"] == result["nDCG"]
     # Each table has its own roles: a score called rating does not take the grades of the judgments.
     run = pl.DataFrame({**ROWS, "rating": [3.0, 2.0, 1.0]})
     judged = pl.DataFrame({**ROWS, "rating": [0, 1, 2]})
-    found = rankql.evaluate(run, judged, "nDCG", score="rating", interval=None)
-    assert found["nDCG"] == pytest.approx(0.6199, abs=1e-4)
+    values = rankql.evaluate(run, judged, "nDCG", score="rating", interval=None)
+    assert values["nDCG"] == result["nDCG"]
 
 
-@pytest.mark.parametrize("function", ["compare", "check", "gate", "limits", "explain"])
-def test_roles_are_the_same_in_every_function(function):
-    frame = pl.DataFrame({**ROWS, "score": [3, 2, 1]})
-    calls = {
-        "compare": lambda: rankql.compare({"a": frame, "b": frame}, metrics="nDCG", rel="score"),
-        "check": lambda: rankql.check(frame, rel="score"),
-        "gate": lambda: rankql.gate(frame, None, "nDCG>=0.5", rel="score"),
-        "limits": lambda: rankql.limits(frame, None, "nDCG", rel="score"),
-        "explain": lambda: rankql.explain(frame, None, "a", "nDCG", rel="score"),
-    }
+FRAME = pl.DataFrame({**ROWS, "score": [3, 2, 1]})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **rel: rankql.compare({"a": FRAME, "b": FRAME}, metrics="nDCG", **rel),
+        lambda **rel: rankql.check(FRAME, **rel),
+        lambda **rel: rankql.gate(FRAME, None, "nDCG>=0.5", **rel),
+        lambda **rel: rankql.limits(FRAME, None, "nDCG", **rel),
+        lambda **rel: rankql.explain(FRAME, None, "a", "nDCG", **rel),
+    ],
+)
+def test_roles_are_the_same_in_every_function(call):
     with pytest.raises(RankqlError, match="score column"):
-        calls[function]()
+        call(rel="score")
 
 
 LOG = pl.DataFrame({
@@ -130,8 +128,8 @@ def test_a_name_that_all_tables_have_is_not_asked_about():
     # Spelled exactly alike comes before another spelling: doc_id is not the docid of the run.
     run = pl.DataFrame({"query": [1], "docid": ["n"], "docno": ["x"], "score": [1.0]})
     qrels = pl.DataFrame({"query": [1], "doc_id": ["m"], "docno": ["x"], "rel": [1]})
-    found = rankql.evaluate(run, qrels, "RR", interval=None)
-    assert found.columns["run"]["item"] == found.columns["qrels"]["item"] == "docno"
+    result = rankql.evaluate(run, qrels, "RR", interval=None)
+    assert result.columns["run"]["item"] == result.columns["qrels"]["item"] == "docno"
 
 
 def test_variants_are_the_systems_of_values_per_query():
@@ -173,8 +171,8 @@ def test_grades_of_a_named_column(form, tmp_path):
     )
     data, con = written(judged, form, tmp_path)
     rel = ("esci_label", {"E": 3, "S": 2.5, "I": 0})
-    found = rankql.evaluate(RUN, data, "RR", rel=rel, con=con, interval=None)
-    assert found["RR"] == 0.5 and found.columns["qrels"]["rel"].startswith("esci_label (E: 3")
+    result = rankql.evaluate(RUN, data, "RR", rel=rel, con=con, interval=None)
+    assert result["RR"] == 0.5 and result.columns["qrels"]["rel"].startswith("esci_label (E: 3")
     wrong = {"no grade for esci_label 'I'": {"E": 3}, "grades, not": {1: 2}}
     for message, grades in wrong.items():
         with pytest.raises(RankqlError, match=message):
@@ -191,7 +189,7 @@ def test_grades_on_the_command_line(tmp_path):
     judged = RUN.select("user_id", "item", outcome=pl.Series(["impression", "click"]))
     judged.write_csv(qrels)
     args = ["eval", run, qrels, "-m", "RR", "--format", "jsonl"]
-    found = CliRunner().invoke(main, [*args, "--rel", "outcome=impression:0,click:1"])
-    assert json.loads(found.stdout)["mean"] == 0.5
+    result = CliRunner().invoke(main, [*args, "--rel", "outcome=impression:0,click:1"])
+    assert json.loads(result.stdout)["mean"] == 0.5
     refused = CliRunner().invoke(main, args)
     assert refused.exit_code == 2 and "--rel outcome=buy:2,click:1" in refused.stderr

@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 from datetime import date, datetime
 
 import duckdb
@@ -12,7 +14,6 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.cli import demo
 from rankql.sources import frames as reading
-from rankql.sources import private
 from support import spark_sessions
 from support.components import optional
 
@@ -45,7 +46,7 @@ def write(folder):
             frame.write_parquet(path / "part.parquet")
 
 
-def whole():
+def all_days():
     """The frames of all days as one, each with its day."""
     each = [
         [frame.with_columns(day=pl.lit(day).str.to_date()) for frame in frames(number)]
@@ -77,46 +78,33 @@ def con():
 @pytest.mark.parametrize(
     "pattern", ["{}", "{}/*/*/*.parquet", "{}/**/*.parquet", "{}/day=*/*/*.parquet"]
 )
-def test_hive_folders(folder, pattern):
+def test_hive_folders_have_columns(folder, pattern):
     run, qrels = (pattern.format(folder / name) for name in ("runs", "judgments"))
-    assert means(run, qrels) == pytest.approx(means(*whole()), abs=1e-12)
-
-
-def test_folders_of_whole_numbers_and_several_groupings(folder):
     by = [["day"], ["day", "hour", "segment"]]
-    found = means(folder / "runs", folder / "judgments", by=by)
-    run, qrels = (frame.with_columns(hour=7) for frame in whole())
-    assert found == pytest.approx(means(run, qrels, by=by), abs=1e-12) and len(found) == 39
+    expected = means(*(frame.with_columns(hour=7) for frame in all_days()), by=by)
+    assert means(run, qrels, by=by) == pytest.approx(expected, abs=1e-12) and len(expected) == 39
 
 
-def test_a_folder_whose_name_looks_like_a_pattern(tmp_path):
+def test_a_folder_is_no_pattern(tmp_path):
     write(tmp_path / "a[b]c")
     run, qrels = tmp_path / "a[b]c" / "runs", tmp_path / "a[b]c" / "judgments"
-    assert means(run, qrels) == pytest.approx(means(*whole()), abs=1e-12)
+    assert means(run, qrels) == pytest.approx(means(*all_days()), abs=1e-12)
 
 
-@pytest.mark.parametrize("how", ["folder", "relation", "view", "macro"])
-def test_other_days_are_not_opened(tmp_path, con, how):
+@pytest.mark.parametrize("form", ["folder", "relation", "view"])
+def test_other_days_are_not_opened(tmp_path, con, form):
     write(tmp_path)
     for name in ("runs", "judgments"):
         (tmp_path / name / f"day={DAYS[2]}" / "hour=7" / "part.parquet").write_bytes(b"no Parquet")
-    first = whole()
-    wanted = means(*(frame.filter(pl.col("day").cast(str) == DAYS[0]) for frame in first))
-    sides = []
+    first = (frame.filter(pl.col("day").cast(str) == DAYS[0]) for frame in all_days())
+    tables = []
     for name in ("runs", "judgments"):
         sql = f"FROM read_parquet('{tmp_path}/{name}/*/*/*.parquet') WHERE day = '{DAYS[0]}'"
         con.execute(f"CREATE VIEW {name} AS {sql}")
         path = tmp_path / name / f"day={DAYS[0]}"
-        sides.append({"folder": path, "relation": con.sql(sql)}.get(how, name))
-    if how == "macro":
-        rankql.register(con)
-        query = """
-            SELECT avg(value) FROM (
-                SELECT ndcg_by_score(rel, score, item, 10) AS value
-                FROM runs FULL JOIN judgments USING (query, item) GROUP BY query)"""
-        assert con.sql(query).fetchall()[0][0] == pytest.approx(wanted["all", "nDCG@10"], abs=1e-12)
-    else:
-        assert means(*sides, con=None if how == "folder" else con) == pytest.approx(wanted)
+        tables.append({"folder": path, "relation": con.sql(sql), "view": name}[form])
+    result = means(*tables, con=None if form == "folder" else con)
+    assert result == pytest.approx(means(*first))
 
 
 @pytest.fixture(params=ATTACH)
@@ -129,40 +117,23 @@ def attached(request, con, tmp_path):
         con.execute(ATTACH[request.param].format(tmp_path, tmp_path, postgres=server))
     except duckdb.IOException as error:
         pytest.skip(f"not installed: {str(error).splitlines()[0]}")
-    for name, frame in zip(("runs", "judgments"), whole(), strict=True):
+    for name, frame in zip(("runs", "judgments"), all_days(), strict=True):
         con.register("frame", frame.to_arrow())
         con.execute(f"CREATE OR REPLACE TABLE shop.{name} AS FROM frame")
         con.unregister("frame")
     return con
 
 
-def test_attached_databases(attached):
-    assert means("shop.runs", "shop.judgments", attached) == pytest.approx(
-        means(*whole()), abs=1e-12
-    )
-    rankql.register(attached)
-    query = """
-        SELECT segment, avg(value) FROM (
-            SELECT segment, query, ndcg(rel, pos, 10) AS value
-            FROM ranked('scored', query := 'query') GROUP BY ALL
-        ) GROUP BY ALL ORDER BY ALL"""
-    attached.execute("""
-        CREATE TEMP TABLE scored AS
-        SELECT query, segment, item, rel, score
-        FROM (SELECT DISTINCT query, segment FROM shop.judgments)
-        JOIN (SELECT query, item, rel, score
-              FROM shop.runs FULL JOIN shop.judgments USING (query, item)) USING (query)""")
-    wanted = means(*whole(), by="segment")
-    for segment, value in attached.sql(query).fetchall():
-        assert value == pytest.approx(wanted[f"segment={segment}", "nDCG@10"], abs=1e-12)
+def test_attached_databases_are_read(attached):
+    expected = pytest.approx(means(*all_days()), abs=1e-12)
+    assert means("shop.runs", "shop.judgments", attached) == expected
 
 
 @pytest.mark.parametrize("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
 @pytest.mark.parametrize("call", [rankql.evaluate, rankql.compare, rankql.check, rankql.register])
 def test_a_connection_to_another_database_is_refused(call, con):
     run = () if call == rankql.register else ("run",)
-    message = r"^con must be a DuckDB connection, not \w+\.\w+\. .*pl\.read_database.*translate"
-    with pytest.raises(rankql.RankqlError, match=message):
+    with pytest.raises(rankql.RankqlError, match=r"^con must be a DuckDB connection, not \w+\.\w+"):
         call(*run, con=con)
 
 
@@ -221,7 +192,7 @@ def iceberg(folder, name, frame):
 
 def lake(kind, folder):
     """The tables of all days in a lake, in every shape that can be evaluated."""
-    for name, frame in zip(("runs", "judgments"), whole(), strict=True):
+    for name, frame in zip(("runs", "judgments"), all_days(), strict=True):
         table = {"delta": delta, "iceberg": iceberg}[kind](folder, name, frame)
         if kind == "delta":
             yield table.to_pyarrow_dataset(), table.to_pyarrow_table()
@@ -242,7 +213,7 @@ def test_many_queries_in_a_lake(tmp_path):
 def test_lakes(tmp_path, kind):
     runs, judgments = lake(kind, tmp_path)
     for run, qrels in zip(runs, judgments, strict=True):
-        assert means(run, qrels) == pytest.approx(means(*whole()), abs=1e-12)
+        assert means(run, qrels) == pytest.approx(means(*all_days()), abs=1e-12)
 
 
 @pytest.mark.lakes
@@ -258,7 +229,7 @@ def test_the_folder_of_a_lake_is_no_table(tmp_path, kind, folder, message):
     list(lake(kind, tmp_path))
     assert len(list((tmp_path / folder).glob("**/*.parquet"))) > 1
     with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(tmp_path / folder, whole()[1])
+        rankql.evaluate(tmp_path / folder, all_days()[1])
 
 
 @pytest.mark.lakes
@@ -267,7 +238,7 @@ def test_lakes_in_spark(tmp_path):
     """Of Delta the files that are part of it; of Iceberg the rows by Arrow."""
     import rankql.spark
 
-    wanted = rankql.evaluate(*whole(), METRICS, by="day", interval=None).summary
+    expected = rankql.evaluate(*all_days(), METRICS, by="day", interval=None).summary
     with spark_sessions.session(**spark_sessions.INTERPRETED) as spark:
         (tmp_path / "delta").mkdir()
         list(lake("delta", tmp_path / "delta"))
@@ -278,29 +249,39 @@ def test_lakes_in_spark(tmp_path):
         (tmp_path / "iceberg").mkdir()
         rows = [spark.createDataFrame(side[1]) for side in lake("iceberg", tmp_path / "iceberg")]
         for run, qrels in (files, rows):
-            found = rankql.spark.evaluate(run, qrels, METRICS, by="day", interval=None).summary
-            assert_frame_equal(found, wanted, abs_tol=1e-12, rel_tol=0)
+            result = rankql.spark.evaluate(run, qrels, METRICS, by="day", interval=None).summary
+            assert_frame_equal(result, expected, abs_tol=1e-12, rel_tol=0)
 
 
-@pytest.mark.parametrize("rows", [0, 3, 500, 1500, reading.FEW - 1, reading.FEW, reading.FEW + 2])
-def test_frames_without_pyarrow(monkeypatch, rows):
-    """The values are the same as with it: read from a query, and frames."""
-    sql = f"""SELECT i AS big, CAST(i AS INTEGER) AS small, i % 2 = 0 AS even, NULL AS nothing,
-        nullif('d' || i, 'd1') AS text,
-        CASE i WHEN 0 THEN 'nan' WHEN 1 THEN '-inf' WHEN 2 THEN NULL ELSE i / 3 END::DOUBLE AS real
-        FROM range({rows}) AS r (i) ORDER BY i"""
-    con = private.private_connection()
-    expected, first = con.sql(sql).pl(), reading.read_frame(con, sql)
-    monkeypatch.setattr(reading, "has_pyarrow", lambda: False)
-    for found in (first, reading.read_frame(con, sql)):
-        assert_frame_equal(found, expected)
-        assert reading.fits_one_thread(found) == (rows <= reading.ONE_CHUNK)
-    for frame in (expected, expected.drop("nothing")):
-        reading.register_frame(con, "made", frame)
-        for _ in range(2):  # a stream is read anew each time
-            assert_frame_equal(con.sql("FROM made").pl().select(frame.columns[:3]), frame[:, :3])
-            texts = con.execute("SELECT text, real FROM made").fetchall()
-            assert repr(texts) == repr(frame.select("text", "real").rows())
+SCRIPT = """
+import sys
+import duckdb
+import polars as pl
+from rankql.sources import frames
+from rankql.sources.private import private_connection
+
+rows = int(sys.argv[1])
+sql = f'''SELECT i AS big, CAST(i AS INTEGER) AS small, i % 2 = 0 AS even, NULL AS nothing,
+    nullif('d' || i, 'd1') AS text,
+    CASE i WHEN 0 THEN 'nan' WHEN 1 THEN '-inf' WHEN 2 THEN NULL ELSE i / 3 END::DOUBLE AS real
+    FROM range({rows}) AS r (i) ORDER BY i'''
+con = private_connection()
+frame = frames.read_frame(con, sql)
+assert frames.fits_one_thread(frame) == (rows <= frames.ONE_CHUNK)
+simple = frame.drop("nothing")
+frames.register_frame(con, "frame", simple)
+for _ in range(2):  # a stream is read again each time
+    assert repr(con.execute("FROM frame").fetchall()) == repr(simple.rows())
+assert frames.has_pyarrow() == (rows >= frames.FEW)
+assert repr(frame) == repr(con.sql(sql).pl())
+assert repr(frame.rows()) == repr(con.sql(sql).fetchall())
+"""
+
+
+@pytest.mark.parametrize("rows", [3, reading.FEW - 1, reading.FEW])
+def test_few_rows_are_read_and_registered_without_pyarrow(rows):
+    """In a process of its own, because pyarrow may be imported already."""
+    subprocess.run([sys.executable, "-c", SCRIPT, str(rows)], check=True, timeout=60)
 
 
 KINDS = {
