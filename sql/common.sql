@@ -225,10 +225,12 @@ CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
--- The key of a query or an item, which must not be NULL.
-CREATE OR REPLACE MACRO rankql_id(row_, name) AS
+-- A query or an item, which must not be NULL, and its key.
+CREATE OR REPLACE MACRO rankql_value(row_, name) AS
     CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
-         ELSE rankql_key(struct_extract(row_, name)) END;
+         ELSE struct_extract(row_, name) END;
+
+CREATE OR REPLACE MACRO rankql_id(row_, name) AS rankql_key(rankql_value(row_, name));
 
 
 -- Of a group.
@@ -502,6 +504,12 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 CREATE OR REPLACE MACRO rankql_has_column(value, name) AS
     rankql_names_field(lower(typeof(value)[8:-2]), name);
 
+-- The value of the only row of a query and an item.
+CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
+    CASE WHEN count(*) = 1 THEN any_value(value)
+         ELSE rankql_fail(name || ' must have one row per query and item, but has several of item '
+                          || rankql_text(item) || '. GROUP BY both first') END;
+
 -- Columns are named by text.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
     SELECT unnest(rankql_row),
@@ -513,6 +521,22 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
     WHERE CASE WHEN rankql_has_column(rankql_row, 'pos')
                THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
+
+-- `pos` is NULL for items of the judgments only, `rel` for items of the run only.
+CREATE OR REPLACE MACRO ranked_table(
+    run, judgments, query := 'query', item := 'item', rel := 'rel', pos := 'pos'
+) AS TABLE
+    WITH shown AS (
+        SELECT rankql_value(rankql_row, query) AS q, rankql_value(rankql_row, item) AS i, rankql_only(
+            CAST(rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS BIGINT), i, 'run') AS p
+        FROM query_table(run) AS rankql_row GROUP BY q, i
+    ), judged AS (
+        SELECT rankql_value(rankql_row, query) AS q, rankql_value(rankql_row, item) AS i,
+               rankql_only(struct_extract(rankql_row, rel), i, 'judgments') AS r
+        FROM query_table(judgments) AS rankql_row GROUP BY q, i
+    )
+    SELECT q AS query, i AS item, r AS rel, p AS pos FROM shown FULL JOIN judged USING (q, i);
+COMMENT ON MACRO TABLE ranked_table IS 'One row per query and item of a run and its judgments, with `rel` and `pos`.';
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.
 CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := 'renumber', query := 'query') AS TABLE

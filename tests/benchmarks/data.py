@@ -1,20 +1,16 @@
 """The data of the benchmarks, made by DuckDB: by hash(), so the same rows every time.
 
-    python tests/benchmarks/data.py FOLDER [--rows 1000000000] [--groups 10000000]
-
 A ranked table holds, group after group, the positions 1 to n in no order; 30% or 100% of its rows
 have a grade from 1 to 3, the others 0. Files that are there already are not made again.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
 from pathlib import Path
 
 import duckdb
 
-# Of the rows of a ranked table, or of the judgments, in percent: how many gain anything.
+# The percentage of rows of a ranked table, or of judgments, that have a grade above 0.
 DENSITIES = (30, 100)
 
 # The order of rows that has a name; otherwise, group follows group.
@@ -24,13 +20,13 @@ ORDERS = ("", RANDOM)
 PART = 100_000_000
 
 
-def ranked(rows: range, groups_of: int, density: int) -> str:
+def ranked(rows: range, size: int, density: int) -> str:
     """The SQL of some rows of a ranked table."""
     return f"""
-        SELECT CAST(i // {groups_of} AS INTEGER) AS "user",
+        SELECT CAST(i // {size} AS INTEGER) AS "user",
                CAST(CASE WHEN hash(i) % 100 < {density}
                          THEN hash(i * 7 + 1) % 3 + 1 ELSE 0 END AS INTEGER) AS rel,
-               CAST((i % {groups_of} * 37 + i // {groups_of}) % {groups_of} + 1 AS INTEGER) AS pos
+               CAST((i % {size} * 37 + i // {size}) % {size} + 1 AS INTEGER) AS pos
         FROM range({rows.start}, {rows.stop}) AS r (i)"""
 
 
@@ -84,21 +80,3 @@ def write(path: Path, query: str) -> None:
         unfinished = path.with_suffix(".unfinished")
         duckdb.connect().execute(f"COPY ({query}) TO '{unfinished}' (FORMAT parquet)")
         unfinished.rename(path)
-
-
-def main() -> None:
-    """Make the ranked files of both densities."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=1_000_000_000)
-    parser.add_argument("--groups", type=int, default=10_000_000)
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    for density in DENSITIES:
-        start = time.perf_counter()
-        path = ranked_files(given.folder, given.rows, given.groups, density)
-        print(f"{path}: {time.perf_counter() - start:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

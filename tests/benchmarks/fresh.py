@@ -1,8 +1,8 @@
 """The sum or an evaluation of a ranked file in a process of its own, and its peak of memory.
 
-    python tests/benchmarks/fresh.py FILES sum|nDCG@10|"24 metrics" FOLDER_TO_SPILL [MEMORY_LIMIT]
+    python tests/benchmarks/fresh.py FILES sum|nDCG@10|"24 metrics" FOLDER_TO_SPILL MEMORY_LIMIT
 
-Prints a line of JSON: seconds (no imports), peak (bytes, of the whole process), means of values.
+Prints a line of JSON: seconds (no imports) and peak (bytes, of the whole process).
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ import time
 from pathlib import Path
 
 import duckdb
-from tasks import evaluated, summed
-
-import rankql
+from workloads import against_sum
 
 
 def peak() -> int:
-    """The most memory that this process has had, in bytes."""
+    """The peak memory of this process, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():  # ru_maxrss of a child may be that of its parent
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -29,21 +27,15 @@ def peak() -> int:
 
 
 def main() -> None:
-    """Run it once, and say what it took."""
-    files, what, spill, *limit = sys.argv[1:]
+    """Run it once and print what it took."""
+    files, name, spill, limit = sys.argv[1:]
     con = duckdb.connect()
     con.execute(f"SET temp_directory = '{spill}'")
-    for memory in limit:
-        con.execute(f"SET memory_limit = '{memory}'")
-    task = summed(con, f"'{files}'") if what == "sum" else evaluated(con, files, None, what)
+    con.execute(f"SET memory_limit = '{limit}'")
+    task = against_sum(con, files)[name]
     start = time.perf_counter()
-    found = task()
-    took = {"seconds": time.perf_counter() - start, "peak": peak()}
-    values = {}
-    if isinstance(found, rankql.Result):
-        # Polars adds in pairs: its means of the same values in another order are the same to 1e-12.
-        values = {metric: found.per_query[metric].mean() for metric in found}
-    print(json.dumps({**took, "values": values}))
+    task()
+    print(json.dumps({"seconds": time.perf_counter() - start, "peak": peak()}))
 
 
 if __name__ == "__main__":

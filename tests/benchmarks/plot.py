@@ -22,7 +22,6 @@ Row = dict[str, Any]
 # Colours of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 LABELS = {"24 metrics": "24 metrics", "nDCG@10": "nDCG@10", "sum": "sum(rel)"}
-COLOURS = [VERMILION, BLUE, GREY]
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -36,9 +35,7 @@ def tables(rows: Sequence[Row]) -> str:
             if row["task"] == row["peer"]:
                 metric = row["work"].removesuffix(" by a peer")
                 peers_by_metric.setdefault(row["peer"], {})[metric] = cell
-        elif row["task"] != row["baseline"] and row["work"] not in ("scaling", "import"):
-            if row["task"].endswith("unlimited"):
-                continue
+        elif row["task"] != row["baseline"] and row["work"] != "scaling":
             if row["work"] == "few rows":
                 cell = f"{1000 * row['median']:.3g} ms"
             elif row["peak"]:
@@ -55,8 +52,8 @@ def tables(rows: Sequence[Row]) -> str:
         met = verdict([row for row in rows if (row["work"], row["task"]) == (work, task)])
         lines.append(f"| {work} | `{task}` | {' | '.join(values)} | {target} | {met} |")
     lines += ["", "| other tool | nDCG@10 | AP |", "|---|---|---|"]
-    for peer, found in peers_by_metric.items():
-        lines.append(f"| {peer} | {found.get('nDCG@10', '')} | {found.get('AP', '')} |")
+    for peer, ratios in peers_by_metric.items():
+        lines.append(f"| {peer} | {ratios.get('nDCG@10', '')} | {ratios.get('AP', '')} |")
     return "\n".join(lines)
 
 
@@ -108,7 +105,9 @@ def scaling(rows: Sequence[Row], about: str) -> Any:
             axis=alt.Axis(values=[10**n for n in range(-3, 4)], labelExpr="datum.value + ''"),
         ),
         alt.Color(
-            "task:N", scale=alt.Scale(domain=list(LABELS.values()), range=COLOURS), legend=None
+            "task:N",
+            scale=alt.Scale(domain=list(LABELS.values()), range=[VERMILION, BLUE, GREY]),
+            legend=None,
         ),
     )
     lines = base.mark_line(strokeWidth=2.5) + base.mark_point(filled=True, size=60, opacity=1)

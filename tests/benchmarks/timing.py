@@ -1,21 +1,29 @@
-"""Workloads and their repetitions: baseline and contestants in turn, medians, ratios."""
+"""Workloads and their repetitions: tasks in turn, medians, ratios; also in other processes."""
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
 import rankql
 
+HERE = Path(__file__).parent
+
 
 @dataclass(frozen=True)
 class Took:
-    """One run of a task, where the task itself measures it (in another process)."""
+    """One run of a task that measures itself, in another process."""
 
     seconds: float
     peak: int | None = None
@@ -28,108 +36,126 @@ Task = Callable[[], object]
 
 @dataclass(frozen=True)
 class Workload:
-    """A baseline, the first of the tasks, and what is compared with it on the same data."""
+    """A baseline, the first of the tasks, and what is compared with it on the same data.
+
+    density: the percentage of rows that have a grade above 0.
+    peer: the tool that rankql is compared with.
+    at_most: the number of repetitions, at most.
+    tolerance: how far apart the values of the tasks may be.
+    """
 
     name: str
     tasks: Mapping[str, Task]
-    rows: int | None = None
-    groups: int | None = None
-    # How many percent of the rows gain anything.
-    density: int | None = None
-    # Whom rankql is compared with.
+    rows: int
+    groups: int
+    density: int
     peer: str | None = None
-    # The tasks are not repeated more often than this.
     at_most: int = 100
-    # How far apart the values may be that the tasks find.
     tolerance: float = 1e-9
 
-    @property
-    def baseline(self) -> str:
-        """What the others are compared with."""
-        return next(iter(self.tasks))
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What a task of a workload took, each time."""
-
-    work: Workload
-    task: str
-    runs: Sequence[Took]
-    # The median of the baseline.
-    unit: float | None
-
-    @property
-    def error(self) -> str | None:
-        """Why there is no more to tell."""
-        return next((run.error for run in self.runs if run.error), None)
-
-    @property
-    def median(self) -> float | None:
-        """Of the seconds."""
-        return None if self.error else statistics.median(run.seconds for run in self.runs)
-
-    @property
-    def ratio(self) -> float | None:
-        """Of the medians."""
-        return self.median / self.unit if self.median and self.unit else None
-
-    @property
-    def peak(self) -> int | None:
-        """The highest peak of memory, in bytes."""
-        return max((run.peak for run in self.runs if run.peak), default=None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it as plain values."""
-        return {
-            "work": self.work.name,
-            "peer": self.work.peer,
-            "task": self.task,
-            "baseline": self.work.baseline,
-            "rows": self.work.rows,
-            "groups": self.work.groups,
-            "density": self.work.density,
-            "seconds": [run.seconds for run in self.runs],
-            "median": self.median,
-            "ratio": self.ratio,
-            "peak": self.peak,
-            "values": self.runs[-1].values,
-            "error": self.error,
-        }
-
-
-def measure(work: Workload, repeat: int) -> list[Measured]:
-    """Every task as often as said, all of them in turn; the first turn warms up."""
+def measure(work: Workload, repeat: int) -> list[dict[str, Any]]:
+    """A row of results for each task. The tasks take turns, and the first turn warms up."""
     turns: dict[str, list[Took]] = {name: [] for name in work.tasks}
     for _ in range(min(repeat, work.at_most) + 1):
         for name, task in work.tasks.items():
             if not (turns[name] and turns[name][-1].error):
                 turns[name].append(timed(task))
-    found = [
-        Measured(work, name, runs if runs[-1].error else runs[1:], None)
-        for name, runs in turns.items()
-    ]
-    agreeing(work, found)
-    return [Measured(work, each.task, each.runs, found[0].median) for each in found]
+    require_equal_values(work, turns)
+    baseline, unit, rows = next(iter(work.tasks)), None, []
+    for name, runs in turns.items():
+        error = runs[-1].error
+        seconds = [run.seconds for run in runs[1:]]
+        median = None if error else statistics.median(seconds)
+        unit = median if name == baseline else unit
+        rows.append(
+            {
+                "work": work.name,
+                "peer": work.peer,
+                "task": name,
+                "baseline": baseline,
+                "rows": work.rows,
+                "groups": work.groups,
+                "density": work.density,
+                "seconds": seconds,
+                "median": median,
+                "ratio": median / unit if median and unit else None,
+                "peak": max((run.peak for run in runs if run.peak), default=None),
+                "values": runs[-1].values,
+                "error": error,
+            }
+        )
+    return rows
 
 
 def timed(task: Task) -> Took:
-    """What a task took: as it says itself, or by the clock; or why it failed."""
+    """The time of a task, as it reports it or by the clock; or the error."""
     start = time.perf_counter()
     try:
-        found = task()
+        result = task()
     except (duckdb.Error, rankql.RankqlError) as error:
         return Took(time.perf_counter() - start, error=str(error).splitlines()[0])
-    return found if isinstance(found, Took) else Took(time.perf_counter() - start)
+    return result if isinstance(result, Took) else Took(time.perf_counter() - start)
 
 
-def agreeing(work: Workload, found: Sequence[Measured]) -> None:
-    """Stop where two tasks find different values: then their times cannot be compared."""
+def require_equal_values(work: Workload, turns: Mapping[str, Sequence[Took]]) -> None:
+    """Stop if two tasks have different values: then their times cannot be compared."""
     first: dict[str, tuple[str, float]] = {}
-    for each in found:
-        for metric, value in each.runs[-1].values.items():
-            task, expected = first.setdefault(metric, (each.task, value))
+    for name, runs in turns.items():
+        for metric, value in runs[-1].values.items():
+            task, expected = first.setdefault(metric, (name, value))
             if not abs(value - expected) <= work.tolerance:
                 raise SystemExit(
-                    f"{work.name}: {metric} is {expected!r} by {task}, {value!r} by {each.task}"
+                    f"{work.name}: {metric} is {expected!r} by {task}, {value!r} by {name}"
                 )
+
+
+def fresh(files: str, name: str, folder: Path, limit: str) -> Task:
+    """The task of fresh.py, each time in a new process."""
+    command = [sys.executable, str(HERE / "fresh.py"), files, name, str(folder / "spilled"), limit]
+
+    def task() -> Took:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines()
+            return Took(0, error=lines[-1] if lines else f"exit code {done.returncode}")
+        return Took(**json.loads(done.stdout))
+
+    return task
+
+
+def process(*arguments: str) -> Task:
+    """A Python process from its start to its end."""
+    command = [sys.executable, *arguments]
+    return lambda: subprocess.run(command, capture_output=True, check=True)
+
+
+@contextmanager
+def peer(
+    python: str, name: str, metric: str, files: Sequence[str]
+) -> Iterator[tuple[Task | None, Mapping[str, str]]]:
+    """A task of peer.py, which stands by, or None where the tool is missing; and its version."""
+    command = [python, str(HERE / "peer.py"), name, metric, *files]
+    with (
+        tempfile.TemporaryFile("w+") as messages,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages, text=True
+        ) as process,
+    ):
+        assert process.stdin and process.stdout
+        requests, answers = process.stdin, process.stdout
+
+        def answer() -> dict[str, Any]:
+            line = answers.readline()
+            if not line:
+                messages.seek(0)
+                raise SystemExit(f"{name} failed:\n{messages.read()[-2000:]}")
+            return dict(json.loads(line))
+
+        def task() -> Took:
+            print(file=requests, flush=True)
+            result = answer()
+            return Took(result["seconds"], values={metric: result["value"]})
+
+        version = answer()
+        yield (None if "missing" in version else task), version

@@ -14,14 +14,51 @@ from typing import Any
 import data
 import duckdb
 import polars as pl
-import processes
+import timing
 from peer import joined as with_grades
-from tasks import AP, BY_HAND, METRICS, NDCG, PANEL, against_sum, evaluated, summed
 from timing import Task, Took, Workload
 
 import rankql
 
-EVERY = "*"
+MEASURES = ("nDCG", "AP", "RR", "P", "R", "Success", "ERR(max_rel=3)", "RBP(p=0.8)")
+METRICS = {
+    "nDCG@10": ["nDCG@10"],
+    "AP": ["AP"],
+    "24 metrics": [f"{measure}@5,10,20" for measure in MEASURES],
+}
+NDCG, AP, PANEL = METRICS
+
+# nDCG@10 of t(user, rel, pos), as one writes it in SQL: ranks by position and by grade, joined.
+BY_HAND = """
+    WITH actual AS (
+        SELECT "user", sum(rel / log2(rank + 1)) AS dcg
+        FROM (SELECT "user", rel, row_number() OVER (PARTITION BY "user" ORDER BY pos) AS rank
+              FROM t)
+        WHERE rank <= 10 GROUP BY "user"
+    ), best AS (
+        SELECT "user", sum(rel / log2(rank + 1)) AS dcg
+        FROM (SELECT "user", rel, row_number() OVER (PARTITION BY "user" ORDER BY rel DESC) AS rank
+              FROM t)
+        WHERE rank <= 10 GROUP BY "user"
+    )
+    SELECT "user", actual.dcg / nullif(best.dcg, 0) AS ndcg FROM actual JOIN best USING ("user")
+"""
+
+
+def summed(con: duckdb.DuckDBPyConnection, source: str, by: str = '"user"') -> Task:
+    """The sum of the grades by group, fetched: what no evaluation can do without."""
+    return lambda: con.sql(f"SELECT {by}, sum(rel) FROM {source} GROUP BY {by}").pl()
+
+
+def evaluated(con: duckdb.DuckDBPyConnection, run: str, qrels: str | None, metrics: str) -> Task:
+    """Every value of every group by `rankql.evaluate`, fetched."""
+    return lambda: rankql.evaluate(run, qrels, METRICS[metrics], con=con, interval=None)
+
+
+def against_sum(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, Task]:
+    """The sum of a ranked table or file, and its evaluations."""
+    tasks = {"sum": summed(con, f"'{source}'")}
+    return tasks | {name: evaluated(con, source, None, name) for name in (NDCG, PANEL)}
 
 
 @dataclass(frozen=True)
@@ -182,26 +219,21 @@ def polars(setting: Setting) -> Iterator[Workload]:
 
 
 def billion(setting: Setting) -> Iterator[Workload]:
-    """A billion rows of Parquet within 4 GB, each task in a process of its own."""
-    for density in data.DENSITIES:
-        files = data.ranked_files(setting.folder, *setting.size.large, density)
-        tasks = {
-            name: processes.fresh(files, name, setting.folder, "4GB")
-            for name in ("sum", NDCG, PANEL)
-        }
-        yield Workload("billion", tasks, *setting.size.large, density, at_most=3)
+    """A billion rows of Parquet within 4 GB."""
+    yield from within("billion", "4GB", setting.folder, *setting.size.large)
 
 
 def spill(setting: Setting) -> Iterator[Workload]:
-    """Many groups within 500 MB, and the same without the limit: values must be equal."""
+    """Many groups within 500 MB."""
+    yield from within("spill", "500MB", setting.folder, *setting.size.spill)
+
+
+def within(name: str, limit: str, folder: Path, rows: int, groups: int) -> Iterator[Workload]:
+    """Tasks of large files, each in a process of its own with little memory."""
     for density in data.DENSITIES:
-        files = data.ranked_files(setting.folder, *setting.size.spill, density)
-        tasks = {
-            f"{name}{said}": processes.fresh(files, name, setting.folder, *limit)
-            for limit, said in ((["500MB"], ""), ([], ", unlimited"))
-            for name in ("sum", NDCG, PANEL)
-        }
-        yield Workload("spill", tasks, *setting.size.spill, density, at_most=3, tolerance=1e-12)
+        files = data.ranked_files(folder, rows, groups, density)
+        tasks = {task: timing.fresh(files, task, folder, limit) for task in ("sum", NDCG, PANEL)}
+        yield Workload(name, tasks, rows, groups, density, at_most=3)
 
 
 def scaling(setting: Setting) -> Iterator[Workload]:
@@ -256,10 +288,10 @@ def against(name: str, setting: Setting) -> Iterator[Workload]:
 
         def ours(metric: str = metric) -> Took:
             start = time.perf_counter()
-            found = rankql.evaluate(*files, metric, interval=None, **peer.options)[metric]
-            return Took(time.perf_counter() - start, values={metric: found})
+            value = rankql.evaluate(*files, metric, interval=None, **peer.options)[metric]
+            return Took(time.perf_counter() - start, values={metric: value})
 
-        with processes.peer(python, name, metric, files) as (theirs, version):
+        with timing.peer(python, name, metric, files) as (theirs, version):
             if not theirs:
                 print(f"{name} is left out: it is not installed", file=sys.stderr)
                 return
@@ -277,18 +309,12 @@ def against(name: str, setting: Setting) -> Iterator[Workload]:
             )
 
 
-def imports(setting: Setting) -> Iterator[Workload]:
-    """`import rankql` in a new interpreter, against its two engines."""
-    names = ("import duckdb, polars", "import rankql", "from rankql import evaluate, ndcg")
-    yield Workload("import", {name: processes.statement(name) for name in names})
-
-
 def command_line(setting: Setting) -> Iterator[Workload]:
     """`rankql eval` on small files, against a process that only imports its two engines."""
     files = data.run_and_judgments(setting.folder, 100, 30)
     tasks = {
-        "import duckdb, polars": processes.process("-c", "import duckdb, polars"),
-        "rankql eval": processes.process("-m", "rankql", "eval", *files, "-m", NDCG),
+        "import duckdb, polars": timing.process("-c", "import duckdb, polars"),
+        "rankql eval": timing.process("-m", "rankql", "eval", *files, "-m", NDCG),
     }
     yield Workload("command line", tasks, 10_000, 100, 30)
 
@@ -307,6 +333,5 @@ FAMILIES: dict[str, Family] = {
     "spill": spill,
     "scaling": scaling,
     **{name: partial(against, name) for name in PEERS},
-    "import": imports,
     "command line": command_line,
 }

@@ -11,7 +11,11 @@ from support.parameters import slow, slow_except
 
 # A metric of each family, whose other forms belong to the default run.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
-BEYOND_ENGINES = ["sql", "polars", "polars streaming", "sql whole table", "polars select"]
+PLAIN_FORMS = ("sql", "polars", "sql list", "polars list", "sql score", "polars score")
+METRICS = [metric for metric in signatures.ROWS if metric not in ("exp2_gain", *signatures.LABELS)]
+METRICS += signatures.BEYOND
+OTHER_FORMS = [*signatures.LISTS, *signatures.SCORES]
+LIGHT_FORMS = [name for metric in LIGHT for name in (f"list_{metric}", f"{metric}_by_score")]
 
 
 def expected(metric, groups, options):
@@ -38,64 +42,14 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
     metric_engines.assert_agree(metric, groups, options, values, names, pool, **types)
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
-@pytest.mark.parametrize("names", [("sql", "polars"), slow(None)], ids=["sql and polars", "all"])
+@pytest.mark.parametrize("metric", [*METRICS, *slow_except(OTHER_FORMS, *LIGHT_FORMS)])
+@pytest.mark.parametrize("forms", [PLAIN_FORMS, slow(None)], ids=["sql and polars", "all"])
 @given(data=st.data())
-def test_rankings(metric, names, data):
-    """Ties in grades, NULLs, gaps, any k, empty groups, negative and fractional grades."""
-    groups = data.draw(strategies.batches(strategies.rankings()))
-    options = data.draw(strategies.options(metric))
-    agree(metric, groups, options, names, pool=metric_engines.with_evaluate)
-
-
-@pytest.mark.parametrize("metric", signatures.MICRO)
-@given(data=st.data())
-def test_micro_averages(metric, data):
-    groups = data.draw(strategies.batches(strategies.micro_rows()))
-    options = data.draw(strategies.options(metric))
-    if metric != "micro_recall_at":
-        options["query"] = metric_engines.Column("query")
-    agree(metric, groups, options)
-
-
-@pytest.mark.parametrize("metric", signatures.RATING)
-@given(groups=strategies.batches(strategies.ratings()))
-def test_ratings(metric, groups):
-    agree(metric, groups, {})
-
-
-@pytest.mark.parametrize("metric", signatures.BEYOND)
-@given(data=st.data())
-def test_metrics_beyond_accuracy(metric, data):
-    """NULLs, ties, gaps, any k, empty groups."""
-    groups, options = data.draw(strategies.beyond(metric, metric_engines.names(metric)))
-    agree(metric, groups, options, BEYOND_ENGINES)
-
-
-@pytest.mark.parametrize("metric", signatures.TWO_RANKINGS)
-@given(data=st.data())
-def test_two_rankings(metric, data):
-    groups = data.draw(strategies.batches(strategies.two_rankings()))
-    agree(metric, groups, data.draw(strategies.options(metric)))
-
-
-@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
-@given(data=st.data())
-def test_lists(metric, data):
-    groups = data.draw(strategies.batches(strategies.lists()))
-    options = data.draw(strategies.options(metric))
-    options.pop("ideal", None)
-    if metric not in signatures.TAKES_IDEAL:
-        groups = [(rels, None) for rels, _ in groups]
-    agree(f"list_{metric}", groups, options)
-
-
-@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
-@given(data=st.data())
-def test_scores(metric, data):
-    """Ties broken by the item's text bytes."""
-    groups = data.draw(strategies.batches(strategies.scored()))
-    agree(f"{metric}_by_score", groups, data.draw(strategies.options(metric)))
+def test_engines_equal_the_definition(metric, forms, data):
+    """Ties, NULLs, gaps, any k, empty groups, negative and fractional grades, any option."""
+    groups, options = data.draw(strategies.calls(metric))
+    pool = metric_engines.with_evaluate if metric in signatures.RANKING else None
+    agree(metric, groups, options, forms, pool=pool)
 
 
 @pytest.mark.parametrize(
@@ -161,23 +115,17 @@ def sql_engines(request):
 def test_settings_change_nothing(sql_engines, data):
     """The user's settings of DuckDB change nothing; each example asks another metric."""
     metric = data.draw(st.sampled_from(signatures.RANKING))
-    options = data.draw(strategies.options(metric))
-    groups = data.draw(strategies.batches(strategies.rankings()))
-    values = expected(metric, groups, options)
-    for engine in sql_engines:
-        wrong = metric_engines.differences(engine, metric, groups, options, values)
-        assert not wrong, "\n".join(wrong)
-    scored = data.draw(strategies.batches(strategies.scored()))
-    values = expected(f"{metric}_by_score", scored, options)
-    wrong = metric_engines.differences(
-        sql_engines[2], f"{metric}_by_score", scored, options, values
-    )
-    assert not wrong, "\n".join(wrong)
-    metric = data.draw(st.sampled_from([*signatures.BEYOND]))
-    groups, options = data.draw(strategies.beyond(metric, metric_engines.names(metric)))
-    values = expected(metric, groups, options)
-    wrong = metric_engines.differences(sql_engines[0], metric, groups, options, values)
-    assert not wrong, "\n".join(wrong)
+    beyond = data.draw(st.sampled_from([*signatures.BEYOND]))
+    for name, engines in (
+        (metric, sql_engines),
+        (f"{metric}_by_score", sql_engines[2:3]),
+        (beyond, sql_engines[:1]),
+    ):
+        groups, options = data.draw(strategies.calls(name))
+        values = expected(name, groups, options)
+        for engine in engines:
+            wrong = metric_engines.differences(engine, name, groups, options, values)
+            assert not wrong, "\n".join(wrong)
 
 
 # What must hold of any correct implementation, whatever the reference says
@@ -192,41 +140,27 @@ def values(name, metric, groups, options=None):
 @given(groups=strategies.batches(strategies.rankings().filter(bool)), data=st.data())
 def test_shares_lie_between_0_and_1(name, groups, data):
     """Shares lie between 0 and 1, whatever the options, except where negative grades are kept."""
-    options = {
-        metric: data.draw(strategies.options(metric))
-        | ({"negative": "zero"} if metric == "ndcg" else {})
-        for metric in [
-            *signatures.NULL_WITHOUT_RELEVANT,
-            "precision_at",
-            "judged_at",
-            "rbp",
-            "rbp_residual",
-        ]
-        if metric != "arhr"
-    }
-    for metric, given_options in options.items():
-        for value in values(name, metric, groups, given_options):
-            assert value is None or 0 <= value <= 1 + 1e-12, (metric, given_options)
+    shares = {*signatures.NULL_WITHOUT_RELEVANT, "precision_at", "judged_at", "rbp", "rbp_residual"}
+    for metric in sorted(shares - {"arhr"}):
+        options = data.draw(strategies.options(metric))
+        if metric == "ndcg":
+            options["negative"] = "zero"
+        for value in values(name, metric, groups, options):
+            assert value is None or 0 <= value <= 1 + 1e-12, (metric, options)
 
 
-NULL_OF_NOTHING = [
-    *signatures.NULL_WITHOUT_RELEVANT,
-    *signatures.RATING,
-    "kendall_tau_b",
-    "auc",
-    "micro_recall_at",
-    "micro_f1_at",
-]
+NULL_OF_NOTHING = [*signatures.NULL_WITHOUT_RELEVANT, *signatures.RATING, "kendall_tau_b", "auc"]
+NULL_OF_NOTHING += ["micro_recall_at", "micro_f1_at"]
 
 
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
 def test_rankings_without_rows(metric):
     """No rows, or a list without entries: sums are 0, what asks for relevant items is NULL."""
     options = {"max_rel": 1} if "err" in metric else {"p": 0.5} if "rbp" in metric else {}
-    null = metric in NULL_OF_NOTHING
-    nothing = None if null else 1.0 if metric == "rbp_residual" else 0.0
+    nothing = 1.0 if metric == "rbp_residual" else 0.0
+    value = None if metric in NULL_OF_NOTHING else nothing
     names = ["sql whole table", "polars select", "sql list", "polars list"]
-    agree(metric, [[]], options, names, [nothing])
+    agree(metric, [[]], options, names, [value])
 
 
 def test_no_groups_have_no_values():

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import rankql
-from support import metric_engines
 
 # One user rated four items, another one.
 RATED = pl.DataFrame({
@@ -40,18 +39,5 @@ def test_micro_ratings_weigh_each_rating_alike():
 
 
 def test_a_row_without_grade_weighs_nothing():
-    """A row that has no grade weighs nothing."""
     more = pl.concat([RATED, RATED.tail(1).with_columns(item=pl.lit("z"), rel=None)])
-    options = {"metrics": "microMAE", "query": "user", "interval": None}
-    assert rankql.evaluate(more, **options)["microMAE"] == 1
-
-
-@pytest.mark.parametrize("metric", ["rmse", "mse", "mae"])
-def test_a_score_is_checked_where_no_item_is_judged(metric):
-    """DuckDB does not look at what is subtracted from, or divides, a vector of NULL."""
-    rows = "(VALUES (NULL::DOUBLE, 'nan'::DOUBLE)) AS t (rel, score)"
-    with pytest.raises(metric_engines.duckdb.Error, match="score must be a finite number, not nan"):
-        metric_engines.connection().sql(f"SELECT {metric}(rel, score) FROM {rows}").fetchall()
-    frame = pl.DataFrame({"rel": [None], "score": [math.nan]}).cast(pl.Float64)
-    with pytest.raises(rankql.RankqlError, match="score must be a finite number, not nan"):
-        frame.select(getattr(rankql, metric)())
+    assert rankql.evaluate(more, None, "microMAE", query="user", interval=None)["microMAE"] == 1

@@ -83,8 +83,8 @@ def described():
         SELECT function_name, parameters, comment FROM duckdb_functions()
         WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
           AND NOT starts_with(function_name, 'rankql_')
-          -- `rankql.monitor` runs it
-          AND NOT starts_with(function_name, 'monitor_')
+          -- `rankql.monitor` runs it, and `evaluate` takes both tables
+          AND NOT starts_with(function_name, 'monitor_') AND function_name <> 'ranked_table'
     """)
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 

@@ -34,7 +34,7 @@ def package():
     return environment.from_string(text).module
 
 
-def found(con, rows, test="no_drop", **options):
+def failing(con, rows, test="no_drop", **options):
     """What does not pass, by slice."""
     t = pl.DataFrame(rows, schema=["day", "slice", "value", "error", "n"], orient="row")
     con.register("t", t)
@@ -56,15 +56,15 @@ def test_the_interval_is_that_of_scipy(con):
     a, b = rng.random(12), rng.random(30) - 0.1
     sides = [(x.mean(), stats.sem(x), len(x)) for x in (a, b)]
     rows = [(day, "all", *map(float, side)) for day, side in enumerate(sides)]
-    row = found(con, rows, error="error", queries="n", max_drop=0.1)["all"]
+    row = failing(con, rows, error="error", queries="n", max_drop=0.1)["all"]
     theirs = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
     assert (row["lo"], row["hi"]) == pytest.approx(tuple(theirs)) and row["confidence"] == 0.95
     assert row["lo"] < 0.1 < row["hi"] and row["status"] == "inconclusive"
     lo, hi = theirs
     for limit, status in ((hi + 1e-9, None), (lo - 1e-9, "failed" if lo > 0 else "inconclusive")):
-        got = found(con, rows, error="error", queries="n", max_drop=float(max(limit, 0.001)))
+        got = failing(con, rows, error="error", queries="n", max_drop=float(max(limit, 0.001)))
         assert got.get("all", {}).get("status") == status
-    normal = found(con, rows, error="error", max_drop=0.1)["all"]
+    normal = failing(con, rows, error="error", max_drop=0.1)["all"]
     reach = stats.norm.isf(0.025) * np.hypot(sides[0][1], sides[1][1])
     assert normal["hi"] - normal["dropped"] == pytest.approx(reach)
 
@@ -75,23 +75,14 @@ def test_slices_by_holm(con, limit):
     rng = np.random.default_rng(7)
     seen = set()
     for _ in range(12):
-        days = [
-            [
-                (0.5, *each)
-                for each in zip(rng.uniform(0.01, 0.04, 5), rng.integers(5, 90, 5), strict=True)
-            ]
-            for _ in range(2)
-        ]
-        days[1] = [
-            (0.5 - float(drop), *rest)
-            for drop, (_, *rest) in zip(rng.normal(0.05, 0.08, 5), days[1], strict=True)
-        ]
+        errors = rng.uniform(0.01, 0.04, (2, 5))
+        queries = rng.integers(5, 90, (2, 5))
+        means = np.array([[0.5] * 5, 0.5 - rng.normal(0.05, 0.08, 5)])
+        days = [list(zip(*day, strict=True)) for day in zip(means, errors, queries, strict=True)]
         rows = [
-            (day, str(i), *map(float, x))
-            for day, some in enumerate(days)
-            for i, x in enumerate(some)
+            (n, str(i), *map(float, x)) for n, day in enumerate(days) for i, x in enumerate(day)
         ]
-        got = found(con, rows, error="error", queries="n", max_drop=limit)
+        got = failing(con, rows, error="error", queries="n", max_drop=limit)
 
         def distance(i, days=days):
             one, other = days[0][i], days[1][i]
@@ -104,9 +95,8 @@ def test_slices_by_holm(con, limit):
                 level = 0.05 / left
             lo, hi = welch(days[0][i], days[1][i], level)
             going = going and not lo <= limit <= hi
-            status = (
-                "failed" if lo > limit else "passed" if hi <= limit or not limit else "inconclusive"
-            )
+            passed = "passed" if hi <= limit or not limit else "inconclusive"
+            status = "failed" if lo > limit else passed
             row = got.get(str(i), {"status": "passed"})
             assert row["status"] == status
             seen.add(status)
@@ -125,15 +115,15 @@ def test_days_without_error_queries_or_values(con):
         (2, "new", 0.1, 0.1, 9),
     ]  # fmt: skip
     for limit, constant in ((0, "failed"), (0.05, "failed"), (0.1, None), (0.2, None)):
-        got = found(con, rows, error="error", queries="n", max_drop=limit)
+        got = failing(con, rows, error="error", queries="n", max_drop=limit)
         expected = {"constant": constant, "one query": "inconclusive", "gone": "failed"}
         expected = {name: status for name, status in expected.items() if status}
         assert {name: row["status"] for name, row in got.items()} == expected
-    means = found(con, rows, max_drop=0.1)
+    means = failing(con, rows, max_drop=0.1)
     assert {name: row["status"] for name, row in means.items()} == {
         "one query": "failed", "gone": "failed",
     }  # fmt: skip
-    assert found(con, [row for row in rows if row[0] == 1], error="error") == {}
+    assert failing(con, [row for row in rows if row[0] == 1], error="error") == {}
 
 
 def test_at_least_decides_slices_by_holm(con):
@@ -145,7 +135,7 @@ def test_at_least_decides_slices_by_holm(con):
         (2, "near", 0.52, 0.02, 30),
         (2, "null", None, None, 0),
     ]
-    got = found(con, rows, "at_least", min=0.5, error="error", queries="n")
+    got = failing(con, rows, "at_least", min=0.5, error="error", queries="n")
     assert {name: row["status"] for name, row in got.items()} == {
         "below": "failed", "near": "inconclusive", "null": "failed",
     }  # fmt: skip
@@ -154,5 +144,5 @@ def test_at_least_decides_slices_by_holm(con):
         theirs = stats.t.interval(1 - level, n - 1, mean, error)
         assert (got[name]["lo"], got[name]["hi"]) == pytest.approx(theirs)
         assert got[name]["confidence"] == pytest.approx(1 - level)
-    assert "near" not in found(con, rows, "at_least", min=0.47, error="error", queries="n")
-    assert set(found(con, rows, "at_least", min=0.5)) == {"below", "null"}
+    assert "near" not in failing(con, rows, "at_least", min=0.47, error="error", queries="n")
+    assert set(failing(con, rows, "at_least", min=0.5)) == {"below", "null"}

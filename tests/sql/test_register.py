@@ -8,8 +8,11 @@ import pytest
 import rankql
 from rankql import macros
 from rankql.sources.macro_database import write_macro_database
+from support import signatures
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
+# Table macros that Python has in another form.
+SQL_ONLY = ("ranked_table", "monitor_days")
 NDCG = 7.7618595071429155 / 7.892789260714372
 
 
@@ -36,17 +39,13 @@ def test_temp_macros_leave_the_database_as_it_is(file):
         rankql.register(con)
         assert value(con) == pytest.approx(NDCG, abs=1e-12)
     with duckdb.connect(file) as con:
-        assert con.sql("SELECT count(*) FROM duckdb_functions() WHERE NOT internal").fetchall() == [
-            (0,)
-        ]
+        assert con.sql("FROM duckdb_functions() WHERE NOT internal").fetchall() == []
         assert con.sql("FROM duckdb_schemas() WHERE schema_name = 'rankql'").fetchall() == []
 
 
 def test_the_default_connection():
     rankql.register()
-    assert duckdb.sql(f"SELECT ndcg(rel, pos, 3) FROM {TABLE}").fetchall()[0][0] == pytest.approx(
-        NDCG
-    )
+    assert value(duckdb) == pytest.approx(NDCG)
 
 
 @pytest.mark.slow
@@ -124,50 +123,49 @@ def test_every_macro_in_any_schema(con, tmp_path):
         assert call_every_macro(con, prefix) == expected
 
 
+# A column for every parameter without a default, but for those that are options.
+COLUMNS = """
+    SELECT i % 3 AS rel, i AS pos, i AS reference, i // 2 AS score, [1, 0, 2] AS rels,
+           chr(CAST(96 + i AS INT)) AS item, item AS category, item AS attribute,
+           [item] AS attributes,
+           [i] AS embedding, [item] AS subtopics, true AS baseline, 1 AS "user", item AS event,
+           i AS preference, ['a'] AS a, ['b'] AS b, ['a'] AS clicks, ['a'] AS retrieved,
+           ['a'] AS relevant, [{'item': 'a', 'team': 'A'}] AS picks, i % 2 AS click,
+           0.5 AS propensity, 0.5 AS factor, 1 AS created_at, 2 AS shown_at, rel AS "value",
+           pos AS weight, 1 AS popularity, 1 AS exposure, 1 AS merit, 1 AS "target"
+    FROM range(1, 4) AS r (i)
+"""
+OPTIONS = {"p": "0.8", "max_rel": "3", "query": "1", "catalogue": "9", "users": "9"}
+OPTIONS |= {"similarity": "0.9", "seed": "1", "grades": "MAP {'a': 1, 'b': 2, 'c': NULL}"}
+TABLES = {
+    "ranked": "SELECT 1 AS user, 'a' AS item, 0.5 AS score",
+    "counterfactual": "SELECT 1 AS query, 'a' AS item, 1 AS click, 0.5 AS propensity, 1 AS pos",
+    "propensity_scored": "SELECT 1 AS query, 0.5 AS propensity, 1 AS pos, 1 AS rel",
+    **dict.fromkeys(
+        ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"),
+        "SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 AS label FROM range(8) AS r (i)",
+    ),
+    **dict.fromkeys(
+        ("tally", "leave_one_out"), "SELECT 1 AS user, 'a' AS rel, 'a' item, 2 AS time"
+    ),
+}
+
+
 def call_every_macro(con, prefix):
-    functions = con.sql("""
-        SELECT DISTINCT function_name, parameters FROM duckdb_functions()
-        WHERE NOT internal AND function_type = 'macro' AND NOT starts_with(function_name, 'rankql_')
-        ORDER BY ALL""").fetchall()
-    results = []
-    assert len(functions) > 60
-    given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1", "reference": "pos"}
-    given |= {"catalogue": "9", "users": "9", "similarity": "0.9"}
-    values = {"category": "item", "attribute": "item", "attributes": "[item]", "embedding": "[pos]"}
-    values |= {"subtopics": "[item]", "baseline": "true", "user": "1"}
-    values |= {"event": "item", "grades": "MAP {'a': 1, 'b': 2, 'c': NULL}", "preference": "pos"}
-    values |= {"a": "['a']", "b": "['b']", "shown": "['a']", "clicks": "['a']"}
-    values["picks"] = "[{'item': 'a', 'team': 'A'}]"
-    values |= {"click": "rel", "propensity": "0.5", "factor": "0.5"}
-    values |= {"created_at": "1", "shown_at": "2"}
-    values |= {"value": "rel", "weight": "pos", "retrieved": "['a']", "relevant": "['a']"}
-    given["seed"] = "1"
-    amounts = ("popularity", "exposure", "merit", "target")
-    given |= values | dict.fromkeys(amounts, "1")
-    rows = "(1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')"
-    table = f"(VALUES {rows}) AS t (rel, pos, score, item)"
-    for name, parameters in functions:
-        if name == "item_propensity":  # whose a and b are numbers
-            parameters = ["popularity", "users"]
-        columns = ("rel", "reference", "pos", "score", "item", "rels", *values, *amounts)
-        arguments = [p for p in parameters if p in columns]
-        options = [f"{p} := {given[p]}" for p in parameters if p in given and p not in columns]
-        call = ", ".join([given.get(p, p) for p in arguments] + options)
-        results.append((name, con.sql(f"SELECT {prefix}{name}({call}) FROM {table}").fetchall()))
-    tables = {
-        "scored": "SELECT 1 AS user, 'a' AS item, 0.5 AS score",
-        "labels": "SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 label FROM range(8) AS r(i)",
-        "log": "SELECT 1 AS user, 'a' AS item, 2 AS time",
-        "shown": "SELECT 1 query, 'a' item, 1 click, 0.5 propensity, 1 pos, 1 rel",
-    }
-    for name, text in tables.items():
-        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
-    calls = ["ranked('scored')", "counterfactual('shown')", "propensity_scored('shown')"]
-    calls += [f"{name}('labels')" for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa")]
-    calls += ["tally('log', 'item')", "leave_one_out('log')", "time_split('log', 2)"]
-    tabled = [con.sql(f"FROM {prefix}{call}").pl().to_dict(as_series=False) for call in calls]
-    assert all(table for table in tabled) and tabled[0]["pos"] == [1]
-    return repr(results + tabled)
+    con.execute(f"CREATE OR REPLACE TEMP TABLE three AS {COLUMNS}")
+    results = {}
+    for name, parameters in macros.read_parameters().items():
+        if name.startswith("rankql_") or name in signatures.TABLES or name in SQL_ONLY:
+            continue
+        needed = [p for p, default in parameters.items() if default is None and p not in OPTIONS]
+        options = [f"{p} := {OPTIONS[p]}" for p in parameters if p in OPTIONS]
+        call = f"{prefix}{name}({', '.join([*needed, *options])})"
+        results[name] = con.sql(f"SELECT {call} FROM three").fetchall()
+    for name, query in TABLES.items():
+        con.execute(f"CREATE OR REPLACE TEMP TABLE input_rows AS {query}")
+        results[name] = con.sql(f"FROM {prefix}{name}('input_rows')").fetchall()
+    assert len(results) > 120 and all(results.values())
+    return repr(results)
 
 
 def test_quotes_in_comments_hide_no_call():
@@ -190,13 +188,9 @@ def test_quotes_in_comments_hide_no_call():
 )
 def test_a_macro_of_the_user_is_left_alone(con, theirs, name):
     con.execute(theirs)
-    with pytest.raises(
-        rankql.RankqlError, match=f"Your function {name} would be hidden.*persist=True"
-    ):
+    with pytest.raises(rankql.RankqlError, match=f"{name} would be hidden.*persist=True"):
         rankql.register(con)
-    assert con.sql("SELECT count(*) FROM duckdb_functions() WHERE NOT internal").fetchall() == [
-        (1,)
-    ]
+    assert len(con.sql("FROM duckdb_functions() WHERE NOT internal").fetchall()) == 1
 
 
 def test_a_python_function_of_the_user_is_left_alone(con):
@@ -217,13 +211,9 @@ def test_a_macro_of_the_user_in_the_schema_is_left_alone(con, name):
     assert value(con, "metrics.ndcg(rel, pos)") == value(con)
 
 
-def test_no_function_of_duckdb_has_a_name_of_ours():
-    with duckdb.connect() as con:
-        names = con.execute(
-            "SELECT function_name FROM duckdb_functions() WHERE list_contains($1, function_name)",
-            [macros._CREATE.findall(macros.read_sql())],
-        ).fetchall()
-    assert names == []
+def test_no_function_of_duckdb_has_a_name_of_ours(con):
+    names = {name for (name,) in con.sql("SELECT function_name FROM duckdb_functions()").fetchall()}
+    assert names.isdisjoint(macros.read_parameters())
 
 
 @pytest.mark.parametrize(

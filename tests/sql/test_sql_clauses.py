@@ -4,7 +4,6 @@ The same file is run by hand with DuckDB 1.4.3, the oldest version that is suppo
 """
 
 import re
-from functools import cache
 
 import duckdb
 import pytest
@@ -22,7 +21,6 @@ METRICS = [
     "ndcg(rel, pos, 10)",
     "ndcg(rel, pos)",
     "dcg(rel, pos, discounts := [1, 2, 3])",
-    "precision_at(rel, pos, 1)",
     "r_precision(rel, pos)",
     "ap(rel, pos, 3)",
     "bpref(rel, pos)",
@@ -30,12 +28,9 @@ METRICS = [
     "err(rel, pos, max_rel := 4)",
     "rbp(rel, pos, p := 0.8)",
     "kendall_tau_b(rel, pos)",
-    "-kendall_tau_distance(rel, pos)",
     "rbo(3 - pos, pos, p := 0.9) + sum(rel)",
-    "-rmse(rel, score)",
     "ndcg_by_score(rel, score, item)",
     "ap_by_score(rel, score, item, ties := 'expected')",
-    "list_ndcg(list(rel ORDER BY pos))",
     "list_err(list(rel ORDER BY pos), max_rel := 4)",
     "novelty(rel, users := 10)",
     "consensus(rel, how := 'median')",
@@ -58,36 +53,25 @@ def con():
     return con
 
 
-@cache
-def values(con, metric):
-    return dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
-
-
 @pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
-def test_an_alias_of_a_metric_is_used_again(con, metric):
-    """The alias of a metric may be used again in the same SELECT."""
-    expected = values(con, metric)
+def test_a_metric_is_used_again_in_the_query_that_computes_it(con, metric):
+    expected = dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
     select = f"SELECT user, {metric} AS n FROM t GROUP BY user"
     limit = min(expected.values())
-    kept = {user for user, value in expected.items() if value > limit}
-    assert {user for user, _ in con.sql(f"{select} HAVING n > {limit}").fetchall()} == kept
-    best = max(expected, key=lambda user: (expected[user], user))
-    qualify = f"{select} QUALIFY row_number() OVER (ORDER BY n DESC, user DESC) = 1"
-    assert con.sql(qualify).fetchall() == [(best, expected[best])]
-    assert con.sql(f"{select} QUALIFY count(*) OVER () = 2 AND n > {limit}").fetchall() == [
-        row for row in expected.items() if row[1] > limit
-    ]
-    twice = con.sql(f"SELECT user, {metric} AS n, n + 1 AS m FROM t GROUP BY user").fetchall()
-    assert {user: m for user, _, m in twice} == {u: value + 1 for u, value in expected.items()}
-
-
-@pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
-def test_rankings_are_ranked_by_a_metric(con, metric):
-    """Rankings are ranked by a metric in the query that computes it."""
-    expected = values(con, metric)
-    ranked = f"SELECT user, rank() OVER (ORDER BY {metric} DESC) FROM t GROUP BY user"
-    for user, rank in con.sql(ranked).fetchall():
-        assert rank == 1 + sum(value > expected[user] for value in expected.values())
+    kept = [(user, value) for user, value in expected.items() if value > limit]
+    best = max(expected.items(), key=lambda row: (row[1], row[0]))
+    row_number = "row_number() OVER (ORDER BY n DESC, user DESC)"
+    ranks = {u: 1 + sum(x > value for x in expected.values()) for u, value in expected.items()}
+    for query, rows in {
+        f"{select} HAVING n > {limit}": kept,
+        f"{select} QUALIFY {row_number} = 1": [best],
+        f"{select} QUALIFY count(*) OVER () = 2 AND n > {limit}": kept,
+        f"SELECT user, {metric} AS n, n + 1 AS m FROM t GROUP BY user": [
+            (user, value, value + 1) for user, value in expected.items()
+        ],
+        f"SELECT user, rank() OVER (ORDER BY {metric} DESC) FROM t GROUP BY user": ranks.items(),
+    }.items():
+        assert sorted(con.sql(query).fetchall()) == sorted(rows), query
     split = f"SELECT count(*) OVER (PARTITION BY {metric}) FROM t GROUP BY user"
     assert len(con.sql(split).fetchall()) == 2
 
@@ -139,13 +123,9 @@ def test_errors_in_branches_not_taken_are_not_raised(con):
 
 def test_raw_message(con):
     """What a user of DuckDB alone reads: whose error it is, and what to do."""
-    with pytest.raises(duckdb.Error) as error:
+    with pytest.raises(duckdb.Error, match=r"string 'rankql: k must be .* Leave k out") as error:
         con.sql("SELECT ndcg(rel, pos, 0) FROM t").fetchall()
-    message = "k must be a whole number from 1, not 0. Leave k out for the complete ranking"
-    assert str(error.value).startswith(
-        f"Conversion Error: Could not convert string 'rankql: {message}' to INT64"
-    )
-    assert database_message(error.value) == message
+    assert database_message(error.value).startswith("k must be a whole number from 1, not 0")
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE"])

@@ -92,55 +92,47 @@ class Form:
         return metric_engines.ENGINES[self.name].cannot(metric, options, group)
 
 
-def of(*names):
-    return lambda _: [Form(name) for name in names]
+# In this process: the forms of each engine.
+HERE = {
+    "DuckDB": ("sql", "sql whole table", "sql list", "sql score", "sql score expected"),
+    "polars": (
+        *("polars", "polars over", "polars select", "polars list"),
+        *("polars score", "polars score expected"),
+    ),
+    "polars streaming": (
+        *("polars streaming", "polars over streaming", "polars select streaming"),
+        *("polars list streaming", "polars score streaming"),
+    ),
+    "polars .pipe": ("pipe", "pipe streaming", "pipe whole", "pipe list", "pipe score"),
+    "evaluate": (
+        *("evaluate ranked", "evaluate joined", "evaluate scored"),
+        *("evaluate scores", "evaluate whole"),
+    ),
+}
+SERVERS = [
+    Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark"),
+    Engine("ClickHouse", lambda house: [clickhouse_sessions.Queries(house)], "clickhouse"),
+    Engine(
+        "ClickHouse functions", lambda house: [clickhouse_sessions.Functions(house)], "clickhouse"
+    ),
+]
+WINDOWS = {"Postgres": "postgres", "DataFusion": "datafusion", "DuckDB windows": "duckdb"}
+PRINTED = ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
 
 
-def windows(name):
-    return lambda place: [window_databases.Queries(name, place)]
+def engines():
+    for name, forms in HERE.items():
+        yield Engine(name, lambda _, forms=forms: [Form(form) for form in forms])
+    yield from SERVERS
+    for name, place in WINDOWS.items():
+        yield Engine(name, lambda con, place=place: [window_databases.Queries(place, con)], place)
+    for name in PRINTED:
+        printed = window_databases.Printed(name.lower())
+        yield Engine(name, lambda _, printed=printed: [printed], "nowhere", executed=False)
 
 
-def printed(name):
-    return lambda _: [window_databases.Printed(name)]
-
-
-ENGINES = {
-    engine.name: engine
-    for engine in (
-        Engine(
-            "DuckDB",
-            of("sql", "sql whole table", "sql list", "sql score", "sql score expected"),
-        ),
-        Engine(
-            "polars",
-            of("polars", "polars over", "polars select", "polars list", "polars score",
-               "polars score expected"),
-        ),
-        Engine("polars lazy", of("polars lazy", "polars select lazy", "polars list lazy",
-                          "polars score lazy")),
-        Engine("polars streaming", of("polars streaming", "polars over streaming",
-                               "polars select streaming", "polars list streaming",
-                               "polars score streaming")),
-        Engine("polars .pipe", of("pipe", "pipe lazy", "pipe streaming", "pipe whole", "pipe list",
-                           "pipe score")),
-        Engine("evaluate", of("evaluate ranked", "evaluate joined", "evaluate scored",
-                              "evaluate scores", "evaluate whole")),
-        Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark"),
-        Engine("ClickHouse", lambda house: [clickhouse_sessions.Queries(house)], "clickhouse"),
-        Engine(
-            "ClickHouse functions",
-            lambda session: [clickhouse_sessions.Functions(session)],
-            "clickhouse",
-        ),
-        Engine("Postgres", windows("postgres"), "postgres"),
-        Engine("DataFusion", windows("datafusion"), "datafusion"),
-        Engine("DuckDB windows", windows("duckdb"), "duckdb"),
-        *(
-            Engine(name, printed(name.lower()), "nowhere", executed=False)
-            for name in ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
-        ),
-    )
-}  # fmt: skip
+ENGINES = {engine.name: engine for engine in engines()}
+AS_ROWS = (*WINDOWS, *PRINTED)
 
 
 @dataclass(frozen=True)
@@ -153,8 +145,6 @@ class Refused:
     error: str
 
 
-WINDOWS = ("Postgres", "DataFusion", "DuckDB windows")
-WINDOWS += tuple(name for name, engine in ENGINES.items() if not engine.executed)
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
 IN_SPARK = [
     "catalogue_coverage", "average_popularity", "novelty", "exposure", "exposure_disparity",
@@ -201,15 +191,20 @@ REFUSED = [
         lambda case: case.metric in signatures.MICRO and any(row[2] is None for row in case.group),
         "RankqlError: run: query is NULL",
     ),
-    Refused(WINDOWS, "list forms", listed, "RankqlError: .* no translation for .*; .* as rows"),
     Refused(
-        WINDOWS,
+        AS_ROWS,
+        "list forms",
+        listed,
+        "RankqlError: .* no translation for .*; .* as rows",
+    ),
+    Refused(
+        AS_ROWS,
         "forms by score",
         lambda case: case.metric.endswith("_by_score"),
         "RankqlError: .* no translation for .*; .* takes pos, from a subquery",
     ),
     Refused(
-        WINDOWS,
+        AS_ROWS,
         "Kendall's tau, AP correlation, RBO",
         lambda case: (
             case.metric in (*signatures.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
@@ -217,7 +212,7 @@ REFUSED = [
         r"RankqlError: {metric}\(\) has no translation for",
     ),
     Refused(
-        WINDOWS,
+        AS_ROWS,
         "micro precision and F1 over min(k, R)",
         lambda case: (
             case.metric in ("micro_precision_at", "micro_f1_at")
@@ -227,7 +222,7 @@ REFUSED = [
         r"RankqlError: {metric}: .* has no translation for",
     ),
     Refused(
-        WINDOWS,
+        AS_ROWS,
         "metrics of the catalogue and of diversity",
         beyond,
         r"RankqlError: {metric}\(\) has no translation for",

@@ -367,17 +367,6 @@ def expression(metric, options, arguments=None):
     return getattr(rankql, metric)(*arguments, **options).alias("value")
 
 
-def start(made, mode):
-    return made if mode == "eager" else made.lazy()
-
-
-def collect(made, mode):
-    if mode == "eager":
-        return made
-    assert isinstance(made, pl.LazyFrame), f"{mode}: not lazy but {type(made)}"
-    return made.collect(engine="streaming" if mode == "streaming" else "auto")
-
-
 def of_frame(made):
     assert made.schema["value"] == pl.Float64, f"a value of type {made.schema['value']}"
     return made.select("g", "value").rows()
@@ -400,7 +389,7 @@ class Polars(Form):
     """
 
     context: str = "agg"
-    mode: str = "eager"
+    streaming: bool = False
     form: str = "rows"
     whole: bool = False
     ties: str | None = None
@@ -409,31 +398,29 @@ class Polars(Form):
         metric, groups, options, types = as_form(
             self.form, metric, groups, options, types, self.ties
         )
-        made = frame(flat(metric, groups), types)
-        arguments = arguments_of(self.form, metric)
+        rows = frame(flat(metric, groups), types)
         if self.whole:
-            wholes = (start(made.filter(g=g), self.mode) for g in range(len(groups)))
-            if self.context == "pipe":
-                wholes = [piped(whole, metric, options, None) for whole in wholes]
-            else:
-                wholes = [whole.select(expression(metric, options, arguments)) for whole in wholes]
-            return [collect(whole, self.mode).item() for whole in wholes]
-        height = made.height
-        made = start(made, self.mode)
+            parts = (rows.filter(g=g) for g in range(len(groups)))
+            return [self.collected(part, metric, options, None).item() for part in parts]
+        values = self.collected(rows, metric, options, "g")
+        if self.context == "over":
+            assert values.height == rows.height
+            return in_order(set(of_frame(values)), groups)
+        return in_order(of_frame(values), groups)
+
+    def collected(self, rows, metric, options, by):
+        """The values of a frame, by `g` or of all rows."""
+        arguments, data = arguments_of(self.form, metric), rows.lazy() if self.streaming else rows
         if self.context == "pipe":
-            made = piped(made, metric, options, "g", arguments if self.form == "score" else ())
+            values = piped(data, metric, options, by, arguments if self.form == "score" else ())
         else:
             value = expression(metric, options, arguments)
-            made = {
-                "agg": lambda: made.group_by("g").agg(value),
-                "over": lambda: made.with_columns(value.over("g")),
-                "select": lambda: made.select("g", value),
+            values = {
+                "agg": lambda: data.group_by("g").agg(value),
+                "over": lambda: data.with_columns(value.over("g")),
+                "select": lambda: data.select(*([by] if by else []), value),
             }[self.context]()
-        made = collect(made, self.mode)
-        if self.context == "over":
-            assert made.height == height
-            return in_order(set(of_frame(made)), groups)
-        return in_order(of_frame(made), groups)
+        return values.collect(engine="streaming") if self.streaming else values
 
     def cannot(self, metric, options, group):
         if self.whole and metric not in {**signatures.ROWS, **signatures.BEYOND}:
@@ -562,25 +549,22 @@ ROWS = {
     "sql": Sql(),
     "sql whole table": Sql(whole=True),
     "polars": Polars(),
-    "polars lazy": Polars(mode="lazy"),
-    "polars streaming": Polars(mode="streaming"),
+    "polars streaming": Polars(streaming=True),
     "polars over": Polars("over"),
-    "polars over streaming": Polars("over", "streaming"),
     "polars select": Polars("select", whole=True),
     "pipe": Polars("pipe"),
-    "pipe lazy": Polars("pipe", "lazy"),
-    "pipe streaming": Polars("pipe", "streaming"),
+    "pipe streaming": Polars("pipe", streaming=True),
 }
 LIST = {
     "sql list": Sql("list"),
     "polars list": Polars("select", form="list"),
-    "polars list streaming": Polars("select", "streaming", "list"),
+    "polars list streaming": Polars("select", streaming=True, form="list"),
 }
 SCORE = {
     "sql score": Sql("score"),
     "polars score": Polars(form="score"),
-    "polars score streaming": Polars(mode="streaming", form="score"),
-    "pipe score": Polars("pipe", "lazy", "score"),
+    "polars score streaming": Polars(streaming=True, form="score"),
+    "pipe score": Polars("pipe", form="score"),
 }
 EXPECTED = {
     "sql score expected": Sql("score", ties="expected"),
@@ -594,10 +578,8 @@ EVALUATE = {
 }
 # For the hand cases alone.
 MORE = {
-    "polars select lazy": Polars("select", "lazy", whole=True),
-    "polars select streaming": Polars("select", "streaming", whole=True),
-    "polars list lazy": Polars("select", "lazy", "list"),
-    "polars score lazy": Polars(mode="lazy", form="score"),
+    "polars over streaming": Polars("over", streaming=True),
+    "polars select streaming": Polars("select", streaming=True, whole=True),
     "pipe whole": Polars("pipe", whole=True),
     "pipe list": PipeLists(),
     "evaluate scores": EvaluateJoined("score", rows=True),

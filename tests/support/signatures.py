@@ -123,13 +123,14 @@ def parse(line):
     return function.name, dict(zip(names, padded, strict=True))
 
 
-ROWS = dict(map(parse, ROW_SIGNATURES.split("\n")[1:-1]))
-CATALOGUE = dict(map(parse, CATALOGUE_SIGNATURES.split("\n")[1:-1]))
-DIVERSITY = dict(map(parse, DIVERSITY_SIGNATURES.split("\n")[1:-1]))
+def parsed(signatures):
+    return dict(map(parse, signatures.strip().split("\n")))
+
+
+ROWS, TABLES = parsed(ROW_SIGNATURES), parsed(TABLE_SIGNATURES)
+CATALOGUE, DIVERSITY = parsed(CATALOGUE_SIGNATURES), parsed(DIVERSITY_SIGNATURES)
 BEYOND = {**CATALOGUE, **DIVERSITY}
-INTERLEAVING = dict(map(parse, INTERLEAVING_SIGNATURES.split("\n")[1:-1]))
-DEBIAS = dict(map(parse, DEBIAS_SIGNATURES.split("\n")[1:-1]))
-TABLES = dict(map(parse, TABLE_SIGNATURES.split("\n")[1:-1]))
+INTERLEAVING, DEBIAS = parsed(INTERLEAVING_SIGNATURES), parsed(DEBIAS_SIGNATURES)
 
 MICRO = [metric for metric in ROWS if metric.startswith("micro_")]
 RATING = ["rmse", "mse", "mae"]
@@ -139,43 +140,13 @@ TWO_RANKINGS = ["tau_ap", "rbo"]
 LABELS = ["graded", "consensus", "grades_of", "discounted_gain"]
 # The metrics of one ranking: these have a list form and a score form too.
 RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS, *LABELS}]
-# Those that ask for the judged set: their list form takes it as `ideal`.
-TAKES_IDEAL = [
-    "idcg",
-    "ndcg",
-    "precision_at",
-    "recall_at",
-    "f1_at",
-    "hit_at",
-    "r_precision",
-    "ap",
-    "interpolated_precision",
-    "bpref",
-    "rr",
-    "arhr",
-    "err",
-    "nerr",
-    "set_ap",
-    "infap",
-    "num_rel",
-]
-# What asks for the relevant items is NULL where there are none; the rest is 0.
+# NULL without a relevant item; the others are 0.
 NULL_WITHOUT_RELEVANT = [
-    "ndcg",
-    "recall_at",
-    "f1_at",
-    "hit_at",
-    "r_precision",
-    "ap",
-    "interpolated_precision",
-    "rr",
-    "arhr",
-    "err",
-    "bpref",
-    "nerr",
-    "set_ap",
-    "infap",
+    *("ndcg", "recall_at", "f1_at", "hit_at", "r_precision", "ap", "interpolated_precision"),
+    *("rr", "arhr", "err", "bpref", "nerr", "set_ap", "infap"),
 ]
+# Those that need all judged items: their list form takes them as `ideal`.
+TAKES_IDEAL = [*NULL_WITHOUT_RELEVANT, "idcg", "precision_at", "num_rel"]
 
 
 def list_parameters(metric):

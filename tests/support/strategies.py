@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from support import signatures
+from support import metric_engines, signatures
 
 SMALL = st.sampled_from([0, 1, 2, 3])
 GRADES = st.sampled_from([None, -2, -1, -0.25, 0, 0, 0.5, 1, 1, 1.75, 2, 2, 3, 3])
@@ -176,3 +176,26 @@ def beyond(draw, metric, names):
     if metric == "shannon_entropy":
         options.setdefault("catalogue", "shown")
     return groups, options
+
+
+@st.composite
+def calls(draw, metric):
+    """Groups and options of any metric, or of its list form or score form."""
+    if metric in signatures.BEYOND:
+        return draw(beyond(metric, metric_engines.names(metric)))
+    plain = metric.removeprefix("list_").removesuffix("_by_score")
+    if plain in signatures.RATING:
+        return draw(batches(ratings())), {}
+    given = draw(options(plain))
+    if plain in signatures.MICRO:
+        query = {} if plain == "micro_recall_at" else {"query": metric_engines.Column("query")}
+        return draw(batches(micro_rows())), given | query
+    if metric.startswith("list_"):
+        given.pop("ideal", None)
+        groups = draw(batches(lists()))
+        takes_ideal = plain in signatures.TAKES_IDEAL
+        return [(rels, ideal if takes_ideal else None) for rels, ideal in groups], given
+    if metric.endswith("_by_score"):
+        return draw(batches(scored())), given
+    rows = two_rankings() if plain in signatures.TWO_RANKINGS else rankings()
+    return draw(batches(rows)), given

@@ -1,0 +1,53 @@
+"""ranked_table(): a run and its judgments as the one table that metrics need."""
+
+import duckdb
+import pytest
+
+from support import metric_engines
+
+# Of ann's two items the second is liked; bob likes one that he did not see; cem has no judgment.
+RUN = "('ann', 'tea', 1), ('ann', 'mug', 2), ('bob', 'mug', 1), ('cem', 'pot', 4)"
+LIKED = "('ann', 'mug', 3), ('bob', 'jar', 1)"
+ROWS = [
+    ("ann", "mug", 3, 2), ("ann", "tea", None, 1),
+    ("bob", "jar", 1, None), ("bob", "mug", None, 1), ("cem", "pot", None, 4),
+]  # fmt: skip
+NAMES = "query := 'user', item := 'product', rel := 'stars', pos := 'place'"
+
+
+def ranked_table(run=RUN, liked=LIKED, select="*"):
+    con = metric_engines.connect()
+    con.execute(f"CREATE TABLE run AS FROM (VALUES {run}) AS t (user, product, place)")
+    con.execute(f"CREATE TABLE liked AS FROM (VALUES {liked}) AS t (user, product, stars)")
+    return con.sql(f"SELECT {select} FROM ranked_table('run', 'liked', {NAMES}) ORDER BY ALL")
+
+
+def test_every_item_of_the_run_and_the_judgments_has_a_row():
+    assert ranked_table().fetchall() == ROWS
+
+
+def test_users_whose_items_were_all_missed_count():
+    """1/2: ann's item is found, bob's is not, and cem is undefined. Without bob's jar it is 1."""
+    hits = "SELECT avg(hit) FROM (SELECT hit_at(rel, pos, 10) AS hit FROM t GROUP BY query)"
+    ((value,),) = ranked_table().query("t", hits).fetchall()
+    assert value == 0.5
+
+
+def test_ids_of_different_case_are_different():
+    rows = ranked_table(f"{RUN}, ('ann', 'MUG', 3)").fetchall()
+    assert rows == sorted([*ROWS, ("ann", "MUG", None, 3)], key=str)
+
+
+@pytest.mark.parametrize(
+    ("run", "liked", "message"),
+    [
+        (f"{RUN}, ('ann', 'tea', 5)", LIKED, "run must have one row per .* item tea"),
+        (RUN, f"{LIKED}, ('ann', 'mug', 1)", "judgments must have one row per .* item mug"),
+        (f"{RUN}, (NULL, 'tea', 5)", LIKED, "user must not be NULL"),
+        (RUN, f"{LIKED}, ('ann', NULL, 1)", "product must not be NULL"),
+        (f"{RUN}, ('ann', 'jar', 0)", LIKED, "place must be a whole number from 1, not 0"),
+    ],
+)
+def test_repeated_items_missing_ids_and_wrong_positions_are_refused(run, liked, message):
+    with pytest.raises(duckdb.Error, match=message):
+        ranked_table(run, liked, "count(rel), count(pos)").fetchall()
