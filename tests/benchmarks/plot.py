@@ -88,113 +88,68 @@ def scaling(rows: Sequence[Row], about: str) -> Any:
     import altair as alt
 
     names = {5: "100 thousand", 6: "1 million", 7: "10 million", 8: "100 million", 9: "1 billion"}
-    said = "".join(f"datum.value == {10**n} ? '{name}' : " for n, name in names.items()) + "''"
+    text = "".join(f"datum.value == {10**n} ? '{name}' : " for n, name in names.items()) + "''"
     numbers = sorted({row["rows"] for row in rows})
     values = [{**row, "task": LABELS[row["task"]]} for row in rows]
+    scale = alt.Scale(type="log", domain=[numbers[0], numbers[-1]], nice=False)
+    seconds = alt.Axis(values=[10**n for n in range(-3, 4)], labelExpr="datum.value + ''")
+    colours = alt.Scale(domain=list(LABELS.values()), range=[VERMILION, BLUE, GREY])
     base = alt.Chart(alt.Data(values=values)).encode(
-        alt.X(
-            "rows:Q",
-            title="rows",
-            scale=alt.Scale(type="log", domain=[numbers[0], numbers[-1]], nice=False),
-            axis=alt.Axis(values=numbers, labelExpr=said),
-        ),
-        alt.Y(
-            "median:Q",
-            title="seconds",
-            scale=alt.Scale(type="log"),
-            axis=alt.Axis(values=[10**n for n in range(-3, 4)], labelExpr="datum.value + ''"),
-        ),
-        alt.Color(
-            "task:N",
-            scale=alt.Scale(domain=list(LABELS.values()), range=[VERMILION, BLUE, GREY]),
-            legend=None,
-        ),
+        alt.X("rows:Q", title="rows", scale=scale, axis=alt.Axis(values=numbers, labelExpr=text)),
+        alt.Y("median:Q", title="seconds", scale=alt.Scale(type="log"), axis=seconds),
+        alt.Color("task:N", scale=colours, legend=alt.Legend(title=None, orient="top-left")),
     )
-    lines = base.mark_line(strokeWidth=2.5) + base.mark_point(filled=True, size=60, opacity=1)
-    names_at = alt.Chart(alt.Data(values=apart(values))).encode(base.encoding.x, base.encoding.y)
-    labels = names_at.mark_text(align="left", dx=12, fontSize=13).encode(
-        base.encoding.color, text="task:N"
-    )
-    return (lines + labels).properties(
-        width=520,
-        height=320,
-        title=alt.Title(
-            "Seconds by number of rows: nDCG@10, 24 metrics and a plain sum",
-            subtitle=[
-                "Seconds from Parquet to the values per user, with 4 GB of memory;",
-                "100 rows per user, 30% of them with gain",
-                about,
-            ],
-        ),
-    )
-
-
-def apart(values: Sequence[Row]) -> list[Row]:
-    """The positions of the line labels: at the ends of the lines, without overlap."""
-    ends = {row["task"]: row for row in sorted(values, key=lambda row: row["rows"])}
-    found: list[Row] = []
-    for row in sorted(ends.values(), key=_seconds):
-        below = [other["median"] for other in found if other["rows"] == row["rows"]]
-        found.append({**row, "median": max([row["median"], *(2 * median for median in below)])})
-    return found
+    chart = base.mark_line(strokeWidth=2.5) + base.mark_point(filled=True, size=60, opacity=1)
+    subtitle = [
+        "Seconds from Parquet to the values per user, with 4 GB of memory;",
+        "100 rows per user, 30% of them with gain",
+        about,
+    ]
+    title = "Seconds by number of rows: nDCG@10, 24 metrics and a plain sum"
+    return chart.properties(width=520, height=320, title=alt.Title(title, subtitle=subtitle))
 
 
 def peers(rows: Sequence[Row], about: str) -> Any:
     """The seconds of each tool, the slowest last, and of rankql with its conventions."""
     import altair as alt
 
-    theirs = sorted((row for row in rows if row["task"] == row["peer"]), key=_seconds)
-    order = [row["peer"] for row in theirs]
+    slowest = sorted((row for row in rows if row["task"] == row["peer"]), key=_seconds)
     values = [
         {
             "peer": row["peer"],
-            "who": "other tool" if row in theirs else "rankql",
+            "who": "other tool" if row in slowest else "rankql",
             "median": row["median"],
-            "label": f"{row['ratio']:.1f} ×" if row in theirs else "",
+            "label": f"{row['ratio']:.1f} ×" if row in slowest else "",
         }
         for row in rows
     ]
-    seconds = [row["median"] for row in rows]
+    seconds, who = [row["median"] for row in rows], ["rankql", "other tool"]
     lowest = 10 ** math.floor(math.log10(min(seconds) / 1.5))
+    scale = alt.Scale(type="log", domain=[lowest, max(seconds) * 1.6], nice=False)
+    ticks = [digit * 10**n for n in range(-4, 4) for digit in (1, 2, 5)]
+    axis = alt.Axis(values=ticks, labelExpr="format(datum.value, '~r')")
+    names = alt.Axis(ticks=False, domain=False, labelPadding=8)
     base = alt.Chart(alt.Data(values=values)).encode(
-        alt.Y(
-            "peer:N",
-            sort=order,
-            title=None,
-            axis=alt.Axis(ticks=False, domain=False, labelPadding=8),
-        ),
-        alt.YOffset("who:N", sort=["rankql", "other tool"]),
-        alt.X(
-            "median:Q",
-            title="seconds",
-            scale=alt.Scale(type="log", domain=[lowest, max(seconds) * 1.6], nice=False),
-            axis=alt.Axis(
-                values=[digit * 10**n for n in range(-4, 4) for digit in (1, 2, 5)],
-                labelExpr="format(datum.value, '~r')",
-            ),
-        ),
+        alt.Y("peer:N", sort=[row["peer"] for row in slowest], title=None, axis=names),
+        alt.YOffset("who:N", sort=who),
+        alt.X("median:Q", title="seconds", scale=scale, axis=axis),
     )
+    legend = alt.Legend(title=None, orient="top", symbolType="square")
+    colours = alt.Scale(domain=who, range=[BLUE, GREY])
     bars = base.mark_bar().encode(
-        alt.X2(datum=lowest),
-        alt.Color(
-            "who:N",
-            sort=["rankql", "other tool"],
-            scale=alt.Scale(domain=["rankql", "other tool"], range=[BLUE, GREY]),
-            legend=alt.Legend(title=None, orient="top", symbolType="square"),
-        ),
+        alt.X2(datum=lowest), alt.Color("who:N", sort=who, scale=colours, legend=legend)
     )
     labels = base.mark_text(align="left", dx=5, fontSize=12).encode(text="label:N")
-    return (bars + labels).properties(
-        width=520,
-        height=alt.Step(19),
-        title=alt.Title(
-            f"nDCG@10 of {rows[0]['rows'] / 1e6:g} million scored rows: rankql and other tools",
-            subtitle=[
-                "Seconds from the same Parquet file to the same number, without imports;",
-                "×: how many times as long as rankql with the conventions of that tool",
-                about,
-            ],
-        ),
+    subtitle = [
+        "Seconds from the same Parquet file to the same number, without imports;",
+        "×: how many times as long as rankql with the conventions of that tool",
+        about,
+    ]
+    millions = rows[0]["rows"] / 1e6
+    title = f"nDCG@10 of {millions:g} million scored rows: rankql and other tools"
+    chart = bars + labels
+    return chart.properties(
+        width=520, height=alt.Step(19), title=alt.Title(title, subtitle=subtitle)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -63,41 +63,31 @@ def against_sum(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, Task]:
 
 @dataclass(frozen=True)
 class Size:
-    """How many rows (and groups) each workload has, and which of them run unasked."""
+    """The rows and groups of each workload, or its queries; and what runs only if it is named."""
 
-    memory: tuple[int, int]
-    parquet: tuple[int, int]
-    queries: int
-    peer_queries: int
-    large: tuple[int, int]
-    spill: tuple[int, int]
-    scaling: int
-    left_out: tuple[str, ...] = ()
+    memory: tuple[int, int] = (10_000_000, 100_000)
+    parquet: tuple[int, int] = (100_000_000, 1_000_000)
+    large: tuple[int, int] = (100_000_000, 1_000_000)
+    spill: tuple[int, int] = (50_000_000, 5_000_000)
+    queries: int = 100_000
+    peer_queries: int = 10_000
+    scaling: int = 10**8
+    left_out: tuple[str, ...] = ("billion",)
 
 
-MEDIUM = Size(
-    memory=(10_000_000, 100_000),
-    parquet=(100_000_000, 1_000_000),
-    queries=100_000,
-    peer_queries=10_000,
-    large=(100_000_000, 1_000_000),
-    spill=(50_000_000, 5_000_000),
-    scaling=10**8,
-    left_out=("billion",),
-)
 SIZES = {
     "small": Size(
         memory=(1_000_000, 10_000),
         parquet=(2_000_000, 20_000),
-        queries=5_000,
-        peer_queries=1_000,
         large=(10_000_000, 100_000),
         spill=(5_000_000, 500_000),
+        queries=5_000,
+        peer_queries=1_000,
         scaling=10**6,
         left_out=("billion", "spill", "scaling", "peers"),
     ),
-    "medium": MEDIUM,
-    "large": replace(MEDIUM, large=(1_000_000_000, 10_000_000), scaling=10**9, left_out=()),
+    "medium": Size(),
+    "large": Size(large=(1_000_000_000, 10_000_000), scaling=10**9, left_out=()),
 }
 
 

@@ -9,30 +9,10 @@ from support import definitions, metric_engines, signatures
 from support.hand_cases import ALL, METRICS
 
 
-def defined(case):
-    """The value of a case by the definitions in plain Python."""
-    options = {name: value for name, value in case.options.items() if name not in ("gain", "query")}
-    metric, group = case.metric, case.group
-    if metric in signatures.BEYOND:
-        return getattr(definitions, metric)(group, **options)
-    gain = definitions.exp2_gain if "gain" in case.options else lambda rel: rel
-    if metric.startswith("list_"):
-        if group[0] is None:
-            return None
-        rels, ideal = ([gain(rel) for rel in rels] if rels else rels for rels in group)
-        plain = getattr(definitions, metric.removeprefix("list_"))
-        return plain(definitions.from_list(rels, ideal), **options)
-    group = [(gain(rel), *rest) for rel, *rest in group]
-    if metric.endswith("_by_score"):
-        plain = getattr(definitions, metric.removesuffix("_by_score"))
-        return definitions.by_score(plain, group, **options)
-    return getattr(definitions, metric)(group, **options)
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_definitions_equal_the_hand_cases(metric):
     for case in METRICS[metric]:
-        value = defined(case)
+        value = definitions.value(case.metric, case.group, **case.options)
         close = value is case.expected or abs(value - case.expected) < 1e-14 * (1 + abs(value))
         assert close, f"{case.where}: {value}"
 

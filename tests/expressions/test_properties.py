@@ -19,22 +19,8 @@ LIGHT_FORMS = [name for metric in LIGHT for name in (f"list_{metric}", f"{metric
 
 
 def expected(metric, groups, options):
-    """The reference's values for groups of the metric's kind."""
-    given = {name: value for name, value in options.items() if name not in ("query", "ties")}
-    if metric.endswith("_by_score"):
-        plain = getattr(definitions, metric.removesuffix("_by_score"))
-        ties = options.get("ties", "item")
-        return [definitions.by_score(plain, group, ties, **given) for group in groups]
-    if metric.startswith("list_"):
-        plain = getattr(definitions, metric.removeprefix("list_"))
-        return [
-            None if rels is None else plain(definitions.from_list(rels, ideal), **given)
-            for rels, ideal in groups
-        ]
-    values = [getattr(definitions, metric)(group, **given) for group in groups]
-    if metric in signatures.BEYOND:  # some definitions count
-        return [None if value is None else float(value) for value in values]
-    return values
+    """The reference's values."""
+    return [definitions.value(metric, group, **options) for group in groups]
 
 
 def agree(metric, groups, options, names=None, values=None, pool=None, **types):

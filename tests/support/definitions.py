@@ -626,6 +626,23 @@ def by_score(metric, rows, ties="item", **options):
     return None if None in values else fsum(values) / len(values)
 
 
+def value(name, group, gain=None, query=None, ties="item", **options):
+    """The value of a metric, or of its list form or score form, of a group as engines take it."""
+    metric = globals()[name.removeprefix("list_").removesuffix("_by_score")]
+    gained = exp2_gain if gain else lambda rel: rel
+    if name.startswith("list_"):
+        if group[0] is None:
+            return None
+        grades = ([gained(rel) for rel in rels] if rels else rels for rels in group)
+        return metric(from_list(*grades), **options)
+    if gain:
+        group = [(gained(rel), *rest) for rel, *rest in group]
+    if name.endswith("_by_score"):
+        return by_score(metric, group, ties, **options)
+    result = metric(group, **options)
+    return result if result is None else float(result)  # some definitions count
+
+
 def extremes(rows, value, levels):
     """The least and the greatest value over every judgment of what is unjudged, if there is one."""
     free = [n for n, (rel, pos) in enumerate(rows) if rel is None and pos is not None]

@@ -11,13 +11,7 @@ METRICS = ["nDCG@10", "AP", "RR", "P@5", "R@10", "ERR(max_rel=3)@10", "RBP(p=0.8
 
 def data(seed=1, **kinds):
     """A run and judgments as frames."""
-    run, qrels = other_tools.random_data(seed, **kinds)
-    scored = [(q, d, s) for q, items in run.items() for d, s in items.items()]
-    judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
-    return (
-        pl.DataFrame(scored, schema=["query", "item", "score"], orient="row"),
-        pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row"),
-    )
+    return other_tools.frames(*other_tools.random_data(seed, **kinds))
 
 
 RUN, QRELS = data()
