@@ -11,8 +11,6 @@ from rankql.sources.macro_database import write_macro_database
 from support import signatures
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
-# Table macros that Python has in another form.
-SQL_ONLY = ("ranked_table", "monitor_days")
 NDCG = 7.7618595071429155 / 7.892789260714372
 
 
@@ -155,7 +153,7 @@ def call_every_macro(con, prefix):
     con.execute(f"CREATE OR REPLACE TEMP TABLE three AS {COLUMNS}")
     results = {}
     for name, parameters in macros.read_parameters().items():
-        if name.startswith("rankql_") or name in signatures.TABLES or name in SQL_ONLY:
+        if name not in signatures.EVERYTHING or name in signatures.TABLES:
             continue
         needed = [p for p, default in parameters.items() if default is None and p not in OPTIONS]
         options = [f"{p} := {OPTIONS[p]}" for p in parameters if p in OPTIONS]

@@ -423,7 +423,7 @@ class Polars(Form):
         return values.collect(engine="streaming") if self.streaming else values
 
     def cannot(self, metric, options, group):
-        if self.whole and metric not in {**signatures.ROWS, **signatures.BEYOND}:
+        if self.form == "rows" and metric not in {**signatures.ROWS, **signatures.BEYOND}:
             return "it is of rows"
         return super().cannot(metric, options, group)
 
