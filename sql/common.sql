@@ -500,10 +500,6 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- Tables.
 
--- Does a row have a column of this name? typeof() is constant, so this costs nothing. What is in brackets are fields of a column.
-CREATE OR REPLACE MACRO rankql_has_column(value, name) AS
-    rankql_names_field(lower(typeof(value)[8:-2]), name);
-
 -- The value of the only row of a query and an item.
 CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
     CASE WHEN count(*) = 1 THEN any_value(value)
@@ -518,7 +514,7 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
             ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
                      rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
     FROM query_table(scores) AS rankql_row
-    WHERE CASE WHEN rankql_has_column(rankql_row, 'pos')
+    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
                THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 

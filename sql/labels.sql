@@ -184,13 +184,6 @@ CREATE OR REPLACE MACRO rankql_ratios(counts) AS
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
-CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
-    rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
-
--- Half the mean squared difference of two values, exactly 0 if all are equal.
-CREATE OR REPLACE MACRO rankql_variance(x) AS
-    CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
-
 -- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -215,8 +208,10 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
         FROM numbered
     ), spread AS (
         SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
-               CASE level WHEN 'nominal' THEN rankql_unlike(v) WHEN 'ratio' THEN rankql_ratio_disagreement(x)
-                          ELSE rankql_variance(x) END AS d
+               CASE WHEN level = 'nominal' THEN rankql_unlike(v)
+                    WHEN level = 'ratio' THEN rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0)
+                    WHEN min(x) < max(x) THEN var_samp(x)
+                    WHEN count(x) > 1 THEN 0.0::DOUBLE END AS d -- exactly 0 if all are equal
         FROM placed GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
         SELECT s, s.value AS slice,

@@ -500,10 +500,6 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- Tables.
 
--- Does a row have a column of this name? typeof() is constant, so this costs nothing. What is in brackets are fields of a column.
-CREATE OR REPLACE MACRO rankql_has_column(value, name) AS
-    rankql_names_field(lower(typeof(value)[8:-2]), name);
-
 -- The value of the only row of a query and an item.
 CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
     CASE WHEN count(*) = 1 THEN any_value(value)
@@ -518,7 +514,7 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
             ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
                      rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
     FROM query_table(scores) AS rankql_row
-    WHERE CASE WHEN rankql_has_column(rankql_row, 'pos')
+    WHERE CASE WHEN rankql_names_field(lower(typeof(rankql_row)[8:-2]), 'pos')
                THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
@@ -2207,13 +2203,6 @@ CREATE OR REPLACE MACRO rankql_ratios(counts) AS
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
-CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
-    rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
-
--- Half the mean squared difference of two values, exactly 0 if all are equal.
-CREATE OR REPLACE MACRO rankql_variance(x) AS
-    CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
-
 -- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -2238,8 +2227,10 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
         FROM numbered
     ), spread AS (
         SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
-               CASE level WHEN 'nominal' THEN rankql_unlike(v) WHEN 'ratio' THEN rankql_ratio_disagreement(x)
-                          ELSE rankql_variance(x) END AS d
+               CASE WHEN level = 'nominal' THEN rankql_unlike(v)
+                    WHEN level = 'ratio' THEN rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0)
+                    WHEN min(x) < max(x) THEN var_samp(x)
+                    WHEN count(x) > 1 THEN 0.0::DOUBLE END AS d -- exactly 0 if all are equal
         FROM placed GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
         SELECT s, s.value AS slice,

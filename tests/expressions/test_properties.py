@@ -11,7 +11,6 @@ from support.parameters import slow, slow_except
 
 # A metric of each family, whose other forms belong to the default run.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
-PLAIN_FORMS = ("sql", "polars", "sql list", "polars list", "sql score", "polars score")
 METRICS = [metric for metric in signatures.ROWS if metric not in ("exp2_gain", *signatures.LABELS)]
 METRICS += signatures.BEYOND
 OTHER_FORMS = [*signatures.LISTS, *signatures.SCORES]
@@ -29,7 +28,7 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
 
 
 @pytest.mark.parametrize("metric", [*METRICS, *slow_except(OTHER_FORMS, *LIGHT_FORMS)])
-@pytest.mark.parametrize("forms", [PLAIN_FORMS, slow(None)], ids=["sql and polars", "all"])
+@pytest.mark.parametrize("forms", [metric_engines.PLAIN, slow(None)], ids=["plain", "all"])
 @given(data=st.data())
 def test_engines_equal_the_definition(metric, forms, data):
     """Ties, NULLs, gaps, any k, empty groups, negative and fractional grades, any option."""

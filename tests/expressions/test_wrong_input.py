@@ -13,7 +13,7 @@ import pytest
 import rankql
 from support import metric_engines, signatures
 from support.metric_engines import Column
-from support.parameters import cycled, slow_except
+from support.parameters import cycled, slow, slow_except
 
 NAN, INF = math.nan, math.inf
 LIGHT = ("ndcg", "ap", "rr", "bpref")
@@ -53,17 +53,22 @@ def complaint(name, metric, groups, options, **types):
     return metric_engines.complaint(lambda: run(metric, groups, options, **types))
 
 
-def assert_refused(metric, groups, options, pattern, names=None, **types):
-    """Every engine that has words for the groups refuses them with this message."""
-    names = metric_engines.engines_for(metric) if names is None else names
-    able = [
-        name
-        for name in names
-        if not any(metric_engines.ENGINES[name].cannot(metric, options, g) for g in groups)
-    ]
-    messages = {name: complaint(name, metric, groups, options, **types) for name in able}
-    wrong = {name: text for name, text in messages.items() if not re.fullmatch(pattern, text)}
-    assert messages and not wrong, f"{metric} {options} of {groups}: expected {pattern}"
+@pytest.fixture(params=[metric_engines.PLAIN, slow(metric_engines.ENGINES)], ids=["plain", "all"])
+def assert_refused(request):
+    def assert_refused(metric, groups, options, pattern, names=None, **types):
+        """Every engine that has words for the groups refuses them with this message."""
+        names = metric_engines.engines_for(metric) if names is None else names
+        able = [
+            name
+            for name in names
+            if name in request.param
+            and not any(metric_engines.ENGINES[name].cannot(metric, options, g) for g in groups)
+        ]
+        messages = {name: complaint(name, metric, groups, options, **types) for name in able}
+        wrong = {name: text for name, text in messages.items() if not re.fullmatch(pattern, text)}
+        assert messages and not wrong, f"{metric} {options} of {groups}: expected {pattern}"
+
+    return assert_refused
 
 
 def options_of(metric):
@@ -94,14 +99,14 @@ def forms_at(metric, place):
 @pytest.mark.parametrize(
     ("metric", "place", "bad"), cycled(signatures.RANKING, [*PLACES], [*BAD_REL, *BAD_REL[1:]])
 )
-def test_rel_is_finite_in_every_form(metric, place, bad):
+def test_rel_is_finite_in_every_form(assert_refused, metric, place, bad):
     """Wherever the grade stands; the other group is in order."""
     groups = [[(1, 1), (0, 2)], PLACES[place](bad)]
     assert_refused(metric, groups, options_of(metric), message(REL, bad), forms_at(metric, place))
 
 
 @pytest.mark.parametrize(("place", "kind"), cycled([*PLACES], ["DOUBLE", "FLOAT"]))
-def test_rel_is_finite_in_every_metric(place, kind):
+def test_rel_is_finite_in_every_metric(assert_refused, place, kind):
     for metric in signatures.RANKING:
         groups, names = [PLACES[place](NAN)], ["sql", "polars"]
         assert_refused(metric, groups, options_of(metric), message(REL, NAN), names, rel=kind)
@@ -118,7 +123,7 @@ def with_query(metric, group):
 @pytest.mark.parametrize(
     ("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS)
 )
-def test_pos_is_a_whole_number_from_1(metric, bad):
+def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
     remedy = ". Position 1 is the top: add 1" if bad == 0 else ""
     pattern = message("pos must be a whole number from 1, not {}" + remedy, bad)
     rel, kind = (1, "INTEGER") if bad == 0 else (None, "DOUBLE")
@@ -127,7 +132,7 @@ def test_pos_is_a_whole_number_from_1(metric, bad):
 
 
 @pytest.mark.parametrize("metric", slow_except([*signatures.RANKING, *signatures.MICRO], *LIGHT))
-def test_text_is_refused(metric):
+def test_text_is_refused(assert_refused, metric):
     """Also where it reads as a number."""
     options = REQUIRED.get(metric, {})
     groups = [with_query(metric, [("1", 1), ("0", 2)])]
@@ -138,7 +143,7 @@ def test_text_is_refused(metric):
 
 
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
-def test_a_score_may_be_infinite_but_not_nan(metric):
+def test_a_score_may_be_infinite_but_not_nan(assert_refused, metric):
     """Also where the item is unjudged or beyond k."""
     for rel in (1, 0, None):
         groups = [[(1, 2.0, "a"), (1, 3.0, "b"), (0, INF, "c"), (rel, NAN, "d")]]
@@ -192,13 +197,13 @@ def wrong_rows():
 
 
 @pytest.mark.parametrize(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
-def test_wrong_rows_are_refused(metric, group, options, pattern, types):
+def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern, types):
     assert_refused(metric, [group], options, pattern, **types)
 
 
 @pytest.mark.parametrize("metric", ["err", "rbp"])
 @pytest.mark.parametrize("place", PLACES)
-def test_rel_above_max_rel_is_refused(metric, place):
+def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
     options = {"k": 2, "max_rel": 4} | ({"p": 0.5} if metric == "rbp" else {})
     pattern = message("rel must not exceed max_rel: {} is above {}", 5, 4)
     assert_refused(metric, [PLACES[place](5)], options, pattern, forms_at(metric, place))
@@ -285,7 +290,7 @@ def arguments():
 
 
 @pytest.mark.parametrize(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
-def test_options_are_checked(metric, name, bad, text, every_form):
+def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""
     options = {**REQUIRED.get(metric, {}), name: bad}
     group = with_query(metric, [(1, 1), (0, 2), (1, 3)])
@@ -348,7 +353,7 @@ def test_numbers_beyond_floats_are_refused(metric, options):
     ],
     ids=str,
 )
-def test_expected_ties_without_a_closed_form_are_refused(metric, options):
+def test_expected_ties_without_a_closed_form_are_refused(assert_refused, metric, options):
     groups, options = [[(1, 2.0, "a"), (0, 2.0, "b")]], {**options, "ties": "expected"}
     pattern = rf"ties 'expected' is not available .*{metric}.*\. .+"
     if metric == "err":
@@ -369,7 +374,7 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
 
 
 @pytest.mark.parametrize("metric", slow_except(signatures.TAKES_IDEAL, *LIGHT))
-def test_the_ideal_list_is_checked(metric):
+def test_the_ideal_list_is_checked(assert_refused, metric):
     """An ideal that lacks grades of the list would give values above 1."""
     text = (
         "ideal must contain every grade of the list, at least as often. It lacks a {}. "

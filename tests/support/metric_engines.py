@@ -586,6 +586,8 @@ MORE = {
     "evaluate whole": EvaluateWhole(),
 }
 ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE, **MORE}
+# One of each kind. The others ask polars in another way, or each group by itself.
+PLAIN = ("sql", "polars", "sql list", "polars list", "sql score", "polars score")
 
 
 def engines_for(metric):
