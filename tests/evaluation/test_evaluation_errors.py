@@ -36,238 +36,130 @@ def test_uneven_lines_of_csv_files(tmp_path, text, message):
         rankql.evaluate(tmp_path / "x.csv", QRELS, "AP")
 
 
-def bad(**columns):
-    return RUN.with_columns(**columns)
+def change(**columns):
+    """The run with other values in a column."""
+    return RUN.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+
+
+PLACED = RUN.drop("score").with_columns(pos=1)
+INDEXED = pl.concat([RUN, RUN]).with_row_index("session_id")
+TWO_RUNS = {"a": RUN, "b": change(query="z")}
 
 
 @pytest.mark.parametrize(
-    ("call", "line"),
+    ("run", "qrels", "options", "message"),
     [
-        (lambda: rankql.evaluate(QRELS, RUN, "AP"), "run and qrels look swapped"),
-        (lambda: rankql.evaluate("no.parquet", QRELS), "run: file 'no.parquet' does not exist"),
-        (
-            lambda: rankql.evaluate(3, QRELS),
-            "run must be a path, a table, a relation or a frame, not int",
-        ),
-        (lambda: rankql.evaluate({}, QRELS), "A dict of runs must map at least one name"),
-        (lambda: rankql.evaluate(RUN.clear(), QRELS), "run is empty"),
-        (lambda: rankql.evaluate(RUN, QRELS.clear()), "qrels is empty"),
-        (
-            lambda: rankql.evaluate(bad(query=pl.lit("zz")), QRELS),
-            "No query of the run is judged: it has 'zz'",
-        ),
-        (
-            lambda: rankql.evaluate(bad(score=pl.lit(float("nan"))), QRELS),
-            "run: score must be a number, not nan",
-        ),
-        (
-            lambda: rankql.evaluate(bad(score=pl.lit("x")), QRELS),
-            "run: score must be a number, not text. Cast it first",
-        ),
-        (
-            lambda: rankql.evaluate(bad(pos=pl.lit(0)), QRELS),
-            "run: pos must be a whole number from 1, not 0",
-        ),
-        (
-            lambda: rankql.evaluate(bad(pos=pl.lit(1.5)), QRELS),
-            "run: pos must be a whole number from 1, not 1.5",
-        ),
-        (lambda: rankql.evaluate(bad(pos=pl.lit(1)), QRELS), "run has duplicates: query .*, pos 1"),
-        (lambda: rankql.evaluate(bad(query=pl.lit(None)), QRELS), "run: query is NULL in"),
-        (lambda: rankql.evaluate(bad(item=pl.lit(None)), QRELS), "run: item is NULL in"),
-        (
-            lambda: rankql.evaluate(pl.concat([RUN, RUN]), QRELS),
-            "run has duplicates: query .*system=",
-        ),
-        (lambda: rankql.evaluate(RUN, pl.concat([QRELS, QRELS])), "qrels has duplicates: query"),
-        (
-            lambda: rankql.evaluate(pl.concat([RUN, RUN]).with_row_index("session_id"), QRELS),
-            "run has duplicates: .*system=, or queries: query='session_id'$",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit(float("inf")))),
-            "qrels: rel must be a finite number, not inf",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit("high"))),
-            "qrels: rel must be a number, not text",
-        ),
-        (
-            lambda: rankql.evaluate(RUN.rename({"item": "thing"}), QRELS),
-            "No item column in run: expected .*item='...'",
-        ),
-        (
-            lambda: rankql.evaluate(RUN.drop("score"), QRELS),
-            "No score column in run",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, query="qeury"),
-            "query='qeury': no column of that name in run and qrels. Did you mean 'query'",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
-            "query='q': no column of that name in qrels",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, item=["item"]), "a pair names the columns of run"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, by="segmnt"),
-            "by='segmnt': no column of that name in ",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, by="query"),
-            "by='query' is the column of the queries",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, system="model"),
-            "system='model': no column of that name in run",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, system=5), "system must be the name of a column"),
-        (lambda: rankql.evaluate(RUN, QRELS, by=["a", 1]), "by must be names of columns, or lists"),
-        (lambda: rankql.evaluate(RUN, QRELS, item=""), "item='' has an empty name"),
-        (lambda: rankql.evaluate(RUN, QRELS, query=["", "q"]), "'q'. has an empty name"),
-        (lambda: rankql.evaluate(RUN, QRELS, conventions=["a"]), "Unknown profile"),
-        (lambda: rankql.evaluate(RUN, QRELS, output=5), "output must be a path, not 5"),
-        (lambda: rankql.compare({"a": RUN}, QRELS, cluster=5), "cluster must be the name of a"),
-        (
-            lambda: rankql.compare({"a": RUN}, QRELS, higher_is_better=5),
-            "higher_is_better must be True, False or a dict",
-        ),
-        (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
-            "Unknown metric 'nDGC'. Did you mean 'nDCG'",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "Gini@10"),
-            "Unknown metric 'Gini'. evaluate does not compute it: call gini",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
-        (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
-        (
-            lambda: rankql.evaluate(RUN, RUN, "nDCG@10"),
-            r"Pass rel='...'. It has score, like a run: are these the judgments\?",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "nDCG@10, AP"),
-            "'nDCG@10, AP': 'AP' is not a cutoff. Pass a list of metrics",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "MAP@10(rel=2)"),
-            r"write options before the cutoff: MAP\(rel=2\)@10",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, f"P@{2**53 + 1}"),
-            "k must be at most 9007199254740992, not 9007199254740993",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "P(rel=x)@5"),
-            "threshold must be a finite number, not the text 'x'",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, "P(foo=1)@5"), "P has no option 'foo'"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "P(denominator=R)@5"),
-            "denominator must be 'k', 'retrieved' or 'min', not R",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, "RBP@5"), "p must be given"),
-        (lambda: rankql.evaluate(RUN, QRELS, "RBP(p=1)@5"), "p must lie between 0 and 1, not 1"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "ERR(max_rel=2)@5"),
-            "max_rel=2 is below the highest grade, 3",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "ERR@5", ties="expected"),
-            "ties 'expected' is not available for err",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, []), "metrics is empty. Name at least one"),
-        (lambda: rankql.evaluate(RUN, QRELS, [3]), "A metric must be a name"),
-        (lambda: rankql.evaluate(RUN, QRELS, "x = foo(rel)"), "foo"),
-        (
-            lambda: rankql.evaluate(RUN.drop("score").with_columns(pos=1), QRELS, "RMSE"),
-            "RMSE compares",
-        ),
-        (
-            lambda: rankql.evaluate("", QRELS),
-            "run must be a path or the name of a table, not an empty text",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, None), "metrics must be names such as"),
-        (lambda: rankql.evaluate(RUN, QRELS, "nDCG(k=1)@10"), "the cutoff is given twice"),
-        (lambda: rankql.evaluate(RUN, QRELS, "P(rel=1, rel=2)@10"), "threshold is given twice"),
-        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
-        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
-        (lambda: rankql.evaluate(RUN, QRELS, "AP = 1"), "'AP' is the name of a metric of rankql"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=found)@5"),
-            "denominator must be 'k', 'retrieved' or 'min', not found",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, by=5), "by must be names of columns"),
-        (lambda: rankql.evaluate(RUN, QRELS, gain={}), "gain is an empty dict"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, ties="best", gain={0: 0, 1: 3, 2: 1, 3: 4}),
-            "gains must rise with the grade",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, ties="worst", discounts=[2.0, 1.0]),
-            "and discounts with the position",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, gain={0: 1, 3: 4}, unjudged="bounds"),
-            "a gain of 0 for",
-        ),
-        (
-            lambda: rankql.evaluate({"a": RUN, "b": bad(query=pl.lit("z"))}, QRELS),
-            "No query of run 'b' is judged",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "x = rbp(rel, pos, p := 2)"),
-            "p must lie between 0 and 1",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, "x = ndcg(rel, pos, 0)"), "k must be a whole number"),
-        (lambda: rankql.evaluate(RUN, QRELS, output="x.csv"), "'x.csv' must end in .parquet"),
-        (
-            lambda: rankql.combine([3]),
-            "combine takes results and files that output= wrote",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, tie="best"),
-            "Unknown option 'tie'. Did you mean 'ties'",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, ties="bets"),
-            "ties must be 'item', 'order', 'expected', 'best' or 'worst', not bets",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, gain="exp"),
-            "gain must be 'linear', 'exp2', 'binary' or a dict",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, threshold="2"),
-            "threshold must be a finite number, not the text '2'",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, discounts=[1, 0]),
-            "discounts must be a list of finite numbers above 0",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, "DCG@9", discounts=[1, 2]),
-            "discounts has 2 entries, but position",
-        ),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, conventions="trec"),
-            "Unknown profile 'trec'. Did you mean 'trec_eval'",
-        ),
-        (lambda: rankql.evaluate(RUN, QRELS, interval="z"), "interval must be"),
-        (
-            lambda: rankql.evaluate(RUN, QRELS, confidence=95),
-            "confidence must lie between 0 and 1, not 95",
-        ),
+        (QRELS, RUN, {}, "run and qrels look swapped"),
+        (RUN, RUN, {}, r"Pass rel='...'. It has score, like a run: are these the judgments\?"),
+        ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
+        ("", QRELS, {}, "run must be a path or the name of a table, not an empty text"),
+        (3, QRELS, {}, "run must be a path, a table, a relation or a frame, not int"),
+        ({}, QRELS, {}, "A dict of runs must map at least one name"),
+        (RUN.clear(), QRELS, {}, "run is empty"),
+        (RUN, QRELS.clear(), {}, "qrels is empty"),
+        (change(query="zz"), QRELS, {}, "No query of the run is judged: it has 'zz'"),
+        (TWO_RUNS, QRELS, {}, "No query of run 'b' is judged"),
+        (change(score=float("nan")), QRELS, {}, "run: score must be a number, not nan"),
+        (change(score="x"), QRELS, {}, "run: score must be a number, not text. Cast it first"),
+        (change(pos=0), QRELS, {}, "run: pos must be a whole number from 1, not 0"),
+        (change(pos=1.5), QRELS, {}, "run: pos must be a whole number from 1, not 1.5"),
+        (change(pos=1), QRELS, {}, "run has duplicates: query .*, pos 1"),
+        (change(query=None), QRELS, {}, "run: query is NULL in"),
+        (change(item=None), QRELS, {}, "run: item is NULL in"),
+        (pl.concat([RUN, RUN]), QRELS, {}, "run has duplicates: query .*system="),
+        (INDEXED, QRELS, {}, "duplicates: .*system=, or queries: query='session_id'$"),
+        (RUN, pl.concat([QRELS, QRELS]), {}, "qrels has duplicates: query"),
+        (RUN, QRELS.with_columns(rel=float("inf")), {}, "qrels: rel must be a finite number, not"),
+        (RUN, QRELS.with_columns(rel=pl.lit("high")), {}, "qrels: rel must be a number, not text"),
+        (RUN.rename({"item": "thing"}), QRELS, {}, "No item column in run: expected .*item='...'"),
+        (RUN.drop("score"), QRELS, {}, "No score column in run"),
+        (RUN, QRELS, {"query": "qeury"}, "query='qeury': no column .* in run and qrels. Did you"),
+        (RUN, QRELS, {"query": ("query", "q")}, "query='q': no column of that name in qrels"),
+        (RUN, QRELS, {"query": ["", "q"]}, "'q'. has an empty name"),
+        (RUN, QRELS, {"item": ["item"]}, "a pair names the columns of run"),
+        (RUN, QRELS, {"item": ""}, "item='' has an empty name"),
+        (RUN, QRELS, {"by": "segmnt"}, "by='segmnt': no column of that name in "),
+        (RUN, QRELS, {"by": "query"}, "by='query' is the column of the queries"),
+        (RUN, QRELS, {"by": ["a", 1]}, "by must be names of columns, or lists"),
+        (RUN, QRELS, {"by": 5}, "by must be names of columns"),
+        (RUN, QRELS, {"system": "model"}, "system='model': no column of that name in run"),
+        (RUN, QRELS, {"system": 5}, "system must be the name of a column"),
+        (RUN, QRELS, {"output": 5}, "output must be a path, not 5"),
+        (RUN, QRELS, {"output": "x.csv"}, "'x.csv' must end in .parquet"),
+        (RUN, QRELS, {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'"),
+        (RUN, QRELS, {"ties": "bets"}, "ties must be 'item', 'order', 'expected', 'best' or"),
+        (RUN, QRELS, {"gain": "exp"}, "gain must be 'linear', 'exp2', 'binary' or a dict"),
+        (RUN, QRELS, {"gain": {}}, "gain is an empty dict"),
+        (RUN, QRELS, {"threshold": "2"}, "threshold must be a finite number, not the text '2'"),
+        (RUN, QRELS, {"discounts": [1, 0]}, "discounts must be a list of finite numbers above 0"),
+        (RUN, QRELS, {"conventions": "trec"}, "Unknown profile 'trec'. Did you mean 'trec_eval'"),
+        (RUN, QRELS, {"conventions": ["a"]}, "Unknown profile"),
+        (RUN, QRELS, {"interval": "z"}, "interval must be"),
+        (RUN, QRELS, {"confidence": 95}, "confidence must lie between 0 and 1, not 95"),
+        (RUN, QRELS, {"ties": "best", "gain": {0: 0, 1: 3, 2: 1, 3: 4}}, "gains must rise with"),
+        (RUN, QRELS, {"ties": "worst", "discounts": [2.0, 1.0]}, "and discounts with the position"),
+        (RUN, QRELS, {"gain": {0: 1, 3: 4}, "unjudged": "bounds"}, "a gain of 0 for"),
     ],
 )
-def test_errors(call, line):
-    with pytest.raises(rankql.RankqlError, match=line) as caught:
+def test_errors_about_data_and_options(run, qrels, options, message):
+    with pytest.raises(rankql.RankqlError, match=message) as error:
+        rankql.evaluate(run, qrels, **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options", "message"),
+    [
+        (None, {}, "metrics must be names such as"),
+        ([], {}, "metrics is empty. Name at least one"),
+        ([3], {}, "A metric must be a name"),
+        ("nDGC@10", {}, "Unknown metric 'nDGC'. Did you mean 'nDCG'"),
+        ("Gini@10", {}, "Unknown metric 'Gini'. evaluate does not compute it: call gini"),
+        ("P@0", {}, "k must be a whole number from 1, not 0"),
+        ("P@ten", {}, "k must be a whole number from 1, not ten"),
+        (f"P@{2**53 + 1}", {}, "k must be at most 9007199254740992, not 9007199254740993"),
+        ("nDCG@10, AP", {}, "'nDCG@10, AP': 'AP' is not a cutoff. Pass a list of metrics"),
+        ("MAP@10(rel=2)", {}, r"write options before the cutoff: MAP\(rel=2\)@10"),
+        ("Rprec@5", {}, "Rprec has no cutoff"),
+        ("nDCG(k=1)@10", {}, "the cutoff is given twice"),
+        ("P(rel=1, rel=2)@10", {}, "threshold is given twice"),
+        ("P(rel=x)@5", {}, "threshold must be a finite number, not the text 'x'"),
+        ("P(foo=1)@5", {}, "P has no option 'foo'"),
+        ("P(denominator=R)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not R"),
+        ("microP(denominator=found)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not"),
+        ("RBP@5", {}, "p must be given"),
+        ("RBP(p=1)@5", {}, "p must lie between 0 and 1, not 1"),
+        ("ERR(max_rel=2)@5", {}, "max_rel=2 is below the highest grade, 3"),
+        ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),
+        ("DCG@9", {"discounts": [1, 2]}, "discounts has 2 entries, but position"),
+        (["x = 1", "x = 2"], {}, "Two metrics are called 'x'"),
+        (["x = 1", "X = 2"], {}, "Two columns of the result would be called 'X'"),
+        ("AP = 1", {}, "'AP' is the name of a metric of rankql"),
+        ("x = foo(rel)", {}, "foo"),
+        ("x = rbp(rel, pos, p := 2)", {}, "p must lie between 0 and 1"),
+        ("x = ndcg(rel, pos, 0)", {}, "k must be a whole number"),
+    ],
+)
+def test_errors_about_metrics(metrics, options, message):
+    with pytest.raises(rankql.RankqlError, match=message) as error:
+        rankql.evaluate(RUN, QRELS, metrics, **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rankql.evaluate(PLACED, QRELS, "RMSE"), "RMSE compares grades with scores"),
+        (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
+        (lambda: rankql.combine([3]), "combine takes results and files that output= wrote"),
+        (lambda: rankql.compare({"a": RUN}, QRELS, cluster=5), "cluster must be the name of a"),
+        (lambda: rankql.compare({"a": RUN}, QRELS, higher_is_better=5), "higher_is_better must be"),
+        (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
+    ],
+)
+def test_errors_of_other_calls(call, message):
+    with pytest.raises(rankql.RankqlError, match=message):
         call()
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("column", ["score", "pos", "rel"])
@@ -304,7 +196,7 @@ def test_control_characters_reach_no_terminal():
     """A line of its own would be a command in a log of CI, ESC one to a terminal."""
     name = "new\n::error::\x1b[2J"
     runs = {"old": RUN, name: RUN}
-    shown = [
+    texts = [
         repr(rankql.evaluate(runs, QRELS, "RR@2")),
         repr(rankql.compare(runs, QRELS, "RR@2")),
         repr(rankql.limits(runs, QRELS, "RR@2")),
@@ -312,10 +204,10 @@ def test_control_characters_reach_no_terminal():
         repr(rankql.check(runs, QRELS)),
         repr(rankql.correlate(runs, RUN, "TauB")),
     ]
-    for text in shown:
+    for text in texts:
         assert "\x1b" not in text
         assert not any(line.startswith("::") for line in text.splitlines())
-    assert "new\\n::error::\\x1b[2J" in shown[0]
+    assert "new\\n::error::\\x1b[2J" in texts[0]
 
 
 def test_grades_whose_sum_overflows():

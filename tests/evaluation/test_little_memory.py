@@ -2,88 +2,58 @@
 
 import subprocess
 import sys
+from tempfile import gettempdir
 
 import duckdb
-import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 import rankql
-from support.random_runs import QRELS, RUN, same, with_segments
+from support.parameters import slow_except
+from support.random_runs import same
+
+
+def connect(limit=None, query="q"):
+    """A database whose lists of the best 90 scores take 30 MB at once."""
+    con = duckdb.connect(config={"threads": 1, "temp_directory": gettempdir()})
+    con.execute(f"""
+        CREATE TABLE run AS SELECT {query} AS query, i AS item, hash(q, i) % 9 AS score,
+            's' || i % 2 AS name FROM range(20000) t(q), range(4) u(i);
+        CREATE TABLE qrels AS SELECT query, item, (item + hash(query)) % 3 AS rel FROM run;
+        CREATE TABLE about AS SELECT DISTINCT query, hash(query) % 3 AS segment FROM run""")
+    if limit:
+        con.execute(f"SET memory_limit = '{limit}'")
+    return con
 
 
 @pytest.mark.parametrize(
-    ("form", "options"),
-    [
-        ("plain", {}),
-        ("systems", {"by": "segment", "attributes": "segments"}),
-        ("text", {"ties": "expected", "missing": "skip"}),
-        ("plain", {"ties": "order", "conventions": "ranx"}),
-        ("ranked", {}),
-        ("ranked", {"unjudged": "bounds"}),
-        ("text", {"con": "own"}),
-        ("other query", {"query": "user"}),
-    ],
+    "options",
+    slow_except(
+        [
+            {},
+            {"system": "name", "by": "segment", "attributes": "about"},
+            {"ties": "order", "conventions": "ranx"},
+            {"missing": "skip", "metrics": "P@90", "text": True},
+        ],
+        {},
+    ),
 )
-def test_parts_are_the_same(form, options, monkeypatch):
-    """Where the memory is too small, some queries at a time: the same values, to the last bit."""
-    run, qrels, metrics = RUN, QRELS, ["nDCG@3", "AP", "P@2", "R@2"]
-    options = dict(options)
-    if "attributes" in options:
-        options["attributes"] = with_segments()
-    if options.get("con"):
-        options["con"] = duckdb.connect()
-    if form == "systems":
-        run = {"one": RUN, "two": RUN.with_columns(score=-pl.col("score"))}
-    if form == "text":  # the ids of both are of one kind, but not of one type
-        qrels = QRELS.with_columns(pl.col("query").cast(pl.Categorical))
-    if form == "other query":  # a column with this name that holds no ids
-        run = RUN.rename({"query": "user"}).with_columns(query=pl.lit("text"))
-        qrels = QRELS.rename({"query": "user"})
-    if form == "ranked":
-        qrels = None
-        run = pl.DataFrame(
-            {"query": [1, 1, 2, 3, 3], "rel": [1, 0, 2, 0, 3], "pos": [2, 1, 1, 1, 4]}
-        )
-    whole = rankql.evaluate(run, qrels, metrics, **options)
-    fetch_frame, made = rankql.evaluation.evaluate.fetch_frame, []
-
-    def short_of_memory(here, sql, *arguments, **options):
-        if "% 4 =" not in sql:
-            raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
-        made.append(sql)
-        return fetch_frame(here, sql, *arguments, **options)
-
-    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", short_of_memory)
-    parts = rankql.evaluate(run, qrels, metrics, **options)
-    assert_frame_equal(parts.per_query, whole.per_query, check_exact=True)
-    assert_frame_equal(parts.summary, whole.summary, check_exact=True)
-    assert len(made) == 4 and parts.notes == [
-        *whole.notes,
-        "The queries did not fit into memory_limit, so they were evaluated in 4 parts. A higher "
-        "memory_limit is faster",
-    ]
+def test_queries_that_do_not_fit_into_memory_are_evaluated_in_parts(options, tmp_path):
+    """With the same values, also in a file."""
+    options = {"metrics": "nDCG@90", **options}
+    key = "'q' || q" if options.pop("text", None) else "q"
+    at_once = rankql.evaluate("run", "qrels", con=connect(query=key), **options)
+    con, path = connect("25MB", key), tmp_path / "values.parquet"
+    in_parts = rankql.evaluate("run", "qrels", con=con, **options)
+    same(in_parts.per_query, at_once.per_query)
+    same(in_parts.summary, at_once.summary)
+    assert in_parts.notes[:-1] == at_once.notes and "parts" in in_parts.notes[-1]
+    rankql.evaluate("run", "qrels", con=con, output=path, **options)
+    same(rankql.combine([path]).per_query, at_once.per_query)
 
 
-def test_out_of_memory(monkeypatch, tmp_path):
-    """A file is written in parts too; where nothing helps, the remedy is named."""
-    path, whole = tmp_path / "out.parquet", rankql.evaluate(RUN, QRELS, "AP")
-
-    def refuse(*arguments, **options):
-        raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
-
-    def refuse_all_at_once(session, sql, *arguments, **options):
-        return fetch_frame(session, sql) if "% 4 =" in sql else refuse()
-
-    fetch_frame = rankql.evaluation.evaluate.fetch_frame
-    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", refuse_all_at_once)
-    parts = rankql.evaluate(RUN, QRELS, "AP", output=path)
-    assert "evaluated in 4 parts" in parts.notes[-1]
-    assert_frame_equal(rankql.combine([path]).per_query, whole.per_query, check_exact=True)
-    monkeypatch.setattr("rankql.evaluation.evaluate.fetch_frame", refuse)
-    message = r"^DuckDB is out of memory: no room\. Raise its limit \(SET memory_limit = '4GB'\)"
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(RUN, QRELS, "AP")
+def test_too_little_memory_is_an_error_with_a_remedy():
+    with pytest.raises(rankql.RankqlError, match=r"^DuckDB is out of memory: .*memory_limit = "):
+        rankql.evaluate("run", "qrels", "AP", con=connect("5MB"))
 
 
 @pytest.mark.slow
@@ -128,19 +98,18 @@ def test_a_million_queries_and_a_query_of_a_million_items():
         CREATE TABLE run AS SELECT q, i, q % 7 + i AS score FROM range(1000000) t(q), range(3) u(i);
         CREATE TABLE qrels AS SELECT q, (q % 3) AS i, 1 AS rel FROM range(1000000) t(q)
     """)
-    made = rankql.evaluate("run", "qrels", ["RR", "nDCG@2"], con=con, query="q", item="i")
-    assert made["RR"] == pytest.approx((333334 / 3 + 333333 / 2 + 333333) / 1e6, abs=1e-12)
-    assert made.per_query.height == 1_000_000
+    result = rankql.evaluate("run", "qrels", ["RR", "nDCG@2"], con=con, query="q", item="i")
+    assert result["RR"] == pytest.approx((333334 / 3 + 333333 / 2 + 333333) / 1e6, abs=1e-12)
+    assert result.per_query.height == 1_000_000
     con.execute("""
         CREATE TABLE long AS SELECT 1 AS q, i, -i AS score FROM range(1000000) u(i);
         CREATE TABLE few AS SELECT 1 AS q, i * 1000 AS i, 1 AS rel FROM range(1000) u(i)
     """)
-    made = rankql.evaluate(
-        "long", "few", ["AP", "R@1000000", "Rprec"], con=con, query="q", item="i"
-    )
-    wanted = sum((j + 1) / (j * 1000 + 1) for j in range(1000)) / 1000
-    assert made["AP"] == pytest.approx(wanted, abs=1e-12)
-    assert (made["R@1000000"], made["Rprec"]) == (1.0, 1 / 1000)
+    metrics = ["AP", "R@1000000", "Rprec"]
+    result = rankql.evaluate("long", "few", metrics, con=con, query="q", item="i")
+    expected = sum((j + 1) / (j * 1000 + 1) for j in range(1000)) / 1000
+    assert result["AP"] == pytest.approx(expected, abs=1e-12)
+    assert (result["R@1000000"], result["Rprec"]) == (1.0, 1 / 1000)
 
 
 @pytest.mark.slow
