@@ -1,4 +1,4 @@
-"""The bounds over the unjudged, against every judgement that there could be."""
+"""The bounds over the unjudged, against every judgment that there could be."""
 
 from functools import partial
 from itertools import combinations_with_replacement
@@ -10,27 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import definitions, metric_engines, signatures, strategies
+from support import definitions, metric_engines, strategies
 from support.paths import ROOT
 
 FILE = ROOT / "sql" / "bounds.sql"
 METRICS = ["ndcg", "dcg", "cg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
 METRICS += ["rr", "arhr", "err", "rbp"]
 LEVELS = [[0, 1, 2, 3], [0, 0.5, 3], [0, 1], [0, 1.75, 2], [0]]
-# What was drawn must be few enough for every judgement of the unjudged to be tried.
-MOST = 5
-OPTIONS = {
-    "k": [None, 1, 2, 3, 5],
-    "threshold": [1, 1, 2, 0.5, 0],
-    "discounts": [None, [2, 0.5, 1, 3, 0.25, 1, 1.5, 0.8, 4, 1] * 4],
-    "base": [2, 3],
-    "ideal": ["judged", "retrieved"],
-    "negative": ["zero", "keep"],
-    "max_rel": [3, 4.5],
-    "p": [0.3, 0.9],
-}
-PRECISION = ["k", "retrieved", "min"]
-DENOMINATORS = {"ap": ["min", "R", "found", "k"], "precision_at": PRECISION, "f1_at": PRECISION}
+# So many unjudged items, so that every judgment of them can be tried.
+MOST_UNJUDGED = 5
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +35,7 @@ def literal(value):
 
 
 def bounds(con, metric, batch, levels, k=None, ideal="judged", **options):
-    """What the macro says of each ranking of a batch."""
+    """The lowest and the highest value of each ranking of a batch, by the macro."""
     items, judged = [], []
     for rows in batch:
         shown = sorted(definitions.shown(rows), key=lambda row: row[1])
@@ -67,18 +55,17 @@ def bounds(con, metric, batch, levels, k=None, ideal="judged", **options):
     return con.execute(query, {"n": len(batch), "items": items, "judged": judged}).fetchall()
 
 
-def tried(metric, rows, levels, **options):
-    """The lowest and the highest over every judgement, None where none defines the metric."""
+def try_all(metric, rows, levels, **options):
+    """The lowest and the highest over every judgment, None where none defines the metric."""
     value = partial(getattr(definitions, metric), **options)
     return definitions.extremes(rows, value, levels) or (None, None)
 
 
-def same(found, wanted):
-    assert len(found) == len(wanted)
-    for got, want in zip(found, wanted, strict=True):
-        assert [v is None for v in got] == [v is None for v in want], (got, want)
-        for a, b in zip(got, want, strict=True):
-            assert a is None or abs(a - b) <= 1e-12 * max(1, abs(b)), (got, want)
+def require_same(values, expected):
+    for pair, other in zip(values, expected, strict=True):
+        assert [v is None for v in pair] == [v is None for v in other], (pair, other)
+        for a, b in zip(pair, other, strict=True):
+            assert a is None or abs(a - b) <= 1e-12 * max(1, abs(b)), (pair, other)
 
 
 def unjudged(rows):
@@ -86,60 +73,28 @@ def unjudged(rows):
 
 
 GRADES = st.sampled_from([None, None, None, -1, 0, 0.5, 1, 1.75, 2, 3])
-BATCHES = strategies.batches(
-    strategies.rankings(GRADES).filter(lambda rows: unjudged(rows) <= MOST), most=6
-)
-# Nothing of use among the judged: what is undefined, and what its lowest value is, are then asked.
-BARREN = strategies.batches(
-    strategies.rankings(st.sampled_from([None, None, -1, 0])).filter(
-        lambda rows: unjudged(rows) <= MOST
-    ),
-    most=6,
-)
+# Nothing of use among the judged: metrics are undefined, or have their lowest value.
+BARREN = st.sampled_from([None, None, -1, 0])
+
+
+def batches(grades):
+    few = strategies.rankings(grades).filter(lambda rows: unjudged(rows) <= MOST_UNJUDGED)
+    return strategies.batches(few, most=6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
-@given(batch=BATCHES | BARREN, levels=st.sampled_from(LEVELS), data=st.data())
-def test_every_judgement(con, metric, batch, levels, data):
+@given(batch=batches(GRADES) | batches(BARREN), levels=st.sampled_from(LEVELS), data=st.data())
+def test_bounds_are_the_extremes_of_all_judgments(con, metric, batch, levels, data):
     options = data.draw(strategies.options(metric))
-    wanted = [tried(metric, rows, levels, **options) for rows in batch]
-    same(bounds(con, metric, batch, levels, **options), wanted)
-
-
-def many(random, grades):
-    """Forty rankings, with gaps, of items few of which are judged."""
-    for _ in range(40):
-        rows, pos, free = [], 0, 0
-        for _ in range(random.randint(1, 8)):
-            pos += random.choice([1, 1, 1, 2])
-            rel = random.choice(grades) if free == 4 or random.random() < 0.5 else None
-            free += rel is None
-            rows.append((rel, pos))
-        yield rows + [(random.choice(grades), None) for _ in range(random.choice([0, 0, 1, 2]))]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("metric", METRICS)
-def test_many_rankings(con, metric, seed):
-    random = Random(f"{metric} {seed}")
-    choices = {**OPTIONS, "denominator": DENOMINATORS.get(metric)}
-    options = {
-        name: random.choice(choices[name]) for name in signatures.ROWS[metric] if name in choices
-    }
-    if metric in DENOMINATORS:
-        options["denominator"] = DENOMINATORS[metric][seed % len(DENOMINATORS[metric])]
-    batch = list(many(random, [[0, 0, 1, 2, 3], [-2, 0, 0, 0.5, 3], [0, -1], [-1]][seed % 4]))
-    levels = random.choice([[0, 1, 2, 3], [0, 0.5, 3], [0, 1]])
-    wanted = [tried(metric, rows, levels, **options) for rows in batch]
-    same(bounds(con, metric, batch, levels, **options), wanted)
+    expected = [try_all(metric, rows, levels, **options) for rows in batch]
+    require_same(bounds(con, metric, batch, levels, **options), expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", METRICS)
 @given(batch=strategies.batches(strategies.rankings(strategies.SMALL)), data=st.data())
-def test_nothing_unjudged(con, metric, batch, data):
+def test_bounds_meet_if_nothing_is_unjudged(con, metric, batch, data):
     """Low and high are then the metric itself, as the macro for rows has it."""
     options = data.draw(strategies.options(metric))
     rows = [(n, rel, pos) for n, ranking in enumerate(batch) for rel, pos in ranking]
@@ -150,8 +105,8 @@ def test_nothing_unjudged(con, metric, batch, data):
     query = f"""
         SELECT {metric}(rel, pos{given_}) FROM range({len(batch)}) AS q (n) LEFT JOIN t USING (n)
         GROUP BY n ORDER BY n"""
-    wanted = [(value, value) for (value,) in con.execute(query).fetchall()]
-    same(bounds(con, metric, batch, [0, 1, 2, 3], **options), wanted)
+    expected = [(value, value) for (value,) in con.execute(query).fetchall()]
+    require_same(bounds(con, metric, batch, [0, 1, 2, 3], **options), expected)
 
 
 def chains(rows, levels, k, discounts):
@@ -186,9 +141,9 @@ def test_highest_ndcg_of_longer_rankings(con, seed):
         grades += [random.choice([0, 0, 1, 2, 3, 7, 0.3]) for _ in range(random.randint(0, 9))]
         random.shuffle(grades)
         batch.append([(rel, pos) for pos, rel in enumerate(grades, 1)])
-    found = bounds(con, "ndcg", batch, levels, k=k, discounts=discounts)
-    wanted = [chains(rows, levels, k, discounts) for rows in batch]
-    same([(high,) for _, high in found], [(high,) for high in wanted])
+    values = bounds(con, "ndcg", batch, levels, k=k, discounts=discounts)
+    expected = [chains(rows, levels, k, discounts) for rows in batch]
+    require_same([(high,) for _, high in values], [(high,) for high in expected])
 
 
 def test_by_hand(con):
@@ -220,9 +175,9 @@ def test_signed_gains(con):
         pytest.approx((1 / log2(3) - 1, (2 / log2(3) - 1) / 2))
     ]
     rows = [(-3, 1), (None, 2), (None, 3)]
-    same(
+    require_same(
         bounds(con, "ndcg", [rows], [0, 1, 2], k=2, **signed),
-        [tried("ndcg", rows, [0, 1, 2], k=2, **signed)],
+        [try_all("ndcg", rows, [0, 1, 2], k=2, **signed)],
     )
 
 
@@ -241,7 +196,7 @@ def test_signed_gains(con):
         ("rbp(items, judged, 3, [0, 1])", "p must be given"),
     ],
 )
-def test_refused(con, call, message):
+def test_wrong_options_are_refused(con, call, message):
     items = "[{'pos': 1, 'rel': 1}, {'pos': 2, 'rel': NULL}]"
     with pytest.raises(duckdb.ConversionException, match=message):
         query = f"SELECT rankql_bounds_{call} FROM (SELECT {items} AS items, [1, 0] AS judged)"

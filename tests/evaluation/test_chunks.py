@@ -7,6 +7,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
+from rankql.evaluation.evaluate import render_query
 from support import metric_engines
 from support.calls import assert_table_refused
 
@@ -27,26 +28,27 @@ RENUMBERED = (1 / 2, 2 / 3, (1 / 2 + 2 / 3) / 3, 2 / 3)
 KEPT = (1 / 3, 1 / 3, (1 / 3 + 2 / 5) / 3, 2 / 3)
 
 
-def values(result):
+def values(run, qrels=QRELS, metrics=METRICS, **options):
+    """The values of the first query, to compare."""
+    result = rankql.evaluate(run, qrels, metrics, interval=None, **options)
     return pytest.approx(result.per_query.rows()[0][1:], abs=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["document", "#", "split_part(item, '#', 1)"])
-def test_both_rules_and_both_positions(rule):
+def test_columns_separators_and_expressions_name_documents(rule):
     distances = RUN.select(pl.exclude("score"), distance=-pl.col("score"))
     shuffled = RUN.sample(fraction=1, shuffle=True, seed=1)
     for run in (RUN, PLACED, distances, shuffled):
-        found = rankql.evaluate(run, QRELS, METRICS, collapse=rule)
-        assert values(found) == RENUMBERED
-        assert values(rankql.evaluate(run, QRELS, METRICS, collapse=rule, positions="keep")) == KEPT
-    assert found.columns["run"]["item"] == {"#": "item before the last '#'"}.get(rule, rule)
-    assert found.notes == [
-        f"run: 2 of 5 rows repeat a document ({found.columns['run']['item']}) and are dropped; "
-        "the rows below move up"
-    ]
+        assert values(run, collapse=rule) == RENUMBERED
+        assert values(run, collapse=rule, positions="keep") == KEPT
+    result = rankql.evaluate(RUN, QRELS, METRICS, collapse=rule)
+    name = {"#": "item before the last '#'"}.get(rule, rule)
+    assert result.columns["run"]["item"] == name
+    assert result.notes == [f"run: 2 of 5 rows repeat a document ({name}) and are dropped; the "
+                            "rows below move up"]  # fmt: skip
 
 
-def test_order_of_rows_with_equal_scores(tmp_path):
+def test_order_of_rows_decides_equal_scores():
     """The first of the best chunks is kept, and documents stay in the order of their rows."""
     chunks = pl.DataFrame({"row": range(100_000)}).select(
         query=pl.col("row").hash(1) % 500,
@@ -60,60 +62,59 @@ def test_order_of_rows_with_equal_scores(tmp_path):
     )
     best = chunks.sort(["score", "row"], descending=[True, False])
     best = best.unique(["query", "document"], keep="first", maintain_order=True).sort("row")
-    want = rankql.evaluate(best.rename({"document": "item"}), qrels, "nDCG@5", ties="order")
+    expected = rankql.evaluate(best.rename({"document": "item"}), qrels, "nDCG@5", ties="order")
     for options in ({"ties": "order"}, {"conventions": "ranx", "undefined": "skip"}):
-        found = rankql.evaluate(run, qrels, "nDCG@5", collapse="#", **options)
-        assert_frame_equal(found.per_query, want.per_query, rel_tol=1e-12)
-    files = (tmp_path / "run.parquet", tmp_path / "qrels.parquet")
-    for frame, path in zip((run, qrels), files, strict=True):
-        frame.write_parquet(path)
-    script = rankql.evaluation.evaluate.render_query(*files, "nDCG@5", ties="order", collapse="#")
+        result = rankql.evaluate(run, qrels, "nDCG@5", collapse="#", **options)
+        assert_frame_equal(result.per_query, expected.per_query, rel_tol=1e-12)
+
+
+def test_rendered_query_collapses(tmp_path):
+    files = tmp_path / "run.parquet", tmp_path / "qrels.parquet"
+    RUN.write_parquet(files[0])
+    QRELS.write_parquet(files[1])
+    *loading, query = render_query(*files, METRICS, collapse="#").split(";\n")
     con = duckdb.connect()
     rankql.register(con)
-    *loading, query = script.split(";\n")
     con.execute(";".join(loading))
-    assert_frame_equal(con.sql(query).pl()["nDCG@5"].to_frame(),
-                       want.per_query.select("nDCG@5"), rel_tol=1e-12)  # fmt: skip
+    assert con.sql(query).pl()[METRICS].row(0) == pytest.approx(RENUMBERED)
 
 
 def test_gaps_in_positions_stay():
     placed = PLACED.with_columns(pos=pl.Series([1, 3, 4, 5, 9]))  # A, -, A, B, A, -, -, -, C
-    found = rankql.evaluate(placed, QRELS, ["RR", "P@7"], collapse="#")  # A, -, B, -, -, -, C
-    assert values(found) == (1 / 3, 2 / 7)
+    # A, -, B, -, -, -, C
+    assert values(placed, metrics=["RR", "P@7"], collapse="#") == (1 / 3, 2 / 7)
     unplaced = pl.concat([PLACED, PLACED.tail(1).with_columns(item=pl.lit("B#9"), pos=None)])
-    assert values(rankql.evaluate(unplaced, QRELS, METRICS, collapse="#")) == RENUMBERED
+    assert values(unplaced, collapse="#") == RENUMBERED
 
 
 def test_every_source(tmp_path):
     RUN.write_csv(tmp_path / "run.csv")
-    PLACED.write_parquet(tmp_path / "run.parquet")
-    lists = pl.DataFrame({"query": ["q"], "retrieved": [RUN["item"]], "relevant": [[*"BCD"]]})
     con = duckdb.connect()
     con.register("frame", RUN.to_arrow())
     con.execute("CREATE TABLE run AS FROM frame")
+    lists = pl.DataFrame({"query": ["q"], "retrieved": [RUN["item"]], "relevant": [[*"BCD"]]})
     for run, qrels, options in (
         (tmp_path / "run.csv", QRELS, {}),
-        (tmp_path / "run.parquet", QRELS, {}),
         ("run", QRELS, {"con": con}),
         (RUN.to_pandas(), QRELS.to_pandas(), {}),
         ({"q": RUN["item"].to_list()}, {"q": [*"BCD"]}, {}),
         (RUN.select("query", "item"), QRELS, {"order": "rows"}),
         (lists, None, {}),
     ):
-        for rule, expected in (("renumber", RENUMBERED), ("keep", KEPT)):
-            found = rankql.evaluate(run, qrels, METRICS, collapse="#", positions=rule, **options)
-            assert values(found) == expected
+        assert values(run, qrels, collapse="#", **options) == RENUMBERED
+        assert values(run, qrels, collapse="#", positions="keep", **options) == KEPT
     assert con.sql("SHOW TABLES").fetchall() == [("frame",), ("run",)]
 
 
 def test_several_systems_and_functions():
     best = RUN.with_columns(score=-pl.col("score"))  # C, A, B
-    found = rankql.compare({"a": RUN, "b": best}, QRELS, "RR", collapse="#")
-    assert found.result.summary["mean"].to_list() == [0.5, 1.0]
-    assert [note[:9] for note in found.notes if "repeat" in note] == ["run 'a': ", "run 'b': "]
+    comparison = rankql.compare({"a": RUN, "b": best}, QRELS, "RR", collapse="#")
+    assert comparison.result.summary["mean"].to_list() == [0.5, 1.0]
+    notes = [note[:9] for note in comparison.notes if "repeat" in note]
+    assert notes == ["run 'a': ", "run 'b': "]
     both = pl.concat([RUN.with_columns(s=pl.lit("a")), best.with_columns(s=pl.lit("b"))])
-    found = rankql.evaluate(both, QRELS, "RR", collapse="document", system="s")
-    assert found.summary["mean"].to_list() == [0.5, 1.0]
+    result = rankql.evaluate(both, QRELS, "RR", collapse="document", system="s")
+    assert result.summary["mean"].to_list() == [0.5, 1.0]
     assert rankql.gate(RUN, QRELS, minimum="RR>=0.5", collapse="#")
     assert rankql.explain(RUN, QRELS, "q", "RR", collapse="#").value == 0.5
     assert rankql.limits(RUN, QRELS, "RR", collapse="#").result["RR"] == 0.5
@@ -122,53 +123,38 @@ def test_several_systems_and_functions():
 def test_a_title_that_is_shown_twice_counts_once():
     run = pl.DataFrame({"query": ["q"] * 3, "item": [1, 1, 2], "pos": [1, 2, 3]})
     qrels = pl.DataFrame({"query": ["q"] * 2, "item": [1, 2]})
-    found = rankql.evaluate(run, qrels, ["P@3", "AP"], collapse="item", positions="keep")
-    assert values(found) == (2 / 3, (1 + 2 / 3) / 2)
-    assert values(rankql.evaluate(run, qrels, "AP", collapse="item")) == (1,)
-    with pytest.raises(RankqlError, match=r"^run has dupl.* or the best with collapse='item', or"):
-        rankql.evaluate(run, qrels, "P@3")
+    options = {"collapse": "item", "positions": "keep"}
+    assert values(run, qrels, ["P@3", "AP"], **options) == (2 / 3, (1 + 2 / 3) / 2)
+    assert values(run, qrels, "AP", collapse="item") == (1,)
 
 
-def test_grades_of_chunks():
-    """A document has the highest grade of its chunks, in judgments and in ranked tables."""
+def test_a_document_has_the_highest_grade_of_its_chunks():
+    """In judgments and in ranked tables."""
     chunks = pl.DataFrame({"query": ["q"] * 4, "item": ["B#1", "B#7", "C", "D#1"],
                            "rel": [1, 3, 1, 1]})  # fmt: skip
-    expected = QRELS.with_columns(rel=pl.Series([3, 1, 1]))
-    wanted = values(rankql.evaluate(RUN, expected, ["nDCG@3"], collapse="#"))
+    documents = QRELS.with_columns(rel=pl.Series([3, 1, 1]))
     # Only C is judged as a document, and it has no chunks.
-    found = rankql.evaluate(RUN.head(4), chunks, ["nDCG@3"], collapse="#")
-    assert found.notes[1] == (
-        "qrels: 4 judgments of chunks count as 3 of documents, each with the highest grade of its "
-        "chunks"
-    )
+    result = rankql.evaluate(RUN.head(4), chunks, ["nDCG@3"], collapse="#")
+    assert "4 judgments of chunks count as 3 of documents" in result.notes[1]
+    expected = values(RUN, documents, ["nDCG@3"], collapse="#").expected
     by_column = chunks.with_columns(document=pl.col("item").str.head(1))
-    found = rankql.evaluate(RUN, by_column, ["nDCG@3"], collapse="document")
-    assert wanted == values(found).expected
+    assert values(RUN, by_column, ["nDCG@3"], collapse="document") == expected
     ranked = PLACED.with_columns(rel=pl.Series([None, 0, 1, 2, 1]))
-    found = rankql.evaluate(ranked, metrics=["DCG@1", "P@3"], collapse="document")
-    assert values(found) == (2, 1)
-    assert found.columns["run"]["rel"] == "highest rel of a document"
-    with pytest.raises(
-        RankqlError, match=r"^qrels judges chunks, such as 'B#1', and documents, .*'C'"
-    ):
+    assert values(ranked, None, ["DCG@1", "P@3"], collapse="document") == (2, 1)
+    with pytest.raises(RankqlError, match=r"^qrels judges chunks, .*'B#1', and documents, .*'C'"):
         rankql.evaluate(RUN, chunks, "RR", collapse="#")
 
 
-def test_ids_that_look_like_chunks():
-    """Without collapse=, such ids count as unjudged, which is noted or refused."""
-    found = rankql.evaluate(
-        pl.DataFrame({"query": ["q"], "retrieved": [["B#7", "C"]], "relevant": [["B", "C"]]})
-    )
-    assert found.notes == [
-        "Ids such as 'B#7' look like chunks of judged items such as 'B': pass collapse='#' "
-        "(CLI: --collapse '#'). They count as unjudged"
-    ]
+def test_ids_that_look_like_chunks_are_noted_or_refused_without_collapse():
+    lists = {"query": ["q"], "retrieved": [["B#7", "C"]], "relevant": [["B", "C"]]}
+    (note,) = rankql.evaluate(pl.DataFrame(lists)).notes
+    assert note.startswith("Ids such as 'B#7' look like chunks of judged items such as 'B'")
     assert rankql.evaluate({"q": ["C", "D"]}, QRELS, "RR").notes == []
-    with pytest.raises(RankqlError, match=r"same way in both\. Ids such as 'B#7' .* collapse='#'"):
+    with pytest.raises(RankqlError, match=r"Ids such as 'B#7' .* collapse='#'"):
         rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
 
 
-@pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\"])
+@pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\", "_chunk_"])
 def test_the_last_separator_counts(separator):
     document = f"a{separator}b"
     run = {"q": [f"{document}{separator}12", f"c{separator}1"]}
@@ -192,9 +178,10 @@ def test_the_last_separator_counts(separator):
         (RUN.with_columns(score=pl.lit("x")), {"collapse": "#"}, r"^run: score must be a number"),
         (RUN.with_columns(score=float("nan")), {"collapse": "#"}, r"^run: score must be a number"),
         (RUN, {"collapse": "/"}, r"^collapse='/': no id of the run contains '/'"),
+        (RUN, {"collapse": "_part_"}, r"^collapse='_part_': no id of the run"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_collapsed(run, options, message):
+def test_wrong_rules_and_runs_are_refused(run, options, message):
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, QRELS, "RR", **options)
 
@@ -212,8 +199,7 @@ def test_the_macro_does_the_same(positions, expected):
     assert_frame_equal(
         rows, chunks.pipe(rankql.collapsed, positions=positions), check_row_order=False
     )
-    found = rankql.evaluate(rows.drop("item"), QRELS, METRICS, item="document")
-    assert values(found) == expected
+    assert values(rows.drop("item"), item="document") == expected
     moved = {"renumber": [2, 4, 8], "keep": [2, 5, 9]}[positions]
     assert rows.filter(query="r").sort("pos")["pos"].to_list() == moved
     split = pl.col("item").str.split("#").list.first()
@@ -230,18 +216,12 @@ def test_the_macro_does_the_same(positions, expected):
         (PLACED.with_columns(pos=0), {}, "pos must be a whole number from 1, not 0.*"),
     ],
 )
-def test_what_the_macro_refuses(frame, options, pattern):
+def test_wrong_tables_are_refused_by_the_macro(frame, options, pattern):
     assert_table_refused("collapsed", frame, options, pattern)
 
 
-def test_a_separator_may_have_letters():
-    run = pl.DataFrame({"query": "a", "item": ["x_chunk_1", "x_chunk_2", "y_chunk_1"]})
-    run = run.with_columns(pos=pl.Series([1, 2, 3]))
-    result = rankql.evaluate(run, {"a": ["y"]}, "RR", collapse="_chunk_")
-    assert result["RR"] == 0.5
-    with pytest.raises(RankqlError, match=r"^collapse='_part_': no id of the run"):
-        rankql.evaluate(run, {"a": ["y"]}, "RR", collapse="_part_")
-    with pytest.raises(RankqlError, match=r"^collapse='_chunk_' needs ids in run. Pass item="):
-        rankql.evaluate(run.drop("item"), None, "RR", rel="1", collapse="_chunk_")
+def test_columns_that_are_missing_are_named():
+    with pytest.raises(RankqlError, match=r"^collapse='#' needs ids in run. Pass item="):
+        rankql.evaluate(PLACED.drop("item", "document"), None, "RR", rel="1", collapse="#")
     with pytest.raises(RankqlError, match=r"^No column 'pos'"):
-        rankql.collapsed(run.drop("pos"), document="item")
+        rankql.collapsed(PLACED.drop("pos"), document="item")

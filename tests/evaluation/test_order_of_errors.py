@@ -61,7 +61,6 @@ def sources(tables, folder):
         frame.write_parquet(folder / f"{name}.parquet")
     yield (tables["run"], tables["qrels"]), {}
     yield (tables["run"].to_pandas(), tables["qrels"].to_pandas()), {}
-    yield (tables["run"].to_arrow(), tables["qrels"].to_arrow()), {}
     yield (folder / "run.parquet", folder / "qrels.parquet"), {}
     yield ("run", "qrels"), {"con": con}
 

@@ -34,22 +34,23 @@ def test_columns_of_the_run(kind, tmp_path):
         run, expected = run.with_columns(pos=pl.Series([1, 2, 3, 1])), EXPECTED[:2]
     if kind == "runs":
         run, expected = {"one": RUN}, [("one", *row) for row in EXPECTED]
-    found = rankql.evaluate(run, qrels, metrics)
-    assert found.per_query.rows() == expected
-    assert found.metrics == ["price", "price@2", "RR"]
+    result = rankql.evaluate(run, qrels, metrics)
+    assert result.per_query.rows() == expected
+    assert result.metrics == ["price", "price@2", "RR"]
 
 
 @pytest.mark.parametrize("options", [{}, {"ties": "best"}, {"undefined": "drop"}])
 def test_with_other_conventions(options):
     texts = ["known@2 = sum(judged)", "dear = max(price) FILTER (pos <= 2)", "nDCG@2"]
-    found = rankql.evaluate(RUN, QRELS, texts, **options).per_query
-    assert found["known@2"].to_list()[:2] == [2, 1] and found["dear"].to_list()[:2] == [20, 5]
+    values = rankql.evaluate(RUN, QRELS, texts, **options).per_query
+    assert values["known@2"].to_list()[:2] == [2, 1] and values["dear"].to_list()[:2] == [20, 5]
 
 
-def test_compared():
+def test_compare_takes_own_metrics():
     dearer = RUN.with_columns(pl.col("price") * 2)
-    found = rankql.compare({"a": RUN, "b": dearer}, QRELS, metrics={"price@2": "avg(price)"})
-    assert found.table["mean_b"].item() == pytest.approx(20)
+    runs = {"a": RUN, "b": dearer}
+    comparison = rankql.compare(runs, QRELS, metrics={"price@2": "avg(price)"})
+    assert comparison.table["mean_b"].item() == pytest.approx(20)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation import plan as plans
-from rankql.evaluation.evaluate import PARTS, _compute_in_parts, compute, prepare
 from rankql.evaluation.facts import Facts
-from rankql.sources.session import open_session
-from support.parameters import cycled
-from support.plans import LargeFacts, evaluate_plan, make_arguments
+from support.parameters import cycled, slow_except
+from support.plans import LargeFacts, evaluate_plan
 
 # Many ties, infinite scores, zeros of both signs, and items without a score; or few ties.
 TIED = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
@@ -63,6 +61,11 @@ def one_system(table):
 def scored_once(table):
     """The table with a score of its own for every row."""
     return table.with_columns(score=pl.int_range(pl.len()).shuffle(seed=1).cast(pl.Float64))
+
+
+def drop_scores(table):
+    """The table; a third of the rows have no score."""
+    return table.with_columns(pl.when(pl.col("score") % 3 > 0).then("score"))
 
 
 def require_same_values(run, qrels, metrics, ranker, facts=LargeFacts, last=None, **options):
@@ -119,10 +122,7 @@ def test_without_ties_all_orders_are_one(options, factor):
     options = options | {"system": "system"}
     untied = run.with_columns(score=pl.int_range(pl.len()).over("system", "query"))
     require_same_values(untied, qrels, metrics, "untied", **options)
-    some_have_no_score = untied.with_columns(
-        pl.when(pl.col("score") % 3 > 0).then(pl.col("score")).alias("score")
-    )
-    require_same_values(some_have_no_score, qrels, metrics, "untied", **options)
+    require_same_values(drop_scores(untied), qrels, metrics, "untied", **options)
     first_are_tied = untied.with_columns(pl.col("score") // 2)
     require_same_values(first_are_tied, qrels, metrics, "untied", last="rows", **options)
 
@@ -192,7 +192,10 @@ def test_more_items_than_can_be_counted_take_macros():
     assert rankql.evaluate(items, None, "nDCG@10", interval=None)["nDCG@10"] == 1
 
 
-@pytest.mark.parametrize("name", ["items", "best", "tied", "tops", "least", "cuts", "sums"])
+STEPS = ["items", "best", "tied", "tops", "least", "cuts", "sums"]
+
+
+@pytest.mark.parametrize("name", slow_except(STEPS, "items", "sums"))
 def test_columns_may_be_called_like_steps(name):
     table = one_system(ranked_table(2, 3, TIED)).rename({"query": name})
     table = table.with_columns(tied_cuts=pl.col("segment"))
@@ -214,106 +217,43 @@ def test_user_settings_change_nothing(ranker):
     require_same_values(run, qrels, metric, ranker, con=con, ties=ties)
 
 
-@pytest.mark.parametrize(("metrics", "ties"), [("AP", "item"), ("nDCG@10", "expected")])
-def test_assumptions_do_not_end_a_transaction(metrics, ties):
-    con = duckdb.connect()
-    for name, frame in zip(("run", "qrels"), run_and_judgments(1, TIED), strict=True):
-        con.register("frame", frame.to_arrow())
-        con.execute(f"CREATE TABLE {name} AS FROM frame").fetchall()
-    con.execute("BEGIN; INSERT INTO run VALUES ('A', 99, 'x', 1)").fetchall()
-    evaluate_plan("run", "qrels", metrics, LargeFacts, con=con, system="system", ties=ties)
-    assert con.execute("SELECT count(*) FROM run WHERE query = 99").fetchall() == [(1,)]
-    con.execute("ROLLBACK").fetchall()
-
-
-@pytest.mark.parametrize("ties", ["item", "expected"])
-@pytest.mark.parametrize("metrics", ["AP", "nDCG@10"])
-def test_wrong_data_is_refused_by_every_plan(metrics, ties):
-    run, qrels = (scored_once(run_and_judgments(0, [0.0])[0]), run_and_judgments(0, [0.0])[1])
-    judged = run.join(qrels.drop_nulls(), on=["query", "item"])
-    nan = run.with_columns(pl.col("score").replace(run["score"][3], float("nan")))
-    relevant = judged.filter(pl.col("rel") > 0).head(1).select(run.columns)
-    twice = pl.concat([run, relevant.with_columns(score=pl.lit(-5.0))])
-    repeated = pl.concat([qrels, qrels.filter(rel=3).head(2)])
-    for *data, word in ((nan, qrels, "score"), (twice, qrels, "run"), (run, repeated, "qrels")):
-        messages = set()
-        for facts, packs in ((LargeFacts, True), (Facts, True), (Facts, False)):
-            with pytest.raises(rankql.RankqlError, match=word) as error:
-                evaluate_plan(*data, metrics, facts, packs, system="system", ties=ties)
-            messages.add(str(error.value))
-        assert len(messages) == 1
-
-
-def plan_of(rows, score="i", query="i // 100", limit="8GB", metrics="AP", judged=1, **options):
-    """The ranker for a table of a database with so many rows."""
-    con = duckdb.connect()
-    con.execute(
-        f"""SET memory_limit = '{limit}'; CREATE TABLE run AS
-        SELECT {query} AS query, i AS item, 1 AS rel, {score} AS score FROM range({rows}) t(i)"""
-    )
-    qrels = None
-    if judged:
-        qrels = "qrels"
-        con.execute(f"""CREATE TABLE qrels AS SELECT query, item, 1 AS rel FROM run
-            QUALIFY row_number() OVER (PARTITION BY query) <= {judged}""")
-    first, _, _ = evaluate_plan("run", qrels, metrics, con=con, **options)
-    return first.ranker
-
-
 FROM = plans.JUDGED_LISTS_FROM_ROWS
+MANY = "i // 1000"
+EXPECTED = {"metrics": "nDCG@10", "ties": "expected"}
+BEST = {"metrics": "nDCG@10", "judged": 0}
 
 
 @pytest.mark.parametrize(
-    ("rows", "options", "ranker"),
+    ("ranker", "rows", "options"),
     [
-        (FROM, {}, "judged"),
-        (FROM // 2, {}, "rows"),
-        (FROM, {"score": "i // 14"}, "rows"),  # too many ties
-        (FROM, {"query": "i // 1000", "judged": plans.MAX_JUDGED_ITEMS + 1}, "rows"),
-        (FROM, {"query": "i // 1000", "judged": plans.MAX_JUDGED_ITEMS}, "judged"),
+        ("judged", FROM, {}),
+        ("rows", FROM // 2, {}),
+        ("rows", FROM, {"score": "i // 14"}),  # too many ties
+        ("rows", FROM, {"query": MANY, "judged": plans.MAX_JUDGED_ITEMS + 1}),
+        ("judged", FROM, {"query": MANY, "judged": plans.MAX_JUDGED_ITEMS}),
+        ("untied", 100_000, EXPECTED),
+        ("rows", 90_000, EXPECTED),
+        ("rows", 100_000, EXPECTED | {"score": "i // 2"}),
+        ("untied", 100_000, EXPECTED | {"score": "greatest(i % 100, 50)"}),
+        ("rows", 100_000, EXPECTED | {"score": "least(i % 100, 98)"}),
+        ("best", 50_000, BEST | {"query": "i // 50"}),
+        ("rows", 49_999, BEST | {"query": "i // 50"}),
+        ("best", 60_000, BEST | {"query": "i"}),
+        ("rows", 60_000, BEST | {"query": "i", "limit": "500MB"}),
+        ("best", 60_000, BEST | {"query": "i // 600", "limit": "500MB"}),
     ],
 )
-def test_lists_of_all_scores_need_many_rows_few_ties_and_few_judgments(rows, options, ranker):
-    assert plan_of(rows, **options) == ranker
-
-
-@pytest.mark.parametrize(
-    ("rows", "score", "ranker"),
-    [
-        (100_000, "i", "untied"),
-        (90_000, "i", "rows"),
-        (100_000, "i // 2", "rows"),
-        (100_000, "greatest(i % 100, 50)", "untied"),
-        (100_000, "least(i % 100, 98)", "rows"),
-    ],
-)
-def test_untied_lists_need_many_rows_without_ties(rows, score, ranker):
-    assert plan_of(rows, score, metrics="nDCG@10", ties="expected") == ranker
-
-
-@pytest.mark.parametrize(
-    ("rows", "query", "limit", "ranker"),
-    [
-        (50_000, "i // 50", "8GB", "best"),
-        (49_999, "i // 50", "8GB", "rows"),
-        (60_000, "i", "8GB", "best"),
-        (60_000, "i", "500MB", "rows"),
-        (60_000, "i // 600", "500MB", "best"),
-    ],
-)
-def test_lists_of_best_items_need_many_rows_and_room(rows, query, limit, ranker):
-    assert plan_of(rows, "i", query, limit, "nDCG@10", judged=0) == ranker
-
-
-@pytest.mark.slow
-def test_short_rankings_in_little_memory():
-    """A window spills to disk, in a transaction too."""
-    con = duckdb.connect()
-    con.execute("""SET memory_limit = '300MB'; CREATE TABLE t AS
-        SELECT i // 2 AS query, i AS item, (hash(i) % 4)::INT AS rel, hash(i)::DOUBLE AS score
-        FROM range(3_000_000) t(i); BEGIN""").fetchall()
-    result = rankql.evaluate("t", None, "nDCG@20", con=con, interval=None)
-    assert result.per_query.height == 1_500_000
+def test_ranker_depends_on_rows_ties_and_memory(ranker, rows, options):
+    """Of a table of a database with so many rows."""
+    options = {"score": "i", "query": "i // 100", "metrics": "AP", "judged": 1, **options}
+    query, score, judged = (options.pop(name) for name in ("query", "score", "judged"))
+    con = duckdb.connect(config={"memory_limit": options.pop("limit", "8GB")})
+    con.execute(f"""CREATE TABLE run AS
+        SELECT {query} AS query, i AS item, 1 AS rel, {score} AS score FROM range({rows}) t(i);
+        CREATE TABLE qrels AS SELECT query, item, 1 AS rel FROM run
+        QUALIFY row_number() OVER (PARTITION BY query) <= {judged}""")
+    plan, _, _ = evaluate_plan("run", "qrels" if judged else None, con=con, **options)
+    assert plan.ranker == ranker
 
 
 @pytest.mark.parametrize("metrics", [["nDCG@10", "P@5"], ["AP", "RR"], {"own": "avg(rel)"}])
@@ -328,21 +268,6 @@ def test_result_sql_gives_the_values(metrics, tmp_path):
     rankql.register(con)
     values = con.sql(result.sql).pl()[result.per_query.columns]
     assert_frame_equal(values, result.per_query, abs_tol=1e-12, rel_tol=1e-12)
-
-
-@pytest.mark.parametrize("ties", ["item", "best", "expected"])
-@pytest.mark.parametrize("metrics", [["nDCG@10", "P@5"], ["AP", "nDCG@10"]])
-def test_parts_give_the_same_values(metrics, ties):
-    """Queries that do not fit into memory at once are evaluated in parts."""
-    run, qrels = run_and_judgments(1, TIED)
-    arguments = make_arguments(run, qrels, metrics, system="system", ties=ties)
-    with open_session(None, run, qrels) as session:
-        inputs, facts, plan = prepare(session, arguments)
-        at_once = pl.concat(compute(facts, plan)[0])
-        full = duckdb.OutOfMemoryException()
-        in_parts, parts = _compute_in_parts(session, inputs, plan, full)
-    assert parts == PARTS[0]
-    assert_frame_equal(in_parts, at_once, abs_tol=1e-12, rel_tol=1e-12)
 
 
 def test_each_step_can_be_printed_and_run():
@@ -362,26 +287,6 @@ def test_each_step_can_be_printed_and_run():
     assert difference.abs().max() < 1e-12
 
 
-@pytest.mark.parametrize(
-    ("rows", "key", "metrics", "indexed"),
-    [
-        (100_000, "i // 100", "nDCG@10", True),
-        (99_000, "i // 100", "nDCG@10", False),
-        (100_000, "'q' || i // 100", "nDCG@10", False),
-        (100_000, "i // 100", ["nDCG@10", "AP"], False),
-    ],
-)
-def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics, indexed):
-    con = duckdb.connect()
-    con.execute(f"""CREATE TABLE t AS SELECT {key} AS query, i % 3 AS rel, i % 100 + 1 AS pos
-        FROM range({rows}) t(i)""")
-    plan, _, values = evaluate_plan("t", None, metrics, con=con)
-    assert plan.indexes_keys == indexed
-    expected = evaluate_plan("t", None, metrics, packs=False, con=con)[2]
-    assert_frame_equal(values, expected, abs_tol=1e-12, rel_tol=1e-12)
-    assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("ties", ["item", "order", "expected"])
 @pytest.mark.parametrize("missing", ["zero", "skip"])
@@ -391,11 +296,10 @@ def test_ideal_of_retrieved_items_is_that_of_grades_without_the_others(ties, mis
     metrics = ["nDCG@10", "nDCG(gain=exp2)@3", "IDCG@20"]
     options = {"conventions": "sklearn", "ties": ties, "missing": missing, "system": "system"}
     ranker = "untied" if ties == "expected" else "top"
-    for some in (run, run.with_columns(pl.when(pl.col("score") % 3 > 0).then("score"))):
+    for some in (run, drop_scores(run)):
         require_same_values(some, qrels, metrics, ranker, **options)
         plan, _, _ = evaluate_plan(some, qrels, metrics, LargeFacts, **options)
         assert plan.zeroes and plan.scale
     table = scored_once(ranked_table(1, 3, [0.0]))
     require_same_values(table, None, metrics, "best", **options)
-    unranked = table.with_columns(pl.when(pl.col("score") % 3 > 0).then("score"))
-    require_same_values(unranked, None, metrics, "rows", **options)
+    require_same_values(drop_scores(table), None, metrics, "rows", **options)
