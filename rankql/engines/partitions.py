@@ -21,6 +21,7 @@ from rankql.evaluation.evaluate import compute, own_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.overlap import (
+    QueryOverlap,
     count_ranked_rows,
     few_common_items_note,
     find_judged_queries,
@@ -162,7 +163,7 @@ def _evaluate_rows(
         report["scored"] = inputs.scored
         report["placed"] = [counts[:3] for counts in count_ranked_rows(ask, inputs)]
         if inputs.qrels is not None:
-            report["sides"] = [each[:4] for each in query_overlap(ask, inputs)]
+            report["sides"] = query_overlap(ask, inputs)
             report["judged"] = find_judged_queries(ask)
             report["overlap"] = [
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
@@ -171,7 +172,7 @@ def _evaluate_rows(
         require_unique_rows(ask, inputs, unique_columns(inputs, plan))
         values = pl.concat(compute(facts, plan)[0])
     number = values[inputs.query].n_unique()
-    report.setdefault("sides", unjudged or [(None, number, number, [])])
+    report.setdefault("sides", unjudged or [QueryOverlap(None, number, number, [])])
     return values
 
 
@@ -209,7 +210,7 @@ def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
         if total and (note := unranked_rows_note(scored, system, total, count))
     ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
-    notes += note_unjudged([(system, *counts) for system, counts in seen.items()], theirs)
+    notes += note_unjudged([QueryOverlap(name, *counts) for name, counts in seen.items()], theirs)
     for system, (total, judged, matched, messages) in items.items():
         if not matched:
             raise RankqlError(min(messages))

@@ -17,10 +17,10 @@ from rankql.sources.macro_sql import count_values, fetch
 from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 
-# Of more judged queries, items are compared in the first number, then in about the second.
-_FIRST, _SAMPLE = 5, 1000
-# A smaller share of items in common is worth a note. In the first queries, the second is enough.
-FEW, _ENOUGH = 0.05, 0.5
+# Of more judged queries, items are compared in about so many first.
+_SAMPLE = 1000
+# A smaller share of items in common is worth a note.
+FEW = 0.05
 # Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
 RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
@@ -28,21 +28,19 @@ ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
 class QueryOverlap(NamedTuple):
-    """The numbers of queries and judged queries of a system, with examples of both."""
+    """The numbers of queries and judged queries of a system, with examples of unjudged ones."""
 
     system: str | None
     queries: int
     judged: int
     unjudged: Sequence[object] | None
-    some_judged: Sequence[object] | None
 
 
 def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
     """Count the queries and judged queries of each system."""
     system = "system" if inputs.many else "NULL"
     rows = run_sql(f"""
-        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL),
-            arg_min(query, hash(query), {_FIRST}) FILTER (WHERE judged)
+        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
         FROM (SELECT DISTINCT {inputs.keys} FROM run)
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
         GROUP BY ALL ORDER BY 1""")
@@ -52,19 +50,15 @@ def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
 def note_unjudged_queries(run_sql: SqlRunner, overlap: Sequence[QueryOverlap]) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
     judged = None if all(each.judged for each in overlap) else find_judged_queries(run_sql)
-    return note_unjudged([each[:4] for each in overlap], judged)
+    return note_unjudged(overlap, judged)
 
 
 def note_unjudged(
-    counts: Sequence[tuple[str | None, int, int, Sequence[object] | None]],
-    examples: Sequence[object] | None = None,
+    overlap: Sequence[QueryOverlap], examples: Sequence[object] | None = None
 ) -> list[str]:
-    """The same from the system, the number of queries, that of judged ones, and unjudged ones.
-
-    examples: queries that are judged.
-    """
+    """The same with `examples` of queries that are judged."""
     notes = []
-    for system, queries, judged, unjudged in counts:
+    for system, queries, judged, unjudged in overlap:
         if not judged:
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
         if queries > judged:
@@ -72,9 +66,7 @@ def note_unjudged(
     return notes
 
 
-def leave_out_unjudged(
-    session: Session, inputs: Inputs
-) -> tuple[Inputs, list[tuple[str | None, int, int, Sequence[object]]]]:
+def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
     """Ranked tables without the queries that have no grade, and what `note_unjudged` reads."""
     tables = inputs.runs.values()
     if inputs.qrels or inputs.reference or not inputs.every("rel"):
@@ -103,7 +95,7 @@ def leave_out_unjudged(
         )
         for name, table in inputs.runs.items()
     }
-    return replace(inputs, runs=judged), [(None, total, total - count, examples)]
+    return replace(inputs, runs=judged), [QueryOverlap(None, total, total - count, examples)]
 
 
 def find_judged_queries(run_sql: SqlRunner) -> Sequence[object] | None:
@@ -210,36 +202,17 @@ def require_common_items(
     run_sql: SqlRunner, inputs: Inputs, overlap: Sequence[QueryOverlap]
 ) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
-    counts = _count_enough_items(run_sql, inputs, overlap)
+    parts = max((each.judged for each in overlap), default=0) // _SAMPLE
+    counts = item_overlap(run_sql, inputs, parts + 1) if parts else []
+    if len(counts) < len(overlap) or any(is_small_overlap(*count) for count in counts):
+        counts = item_overlap(run_sql, inputs)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
     return notes
 
 
-def _count_enough_items(
-    run_sql: SqlRunner, inputs: Inputs, overlap: Sequence[QueryOverlap]
-) -> list[ItemOverlap]:
-    """Count the items in common: in a few of many queries if these have enough, else in all."""
-    parts = max((each.judged for each in overlap), default=0) // _SAMPLE
-    first = [query for each in overlap for query in each.some_judged or []]
-    samples = [(f"{inputs.query_hash()} % {parts + 1} = 0", FEW)] if parts else []
-    # DuckDB passes conditions to the library of a frame, which may refuse them.
-    own = all(table.lasting or table.sql.startswith("read_parquet(") for table in inputs.tables)
-    kinds = {table.columns[table.roles["query"]] for table in inputs.tables}
-    integers = all(table.integer("query") for table in inputs.tables)
-    if parts and own and (integers or kinds == {"VARCHAR"} or inputs.as_text("query")):
-        ids = literal(list(dict.fromkeys(first))).replace("{", "{{").replace("}", "}}")
-        # DuckDB would read the items of all queries for IN (...).
-        samples.insert(0, (f"{{query}} = ANY({ids})", _ENOUGH))
-    for part, enough in samples:
-        counts = item_overlap(run_sql, inputs, part)
-        if len(counts) == len(overlap) and not any(is_small_overlap(*c, enough) for c in counts):
-            return counts
-    return item_overlap(run_sql, inputs)
-
-
-def item_overlap(run_sql: RunSql, inputs: Inputs, part: str = "") -> list[ItemOverlap]:
+def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOverlap]:
     """Count the items of the run, of the judgments, and of both, in all queries or a part."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
     sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
@@ -249,15 +222,13 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, part: str = "") -> list[ItemOv
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
-    rows = run_sql(sql, part) if part else run_sql(sql)
-    return [(name, items, judged, common) for name, items, judged, common in rows]
+    part = [] if parts == 1 else [f"{inputs.query_hash()} % {parts} = 0"]
+    return [(name, *numbers) for name, *numbers in run_sql(sql, *part)]
 
 
-def is_small_overlap(
-    system: str | None, items: int, judged: int, common: int, enough: float = FEW
-) -> bool:
+def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
     """Do the run and the judgments have few items in common, or none?"""
-    return common < enough * min(items, judged)
+    return common < FEW * min(items, judged)
 
 
 def item_overlap_note(run_sql: SqlRunner, inputs: Inputs, counts: ItemOverlap) -> str | None:

@@ -303,3 +303,23 @@ def test_ideal_of_retrieved_items_is_that_of_grades_without_the_others(ties, mis
     table = scored_once(ranked_table(1, 3, [0.0]))
     require_same_values(table, None, metrics, "best", **options)
     require_same_values(drop_scores(table), None, metrics, "rows", **options)
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "metrics", "indexed"),
+    [
+        (100_000, "i // 100", "nDCG@10", True),
+        (99_000, "i // 100", "nDCG@10", False),
+        (100_000, "'q' || i // 100", "nDCG@10", False),
+        (100_000, "i // 100", ["nDCG@10", "AP"], False),
+    ],
+)
+def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics, indexed):
+    con = duckdb.connect()
+    con.execute(f"""CREATE TABLE t AS SELECT {key} AS query, i % 3 AS rel, i % 100 + 1 AS pos
+        FROM range({rows}) t(i)""")
+    plan, _, values = evaluate_plan("t", None, metrics, con=con)
+    assert plan.indexes_keys == indexed
+    expected = evaluate_plan("t", None, metrics, packs=False, con=con)[2]
+    assert_frame_equal(values, expected, abs_tol=1e-12, rel_tol=1e-12)
+    assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
