@@ -37,7 +37,7 @@ Ranker: TypeAlias = Literal["rows", "judged", "top", "untied", "best"]
 # Packed sums. DuckDB takes 5 ms longer to plan a macro. Where nobody notices, with few rows and
 # metrics, the query that runs is the one that `result.sql` shows.
 PACKED_FROM_ROWS, PACKED_FROM_METRICS = 2_000, 3
-# Without hashing of integer keys, nDCG@10 of 10M rows in 100,000 rankings takes three quarters of the
+# Without hashing of integer keys, nDCG@10 of 10M rows in 100,000 rankings takes 75% of the
 # time, or half in random order. For fewer rows the settings take longer.
 UNHASHED_FROM_ROWS = 100_000
 # Judged lists. AP of 10M rows with 2.5M judgments takes 3 to 3.5 plain joins, with a window 5. In
