@@ -19,7 +19,7 @@ CASES = {
     "all judged": (RUN, QRELS, {}),
     "some queries only": (RUN.filter(pl.col("query") > "q1"), QRELS, {}),
     "unjudged queries": (RUN, QRELS.filter(pl.col("query") > "q3"), {}),
-    "no judged query": (RUN.with_columns("Q" + pl.col("query")), QRELS, {}),
+    "no judged query": (RUN.with_columns(pl.col("query").str.to_uppercase()), QRELS, {}),
     "no judged item": (RUN.with_columns(pl.col("item") + 100), QRELS, {}),
     "run twice": (pl.concat([RUN, RUN.head(7)]), QRELS, {}),
     "qrels twice": (RUN, pl.concat([QRELS, QRELS.head(7)]), {}),

@@ -47,7 +47,7 @@ FAULTS = {
     "duplicate judgment": repeat("qrels"),
     "two grades": repeat("qrels", rel=0.0),
     "no common query": lambda tables: (
-        tables | {"qrels": tables["qrels"].with_columns("q" + pl.col("query").alias("query"))}
+        tables | {"qrels": tables["qrels"].with_columns(pl.col("query").str.to_uppercase())}
     ),
 }
 
