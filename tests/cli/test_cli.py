@@ -21,32 +21,46 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import text as show
+from rankql import text
 from rankql.cli.main import main
 from support import other_tools
+from support.judged_runs import simulated
 from support.paths import ROOT
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A run and judgments as TREC files, a second run, and the same in Parquet."""
+    """A run, its reverse and judgments as TREC files, the judgments as Parquet, and odd tables."""
     folder = tmp_path_factory.mktemp("cli")
-    run, qrels = other_tools.random_data(2)
+    scores, qrels = other_tools.random_data(2)
     for name, sign in (("one", 1), ("two", -1)):
-        lines = [
-            f"{q} Q0 {d} 0 {sign * s!r} t" for q, items in run.items() for d, s in items.items()
-        ]
+        lines = [f"{q} Q0 {d} 0 {sign * s!r} t" for q, x in scores.items() for d, s in x.items()]
         (folder / f"{name}.run").write_text("\n".join(lines))
     judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
     (folder / "qrels").write_text("\n".join(f"{q} 0 {d} {r}" for q, d, r in judged))
     frame = pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row")
     frame = frame.with_columns(segment=pl.format("s{}", pl.col("query").str.len_chars()))
     frame.write_parquet(folder / "qrels.parquet")
+    for name, lines in {
+        "distances.csv": "query,item,distance\na,x,2\na,y,1\n",
+        "judged.csv": "query,item,rel\na,x,1\na,y,0\n",
+        "odd.csv": "query,item,worth\na,x,1\n",
+        "twice.csv": "query,item,score\na,x,1\na,x,2\n",
+        "rows.csv": "query,item\na,y\na,x\n",
+        "waits.csv": "query,wait\na,1\nb,2\nc,4\n",
+        "shorter.csv": "query,wait\na,2\nb,2\nc,3\n",
+        "ranked.csv": "user,rel,pos,part,visits\na,0,1,x,2\na,3,2,x,2\nb,1,1,y,1\n",
+    }.items():
+        (folder / name).write_text(lines)
+    for name, judgments in zip(("judged", "human", "llm"), simulated()[:3], strict=True):
+        judgments.write_parquet(folder / f"{name}.parquet")
     return folder
 
 
 def run(folder, *arguments, code=0):
-    """What the command prints on stdout and on stderr."""
+    """What the command prints on stdout and on stderr; one text is split as by a shell."""
+    if len(arguments) == 1:
+        arguments = shlex.split(arguments[0])
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -58,70 +72,88 @@ def run(folder, *arguments, code=0):
     return done.stdout, done.stderr
 
 
+def read_json(folder, arguments):
+    return json.loads(run(folder, f"{arguments} --format json")[0])
+
+
+def python(folder, *arguments, **options):
+    """Another Python."""
+    options = {"capture_output": True, "text": True, **options}
+    return subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, **options)
+
+
+def on_terminal(folder, arguments, stream="stdout", columns=100, **options):
+    """What the command prints on a terminal, and the process."""
+    seen, shown = pty.openpty()
+    termios.tcsetwinsize(shown, (40, columns))
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: shown}
+    command = [sys.executable, "-m", "rankql", *arguments.split()]
+    done = subprocess.run(command, cwd=folder, text=True, **streams, **options)
+    os.close(shown)
+    assert done.returncode == 0, done
+    return os.read(seen, 100_000).decode(), done
+
+
+# What commands print
+
+SOME = {"ties": "best", "gain": "exp2", "undefined": "zero", "threshold": 2.0}
+DISCOUNTS = [0.8, 1.6, 2.0, 2.3, 2.6]
+
+
 @pytest.mark.parametrize(
-    "command, option, instead",
-    [("eval one.run", "interval", "auto"), ("compare one.run two.run", "test", "randomisation")],
+    ("arguments", "function", "options"),
+    [
+        ("-m nDCG@5,10 -m AP", rankql.evaluate, {"metrics": ["nDCG@5,10", "AP"]}),
+        (
+            "-m AP@5 --conventions trec_eval",
+            rankql.evaluate,
+            {"metrics": "AP@5", "conventions": "trec_eval"},
+        ),
+        (
+            "-m nDCG@5 --ties best --gain exp2 --undefined zero --threshold 2 "
+            "--discounts 0.8,1.6,2,2.3,2.6",
+            rankql.evaluate,
+            {"metrics": "nDCG@5", "discounts": DISCOUNTS, **SOME},
+        ),
+        ("-Q q3 -m nDCG@5", rankql.explain, {"of": "q3", "metric": "nDCG@5"}),
+    ],
 )
-def test_the_retired_bootstrap(files, command, option, instead):
-    _, said = run(files, *command.split(), "qrels", f"--{option}", "bootstrap", code=2)
-    assert said.count("\n") == 1
-    assert f"--{option} bootstrap was removed" in said and f"--{option} {instead}" in said
-    arguments = [str(files / name) for name in (*command.split()[1:], "qrels")]
-    function = {"interval": rankql.evaluate, "test": rankql.compare}[option]
-    with pytest.raises(rankql.RankqlError, match=f"{option}='bootstrap' was removed.*{instead}"):
-        function(*arguments, **{option: "bootstrap"})
+def test_a_command_prints_what_its_function_returns(files, arguments, function, options):
+    command = {"evaluate": "eval"}.get(function.__name__, function.__name__)
+    printed = run(files, f"{command} one.run qrels {arguments}")
+    assert printed == (f"{function(files / 'one.run', files / 'qrels', **options)!r}\n", "")
 
 
-def test_one_named_input(files):
-    """NAME=PATH alone is a dict of one run."""
-    run(files, "eval", "one.run", "qrels", "-m", "RR@10", "--output", "one.parquet")
-    out, _ = run(files, "compare", "new=one.parquet", "--format", "json")
-    assert {row["system"] for row in json.loads(out)["summary"]} == {"new"}
+def test_formats(files):
+    arguments = "eval one.run qrels.parquet -m AP -m P@5 --by segment --format"
+    paths = files / "one.run", files / "qrels.parquet"
+    expected = rankql.evaluate(*paths, ["AP", "P@5"], by="segment")
+    out, err = run(files, f"{arguments} csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [float(row["mean"]) for row in rows] == expected.summary["mean"].to_list()
+    assert err.startswith("Conventions: rankql")
+    assert json.loads(run(files, f"{arguments} json")[0])["table"] == expected.summary.to_dicts()
+    lines = run(files, f"{arguments} jsonl")[0].splitlines()
+    assert [json.loads(line) for line in lines] == expected.summary.to_dicts()
+    assert run(files, f"{arguments} markdown")[0] == expected.to_markdown() + "\n"
 
 
-@pytest.mark.report
-def test_options_of_the_tests(files):
-    """What compare takes, the command line takes."""
-    common = ("--correction", "bh", "--resamples", 200, "--seed", 3)
-    both = ("one=one.run", "two=two.run", "qrels", "-m", "RR@10", *common)
-    out, _ = run(files, "compare", *both, "--format", "json")
-    said = {"correction": "bh", "resamples": 200, "seed": 3, "bounds": None}
-    assert said.items() <= json.loads(out)["settings"].items()
-    run(files, "report", *both, "-o", "page.md")
-    _, err = run(files, "report", *both, "-o", "page.html", "--stage", "first=one.run", code=2)
-    assert "rankql report --stage was removed" in err and "Use rankql funnel" in err
-    for option in (("--title", "x"), ("--texts", "item=nofile")):
-        _, err = run(files, "report", *both, "-o", "page.csv", *option, code=2)
-        assert f"{option[0]} is only for a report" in err
-    _, err = run(files, "report", *both, "-o", "page.html", "--texts", "item=nofile", code=2)
-    assert "texts['item']: file 'nofile' does not exist" in err
-    _, err = run(files, "report", *both, "-o", "nowhere/page.html", code=2)
-    assert "output 'nowhere/page.html': folder" in err and "Comparing" not in err
-    _, err = run(files, "eval", "one.run", "qrels", "--rel", "buy=1.2.3", code=2)
-    assert "--rel buy=1.2.3 is not valid SQL" in err
-    _, err = run(files, "compare", *both, "--seed", -1, code=2)
-    assert "seed must be a whole number" in err
+def test_values_per_query_are_printed_and_written(files, tmp_path):
+    path = tmp_path / "out.parquet"
+    out, _ = run(files, f"eval one.run qrels -m AP -q --format jsonl --output {path}")
+    expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query.to_dicts()
+    assert [json.loads(line) for line in out.splitlines()] == expected
+    assert rankql.combine([path]).per_query.to_dicts() == expected
+    rows = read_json(tmp_path, "compare new=out.parquet")["summary"]
+    assert {row["system"] for row in rows} == {"new"}
 
 
-def test_eval(files):
-    out, err = run(files, "eval", "one.run", "qrels", "-m", "nDCG@5,10", "-m", "AP")
-    expected = rankql.evaluate(files / "one.run", files / "qrels", ["nDCG@5,10", "AP"])
-    assert out == repr(expected) + "\n" and err == ""
-    assert [line.split()[0] for line in out.split("\n")[1:4]] == ["nDCG@5", "nDCG@10", "AP"]
-
-
-def test_eval_of_small_files_spares_pyarrow(files):
-    """Importing it takes time. DuckDB 1 needs it."""
-    code = """
-import duckdb, sys
-from rankql.cli.main import main
-
-main(["eval", "one.run", "qrels", "-m", "nDCG@5"], standalone_mode=False)
-assert ("pyarrow" in sys.modules) == duckdb.__version__.startswith("1.")
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=files, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert done.stdout == run(files, "eval", "one.run", "qrels", "-m", "nDCG@5")[0]
+@pytest.mark.parametrize(
+    ("runs", "names"), [("one.run two.run", ["one", "two"]), ("1=one.run two.run", ["1", "two"])]
+)
+def test_runs_are_named_by_the_user_or_after_their_files(files, runs, names):
+    rows = read_json(files, f"eval {runs} qrels -m AP")["table"]
+    assert [row["system"] for row in rows] == names
 
 
 def test_lists_of_ids_and_chunks(tmp_path):
@@ -129,144 +161,291 @@ def test_lists_of_ids_and_chunks(tmp_path):
     for name, ids in (("old", ["b#1", "b#2", "a#3"]), ("new", ["a#3", "b#1", "b#2"])):
         row = {"question": "what?", "retrieved_ids": ids, "expected_ids": ["a"]}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
-    collapse = ("--collapse", "#", "-m", "RR")
-    out, _ = run(tmp_path, "eval", "old.jsonl", "new.jsonl", *collapse, "--format", "json")
-    assert [row["mean"] for row in json.loads(out)["table"]] == [1, 0.5]
-    out, _ = run(tmp_path, "compare", "old.jsonl", "new.jsonl", *collapse)
+    rows = read_json(tmp_path, "eval old.jsonl new.jsonl --collapse '#' -m RR")["table"]
+    assert [row["mean"] for row in rows] == [1, 0.5]
+    out, _ = run(tmp_path, "compare old.jsonl new.jsonl --collapse '#' -m RR")
     assert out.startswith("new is best on RR")
-    run(tmp_path, "gate", "old.jsonl", *collapse[:2], "--min", "RR>=0.5")
-    out, _ = run(
-        tmp_path, "eval", "old.jsonl", *collapse, "--positions", "keep", "--interval", "none"
-    )
-    assert "RR      0.3333" in out and "1 of 3 rows repeat a document" in out
-    _, err = run(tmp_path, "eval", "old.jsonl", "--positions", "keep", code=2)
+    run(tmp_path, "gate old.jsonl --collapse '#' --min 'RR>=0.5'")
+    kept = read_json(tmp_path, "eval old.jsonl --collapse '#' -m RR --positions keep")
+    assert kept["table"][0]["mean"] == pytest.approx(1 / 3)
+    _, err = run(tmp_path, "eval old.jsonl --positions keep", code=2)
     assert "--positions keep is for --collapse" in err
-    (tmp_path / "rows.csv").write_text("query,item\nq,x\nq,y\n")
-    (tmp_path / "qrels.csv").write_text("query,item,rel\nq,y,1\n")
-    out, _ = run(tmp_path, "eval", "rows.csv", "qrels.csv", "-m", "RR", "--order", "rows")
-    assert "pos = order of the rows" in out
 
 
-def test_formats(files):
-    arguments = ["eval", "one.run", "qrels.parquet", "-m", "AP", "-m", "P@5", "--by", "segment"]
-    expected = rankql.evaluate(
-        files / "one.run", files / "qrels.parquet", ["AP", "P@5"], by="segment"
-    )
-    out, err = run(files, *arguments, "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [float(row["mean"]) for row in rows] == expected.summary["mean"].to_list()
-    assert err.startswith("Conventions: rankql")
-    out, _ = run(files, *arguments, "--format", "json")
-    assert json.loads(out)["table"] == expected.summary.to_dicts()
-    out, err = run(files, *arguments, "--format", "jsonl")
-    assert [json.loads(line) for line in out.splitlines()] == expected.summary.to_dicts()
-    out, _ = run(files, *arguments, "--format", "markdown")
-    assert out == expected.to_markdown() + "\n"
+@pytest.mark.parametrize(
+    ("arguments", "mean"),
+    [
+        ("ranked.csv", 0.75),
+        ("rows.csv judged.csv --order rows", 0.5),
+        ("distances.csv judged.csv --ascending", 0.5),
+        ("distances.csv judged.csv --descending", 1),
+        ("distances.csv judged.csv --item item,item", 0.5),
+    ],
+)
+def test_inputs(files, arguments, mean):
+    assert read_json(files, f"eval {arguments} -m RR")["table"][0]["mean"] == mean
 
 
-def test_per_query_and_output(files, tmp_path):
-    path = tmp_path / "out.parquet"
-    arguments = ["eval", "one.run", "qrels", "-m", "AP", "-q", "--format", "jsonl"]
-    out, _ = run(files, *arguments, "--output", path)
-    rows = [json.loads(line) for line in out.splitlines()]
-    expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query.to_dicts()
-    assert rows == expected
-    assert rankql.combine([path]).per_query.to_dicts() == expected
+def test_what_is_not_set_is_not_passed(files):
+    """A profile keeps its float32, and --interval none is not the default."""
+    for options, float32 in (("--conventions trec_eval", True), ("--float32", True), ("", False)):
+        printed = read_json(files, f"eval one.run qrels -m AP --interval none {options}")
+        assert printed["conventions"]["float32"] == float32
+        assert not printed["table"][0].get("lo")
 
 
-def test_several_runs(files):
-    out, _ = run(files, "eval", "one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["system"] for row in rows] == ["one", "two"]
-    out, _ = run(files, "eval", "first=one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
-    assert out.count("\nfirst,") == 1 and out.count("\ntwo,") == 1
-    _, err = run(files, "eval", "one.run", "./one.run", "qrels", code=2)
-    assert "Two runs have the same name. Name each run: NAME=PATH" in err
+@pytest.mark.report
+def test_options_of_the_statistics(files):
+    options = "one=one.run two=two.run qrels -m RR@10 --correction bh --resamples 200 --seed 3"
+    settings = read_json(files, f"compare {options}")["settings"]
+    expected = {"correction": "bh", "resamples": 200, "seed": 3, "bounds": None}
+    assert expected.items() <= settings.items()
+    run(files, f"report {options} -o page.md")
 
 
-def test_options_of_conventions(files):
-    out, _ = run(files, "eval", "one.run", "qrels", "-m", "AP@5", "--conventions", "trec_eval")
-    paths = files / "one.run", files / "qrels"
-    assert out == repr(rankql.evaluate(*paths, "AP@5", conventions="trec_eval")) + "\n"
-    options = ["--ties", "best", "--gain", "exp2", "--undefined", "zero", "--threshold", "2"]
-    options += ["--discounts", "0.8,1.6,2,2.3,2.6"]
-    out, _ = run(files, "eval", "one.run", "qrels", "-m", "nDCG@5", *options)
-    chosen = {"ties": "best", "gain": "exp2", "undefined": "zero", "threshold": 2.0}
-    chosen["discounts"] = [0.8, 1.6, 2.0, 2.3, 2.6]
-    assert out == repr(rankql.evaluate(*paths, "nDCG@5", **chosen)) + "\n"
-    out, _ = run(files, "eval", "one.run", "qrels", "-m", "P@5", "--item", "item,item")
-    assert "item = item" in out
-
-
-def test_one_ranked_table(files):
-    table = pl.DataFrame({"user": ["a", "a"], "rel": [0, 1], "pos": [1, 2]})
-    table.write_parquet(files / "ranked.parquet")
-    out, _ = run(files, "eval", "ranked.parquet", "-m", "RR", "--format", "csv")
-    assert next(csv.DictReader(io.StringIO(out)))["mean"] == "0.5"
+@pytest.mark.parametrize("command", ["compare one.run two.run", "eval one.run"])
+def test_wide_tables_have_metrics_as_columns(files, command):
+    out, _ = run(files, f"{command} qrels -m RR@10 -m AP --wide")
+    assert out.splitlines()[0].split()[-2:] == ["RR@10", "AP"]
 
 
 def test_sql(files):
-    out, _ = run(files, "sql")
-    assert out == (ROOT / "sql" / "rankql.sql").read_text()
-    out, _ = run(files, "sql", files / "one.run", files / "qrels", "-m", "AP")
+    assert run(files, "sql")[0] == (ROOT / "sql" / "rankql.sql").read_text()
     con = duckdb.connect()
     rankql.register(con)
+    values = con.sql(run(files, f"sql {files}/one.run {files}/qrels -m AP")[0]).pl()
     expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query
-    found = con.sql(out).pl().drop("__rankql_missing")
-    assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=0)
-
-
-def test_printed_sql_has_slices_and_weights(files):
-    table = pl.DataFrame({"query": ["a", "a", "b"], "rel": [0, 3, 1], "pos": [1, 2, 1]})
-    table = table.with_columns(part=pl.col("query"), traffic=pl.col("query").str.len_chars())
-    table.write_parquet(files / "graded.parquet")
-    out, _ = run(
-        files,
-        "sql",
-        files / "graded.parquet",
-        "-m",
-        "nDCG@5",
-        "--by",
-        "part",
-        "--weight",
-        "traffic",
-    )
-    result = rankql.evaluate(files / "graded.parquet", None, "nDCG@5", by="part", weight="traffic")
-    assert out.strip() == result.sql and 'ndcg(rel, pos, 5) AS "nDCG@5"' in out
-
-
-@pytest.mark.parametrize("arguments", [["compare", "one.run", "two.run"], ["eval", "one.run"]])
-def test_wide_tables_have_metrics_as_columns(files, arguments):
-    out, _ = run(files, *arguments, "qrels", "-m", "RR@10", "-m", "AP", "--wide")
-    assert out.splitlines()[0].split()[-2:] == ["RR@10", "AP"]
+    assert_frame_equal(values.drop("__rankql_missing"), expected, abs_tol=1e-12, rel_tol=0)
+    table = files / "ranked.csv"
+    out, _ = run(files, f"sql {table} -m nDCG@5 --by part --weight visits")
+    assert out.strip() == rankql.evaluate(table, None, "nDCG@5", by="part", weight="visits").sql
 
 
 def test_sql_of_other_engines(files):
     query = "SELECT ndcg(rel, pos, 10) FROM t"
     for dialect in ("clickhouse", "spark", "postgres", "trino"):
-        out, _ = run(files, "sql", query, "--dialect", dialect)
-        assert out == rankql.translate(query, dialect) + "\n"
-    out, _ = run(files, "sql", "--dialect", "clickhouse")
+        printed = run(files, "sql", query, "--dialect", dialect)[0]
+        assert printed == rankql.translate(query, dialect) + "\n"
+    out, _ = run(files, "sql --dialect clickhouse")
     assert "\nCREATE OR REPLACE FUNCTION ndcg AS (rel, pos, k) -> " in out
-    for wrong in (
-        ["sql", "--dialect", "spark"],
-        ["sql", "--dialect", "x"],
-        ["sql", "a", "b", "--dialect", "spark"],
-    ):
-        run(files, *wrong, code=2)
 
 
 def test_metrics(files):
     out, _ = run(files, "metrics")
     assert "nDCG" in out and "Normalised DCG" in out and "Default conventions: gain=linear" in out
-    rows = json.loads(run(files, "metrics", "--format", "json")[0])
-    assert {row["name"] for row in rows} >= {"nDCG", "AP", "RR", "ERR", "microF1"}
     assert max(map(len, out.splitlines())) <= 80
-    for text, expected in (("recall", "microR"), ("mrr", "RR"), ("gini", "gini")):
-        rows = json.loads(run(files, "metrics", text, "--format", "json")[0])
-        names = {row["name"] for row in rows}
-        assert expected in names and "nDCG" not in names
-    assert "recalll" in run(files, "metrics", "recalll", code=2)[1]
+    for word, expected in (("", "nDCG"), ("recall", "microR"), ("mrr", "RR"), ("gini", "gini")):
+        names = {row["name"] for row in read_json(files, f"metrics {word}")}
+        assert expected in names and ("nDCG" in names) == (word == "")
+
+
+def test_check(files):
+    out, _ = run(files, "check one.run qrels -k 5")
+    report = rankql.check(files / "one.run", files / "qrels", k=5)
+    assert out.startswith(f"{report.title}\n")
+    assert len(out.splitlines()) == len(repr(report).splitlines())
+    (files / "repeated").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
+    assert "duplicate" in run(files, "check one.run repeated", code=1)[0]
+
+
+def test_convert(files, tmp_path):
+    _, err = run(files, f"convert one.run {tmp_path}/one.parquet")
+    assert f"{tmp_path}/one.parquet" in err
+    one, same = (
+        rankql.evaluate(path, files / "qrels", ["AP", "nDCG@10"]).per_query
+        for path in (files / "one.run", tmp_path / "one.parquet")
+    )
+    assert_frame_equal(one, same)
+
+
+def test_judges(files):
+    out, _ = run(files, "judges human.parquet gpt=llm.parquet --run judged.parquet")
+    judged, human, llm = (files / f"{name}.parquet" for name in ("judged", "human", "llm"))
+    assert out == f"{rankql.judges({'gpt': llm}, human, {'judged': judged})!r}\n"
+    assert read_json(files, "judges human.parquet llm.parquet --threshold 2")["threshold"] == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "eval judged.parquet human.parquet -m P@3",
+        "compare a=judged.parquet b=judged.parquet human.parquet -m P@3",
+        "gate judged.parquet human.parquet --min P@3>=0.1",
+    ],
+)
+def test_means_corrected_by_a_judge(files, arguments):
+    assert "corrected by the judge" in run(files, f"{arguments} --judge llm.parquet")[0]
+
+
+@pytest.mark.parametrize("command", ["eval", "explain", "limits", "check", "gate --min AP>=0"])
+def test_the_suffix_is_the_format(files, tmp_path, command):
+    for suffix, start in {"csv": "", "md": "", "json": "{", "html": "<!doctype html>"}.items():
+        path = tmp_path / f"out.{suffix}"
+        _, err = run(files, f"{command} one.run qrels -o {path}")
+        assert str(path) in err and path.read_text().startswith(start)
+
+
+# Errors, hints and help
+
+ERRORS = {
+    "eval no.run qrels": "run: file 'no.run' does not exist",
+    "eval qrels one.run": "run and qrels look swapped",
+    "eval one.run qrels -m nDGC": "Unknown metric 'nDGC'. Did you",
+    "eval one.run qrels -m 'x = sum(relx)'": "--metric relx: no column of that name in run",
+    "eval one.run qrels -m 'x = summ(rel)'": 'name summ does not exist! Did you mean "sum"?',
+    "eval one.run qrels --by x": "--by x: no column of that name in ",
+    "eval one.run qrels --query x": "--query x: no column of that name",
+    "eval one.run qrels --query q,q,q": "--query q,q,q: a pair names the columns",
+    "eval one.run qrels --output no/such/x.parquet": "no/such",
+    "eval one.run qrels --rel buy=1.2.3": "--rel buy=1.2.3 is not valid SQL",
+    "eval one.run qrels --interval bootstrap": "--interval bootstrap was removed",
+    "eval one.run qrels --ties x": "Invalid value for '--ties'",
+    "eval one.run qrels --confidence 0.9_5": "Invalid value for '--confidence'",
+    "eval one.run qrels --threshold 1_0": "Invalid value for '--threshold'",
+    "eval one.run qrels --discounts 1_0,2": "'1_0,2' is not a list of numbers",
+    "eval one.run qrels --weight": "Option '--weight' requires an argument",
+    "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
+    "eval distances.csv odd.csv": "--rel COLUMN",
+    "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
+    "eval": "Missing argument",
+    "evla": "No such command 'evla'",
+    "explain one.run qrels -Q nobody": "nobody",
+    "convert no.run x.parquet": "no.run",
+    "check no.run qrels": "no.run",
+    "metrics recalll": "recalll",
+    "judges human.parquet llm.parquet llm.parquet": "same name",
+    "compare one.run two.run qrels --test bootstrap": "--test bootstrap was removed",
+    "compare one.run two.run qrels --seed -1": "seed must be a whole number",
+    "report one.run two.run qrels -o page.html --stage first=one.run": "Use rankql funnel",
+    "report one.run two.run qrels -o page.csv --title x": "--title is only for a report",
+    "report one.run two.run qrels -o page.csv --texts item=no": "--texts is only for a report",
+    "report one.run two.run qrels -o no/page.html": "output 'no/page.html': folder",
+    "report one.run two.run qrels -o page.html --texts item=no": "file 'no' does not exist",
+    "sql --dialect spark": "spark",
+    "sql a --dialect x": "'x'",
+    "sql a b --dialect spark": "With --dialect, pass one QUERY",
+    "correlate one.run": "Pass RUN... REFERENCE",
+}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(x, marks=[pytest.mark.report] if "page.html" in x else []) for x in ERRORS],
+)
+def test_errors_are_one_line_in_the_words_of_the_command_line(files, arguments):
+    out, err = run(files, arguments, code=2)
+    assert ERRORS[arguments] in err and out == ""
+    if err.startswith("rankql: "):
+        assert err.count("\n") == 1
+        assert not re.search(r"\b(rel|query|system)=", err)
+
+
+def test_a_traceback_on_demand(files):
+    done = CliRunner().invoke(main, ["--debug", "eval", "no.run", "qrels"])
+    assert done.exit_code == 2 and "Traceback" in done.stderr and "RankqlError" in done.stderr
+
+
+def test_notes_name_options_of_the_command_line(files, tmp_path):
+    out, err = run(files, "compare waits.csv shorter.csv")
+    assert "If not, set --lower-is-better\n" in out + err and "CLI" not in out + err
+    rows = [(f"q{q}", f"d{d}", d) for q in range(30) for d in range(5)]
+    frame = pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
+    frame.write_parquet(tmp_path / "run.parquet")
+    judged = frame.select("query", "item", rel=(pl.col("score") == 0).cast(int))
+    judged.write_parquet(tmp_path / "qrels.parquet")
+    out, _ = run(tmp_path, "check run.parquet qrels.parquet")
+    assert "pass --ascending" in out and "descending=" not in out
+    out, _ = run(files, "check one.run qrels -k 5")
+    assert "--ties expected" in out and "Change this with --missing." in out
+
+
+def test_without_a_command(tmp_path):
+    """What to do first: each of its commands runs, in that order, as it stands there."""
+    done = python(tmp_path, "-m", "rankql")
+    assert (done.returncode, done.stdout) == (2, "")  # as click ends without a command
+    assert len(done.stderr.splitlines()) <= 10
+    commands = re.findall(r"python[\d.]* -m rankql ([^;\n]*)", done.stderr)
+    names = [line.split()[0] for line in commands]
+    assert names == ["demo", "eval", "eval", "check", "--help", "eval"]
+    inputs = {"RUN": "rankql-demo/new.parquet", "QRELS": "rankql-demo/shop.parquet"}
+    for line in commands:
+        words = [inputs.get(word, word) for word in line.split()]
+        run(tmp_path, *words, *(["--queries", "50"] if words == ["demo"] else []))
+    assert run(tmp_path, code=2)[1].count("rankql demo") == 1  # by the name that it was called by
+
+
+def test_what_is_next_works_as_printed(tmp_path):
+    """After `.venv/bin/python -m rankql demo`, and after a script that is not on the PATH."""
+    scripts = tmp_path / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "python").symlink_to(sys.executable)
+    (scripts / "rankql").write_text(
+        f"#!{sys.executable}\nfrom rankql.cli.start import run\nrun()\n"
+    )
+    (scripts / "rankql").chmod(0o755)
+    path = os.pathsep.join([str(ROOT), *(p for p in sys.path if "site-packages" in p)])
+    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": path}}
+    options |= {"capture_output": True, "text": True}
+    for program in (".venv/bin/python -m rankql", ".venv/bin/rankql"):
+        done = subprocess.run([*program.split(), "demo", "--queries", "50"], **options)
+        (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
+        assert line == f"{program} eval rankql-demo/shop.parquet --by segment"
+    assert "segment=vip" in subprocess.run(shlex.split(line), **options).stdout
+    _, err = run(tmp_path, "demo --output 'my demo' --queries 50")
+    (line,) = re.findall(r"^Next: rankql (.*)$", err, re.MULTILINE)
+    assert "segment=vip" in run(tmp_path, line)[0]
+
+
+def test_the_demo_replaces_only_its_own_files(tmp_path):
+    for _ in range(2):
+        run(tmp_path, "demo --output . --queries 9")
+    for name, write in {
+        "shop.parquet": lambda path: path.write_text("mine"),
+        "new.parquet": pl.DataFrame({"query": [1]}).write_parquet,
+    }.items():
+        write(tmp_path / name)
+        before = (tmp_path / name).read_bytes()
+        _, err = run(tmp_path, "demo --output . --queries 9", code=2)
+        assert name in err and (tmp_path / name).read_bytes() == before
+        (tmp_path / name).unlink()
+
+
+def test_help_lists_every_command_in_a_line(tmp_path):
+    out, _ = run(tmp_path, "--help")
+    commands = out.partition("Commands:\n")[2].splitlines()
+    assert len(commands) == len(main.commands) and not [line for line in commands if "..." in line]
+    assert "_RANKQL_COMPLETE=zsh_source rankql" in out
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_help(tmp_path, name):
+    """Two or three examples that parse, then the options by group: the common ones, or all."""
+    command = main.commands[name]
+    lines = run(tmp_path, f"{name} --help")[0].splitlines()
+    options = command.get_params(click.Context(command))
+    listed = [line for line in lines if re.match(r"  +-", line)]
+    assert len(listed) <= 18
+    start = lines.index("Examples:")
+    assert start <= 5 and 2 <= len(command.examples) <= 3
+    for line in lines[start + 1 : start + 1 + len(command.examples)]:
+        _, example, *arguments = shlex.split(line.partition(" > ")[0])
+        assert example == name
+        command.make_context(name, [*arguments])
+    if len(options) > len(listed) + 2:
+        lines = run(tmp_path, f"{name} --help-all")[0].splitlines()
+    words = " ".join(" ".join(lines).split())
+    for option in options:
+        if "--" in option.opts[-1]:
+            assert f"{option.opts[-1]} " in words, option.name
+            assert option.help[0].isupper(), option.name
+
+
+def test_help_shows_defaults(files):
+    words = " ".join(run(files, "compare --help-all")[0].split())
+    defaults = inspect.signature(rankql.compare).parameters
+    for name in ("test", "correction", "resamples", "seed", "confidence"):
+        assert f"[default: {defaults[name].default}]" in words
+    assert "Repeat -m" in words and "[default: 1]" in words
 
 
 @pytest.mark.parametrize(
@@ -291,234 +470,69 @@ def test_the_shell_completes_paths(tmp_path, monkeypatch, words, incomplete, exp
     assert [(item.value, item.type) for item in items] == expected
 
 
-def test_explain(files):
-    out, _ = run(files, "explain", "one.run", "qrels", "-Q", "q3", "-m", "nDCG@5")
-    paths = files / "one.run", files / "qrels"
-    assert out == repr(rankql.explain(*paths, "q3", "nDCG@5")) + "\n"
-    for worst in (1, 2):
-        options = ("--worst", str(worst), "--format", "json")
-        out, _ = run(files, "explain", "one.run", "qrels", *options)
-        assert len(json.loads(out)["table"]) == worst
+# Terminals, pipes and processes
 
 
-def test_check(files):
-    out, _ = run(files, "check", "one.run", "qrels", "-k", "5")
-    report = rankql.check(files / "one.run", files / "qrels", k=5)
-    assert (
-        out.startswith(f"{report.title}\n")
-        and len(out.splitlines()) == repr(report).count("\n") + 1
-    )
-    assert "ties='expected'" in repr(report) and "--ties expected" in out
-    assert "missing=." in repr(report) and "Change this with --missing." in out
-    (files / "twice").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
-    out, _ = run(files, "check", "one.run", "twice", code=1)
-    assert "duplicate" in out
-
-
-def test_convert(files, tmp_path):
-    _, err = run(files, "convert", "one.run", tmp_path / "one.parquet")
-    assert str(tmp_path / "one.parquet") in err
-    run(files, "convert", tmp_path / "one.parquet", tmp_path / "again.run")
-    results = [
-        rankql.evaluate(path, files / "qrels", ["AP", "nDCG@10"]).per_query
-        for path in (files / "one.run", tmp_path / "one.parquet", tmp_path / "again.run")
-    ]
-    for result in results[1:]:
-        assert_frame_equal(results[0], result, abs_tol=1e-12, rel_tol=0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["eval", "no.run", "qrels"], "rankql: run: file 'no.run' does not exist"),
-        (["eval", "qrels", "one.run"], "rankql: run and qrels look swapped"),
-        (["eval", "one.run", "qrels", "-m", "nDGC"], "rankql: Unknown metric 'nDGC'. Did you"),
-        (["eval", "one.run", "qrels", "--by", "x"], "rankql: --by x: no column of that name in "),
-        (["eval", "one.run", "qrels", "--query", "x"], "rankql: --query x: no column of that name"),
-        (["eval", "one.run", "qrels", "--output", "no/such/x.parquet"], "rankql: "),
-        (["eval", "one.run", "qrels", "--ties", "x"], "Invalid value for '--ties'"),
-        (["eval"], "Missing argument"),
-        (["evla"], "No such command 'evla'"),
-        (["explain", "one.run", "qrels", "-Q", "nobody"], "rankql: "),
-        (["convert", "no.run", "x.parquet"], "rankql: "),
-        (["check", "no.run", "qrels"], "rankql: "),
-    ],
-)
-def test_errors(files, arguments, line):
-    out, err = run(files, *arguments, code=2)
-    assert line in err and out == ""
-    if line.startswith("rankql"):
-        assert err.count("\n") == 1
-
-
-def test_without_a_command(tmp_path):
-    """What to do first: each of its commands runs, in that order, as it stands there."""
-    done = command(cwd=tmp_path)
-    assert done.returncode == 2 and done.stdout == b""  # as click ends without a command
-    said = done.stderr.decode()
-    assert len(said.splitlines()) <= 10
-    commands = re.findall(r"python[\d.]* -m rankql ([^;\n]*)", said)
-    assert [line.split()[0] for line in commands] == [
-        "demo",
-        "eval",
-        "eval",
-        "check",
-        "--help",
-        "eval",
-    ]
-    shop, new = "rankql-demo/shop.parquet", "rankql-demo/new.parquet"
-    for line in commands:
-        given = line.strip().replace("RUN", new).replace("QRELS", shop).split()
-        run(tmp_path, *given)
-    assert run(tmp_path, code=2)[1].count("rankql demo") == 1  # by the name that it was called by
-
-
-def test_demo_says_what_is_next(tmp_path):
-    _, err = run(tmp_path, "demo", "--output", "my demo", "--queries", 50)
-    (line,) = re.findall(r"^Next: rankql (.*)$", err, re.MULTILINE)
-    assert "segment=vip" in run(tmp_path, *shlex.split(line))[0]
-
-
-def test_what_is_next_works_as_printed(tmp_path):
-    """After `.venv/bin/python -m rankql demo`, and after a script that is not on the PATH."""
-    root, bin_ = ROOT, tmp_path / ".venv" / "bin"
-    bin_.mkdir(parents=True)
-    (bin_ / "python").symlink_to(sys.executable)
-    script = bin_ / "rankql"
-    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.start import run\nrun()\n")
-    script.chmod(0o755)
-    path = os.pathsep.join(p for p in sys.path if "site-packages" in p)
-    env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"}
-    for called in (".venv/bin/python -m rankql", ".venv/bin/rankql"):
-        command = [*called.split(), "demo", "--queries", "50"]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-        (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
-        assert line == f"{called} eval rankql-demo/shop.parquet --by segment"
-    done = subprocess.run(
-        shlex.split(line), cwd=tmp_path, env=env, capture_output=True, text=True, check=True
-    )
-    assert "segment=vip" in done.stdout
-
-
-def test_names_that_duckdb_suggests(files):
-    """Its errors on one line: what is wrong, and what there is; not the SQL."""
-    for metric, message in {
-        "x = sum(relx)": "--metric relx: no column of that name in run. Available: ",
-        "x = summ(rel)": 'Function with name summ does not exist! Did you mean "sum"?',
-    }.items():
-        _, err = run(files, "eval", "one.run", "qrels", "-m", metric, code=2)
-        assert message in err and len(err.splitlines()) == 1 and "LINE 1" not in err
-
-
-def test_wide_characters_are_aligned(tmp_path):
-    """A Chinese character takes two columns of a terminal, an accent by itself none."""
-    rows = [("新用户", 1), ("vip", 2), ("re\u0301gulier", 1), ("ｆｕｌｌ", 1)]
-    frame = pl.DataFrame(rows, schema=["客户", "pos"], orient="row").with_columns(
-        query=pl.int_range(pl.len()), item=1, rel=1
-    )
-    frame.write_parquet(tmp_path / "shop.parquet")
-    out, _ = run(tmp_path, "eval", "shop.parquet", "--by", "客户", "-m", "RR", "--interval", "none")
-    lines = out.splitlines()[: len(rows) + 2]
-    assert " lo " not in lines[0]
-    columns = {show.display_width(line[: line.index("RR")]) for line in lines[1:]}
-    assert len(columns) == 1
-    assert show.display_width("客户=新用户") == 11 and show.display_width("re\u0301") == 2
-    assert show.display_width("Ω→é") == 3  # whose width a Chinese font may double, a terminal not
-
-
-def test_help_tells_of_every_command_in_a_line(tmp_path):
-    listed = run(tmp_path, "--help")[0].partition("Commands:\n")[2].splitlines()
-    assert len(listed) == len(main.commands) and not [line for line in listed if "..." in line]
-
-
-@pytest.mark.parametrize("name", main.commands)
-def test_help(tmp_path, name):
-    """Two or three examples that parse, then the options by group: the common ones, or all."""
-    command = main.commands[name]
-    lines = run(tmp_path, name, "--help")[0].splitlines()
-    options = command.get_params(click.Context(command))
-    listed = [line for line in lines if re.match(r"  +-", line)]
-    assert len(listed) <= 18
-    start = lines.index("Examples:")
-    assert start <= 5 and 2 <= len(command.examples) <= 3
-    for line in lines[start + 1 : start + 1 + len(command.examples)]:
-        _, example, *arguments = shlex.split(line.partition(" > ")[0])
-        assert example == name
-        command.make_context(name, [*arguments])
-    if len(options) > len(listed) + 2:
-        lines = run(tmp_path, name, "--help-all")[0].splitlines()
-    text = " ".join(" ".join(lines).split())
-    for option in options:
-        if "--" in option.opts[-1]:
-            assert f"{option.opts[-1]} " in text, option.name
-            assert option.help[0].isupper(), option.name
-
-
-def test_help_shows_defaults(files):
-    shown = " ".join(run(files, "compare", "--help-all")[0].split())
-    defaults = inspect.signature(rankql.compare).parameters
-    for name in ("test", "correction", "resamples", "seed", "confidence"):
-        assert f"[default: {defaults[name].default}]" in shown
-    assert "Repeat -m" in shown and "[default: 1]" in shown
-    assert "_RANKQL_COMPLETE=zsh_source rankql" in run(files, "--help")[0]
-
-
-@pytest.mark.parametrize(("terminal", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_colour_on_a_terminal(files, terminal, colour):
-    seen, shown = pty.openpty()
+@pytest.mark.parametrize("no_colour", [{}, {"NO_COLOR": "1"}])
+def test_colour_on_a_terminal(files, no_colour):
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    environment |= {"TERM": "xterm", **terminal}
-    done = subprocess.run(
-        [sys.executable, "-m", "rankql", "check", "one.run", "qrels"],
-        cwd=files, stdout=shown, stderr=subprocess.PIPE, env=environment,
-    )  # fmt: skip
-    os.close(shown)
-    assert done.returncode == 0 and (b"\x1b[1mCheck of" in os.read(seen, 100_000)) == colour
-
-
-def test_debug_shows_where(files):
-    done = CliRunner().invoke(main, ["--debug", "eval", "no.run", "qrels"])
-    assert done.exit_code == 2 and "Traceback" in done.stderr and "RankqlError" in done.stderr
-
-
-def command(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "rankql", *map(str, arguments)], capture_output=True, **options
+    shown, _ = on_terminal(
+        files, "check one.run qrels", env={**environment, "TERM": "xterm", **no_colour}
     )
+    assert ("\x1b[1mCheck of" in shown) == (not no_colour)
 
 
 def test_pipes_get_no_colour_and_no_progress(files):
-    done = command("eval", "one.run", "qrels", cwd=files, env={**os.environ, "FORCE_COLOR": "1"})
-    assert done.returncode == 0 and done.stderr == b"" and b"\x1b" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [("eval one.run qrels -q | head -1", "query"), ("sql | head -c 9", "-- Helper")],
-)
-def test_a_closed_pipe_is_no_error(files, text, first):
-    text = f"({sys.executable} -m rankql {text.replace(' |', '; echo $? >&2) |')}"
-    done = subprocess.run(text, shell=True, cwd=files, capture_output=True, text=True)
-    assert done.stdout.startswith(first) and done.stderr in ("0\n", "141\n")
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    done = python(files, "-m", "rankql", "eval", "one.run", "qrels", env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and "\x1b" not in done.stdout
 
 
 @pytest.mark.slow
 def test_progress_goes_to_a_terminal(tmp_path):
     """A bar on stderr when someone looks at it, and the data alone on stdout."""
-    con = duckdb.connect()
-    con.execute(f"""
+    duckdb.execute(f"""
         COPY (SELECT q AS query, i AS item, hash(q, i) AS score, i % 2 AS rel
               FROM range(30000) t(q), range(100) u(i)) TO '{tmp_path}/x.parquet'""")
-    seen, shown = pty.openpty()
-    arguments = ["eval", "x.parquet", "-m", "AP", "-m", "Bpref", "-m", "TauB", "--format", "csv"]
-    done = subprocess.run(
-        [sys.executable, "-m", "rankql", *arguments],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=shown, text=True,
-    )  # fmt: skip
-    os.close(shown)
-    assert done.returncode == 0 and done.stdout.startswith("slice,metric,mean")
-    shown = os.read(seen, 100_000).decode()
+    command = "eval x.parquet -m AP -m Bpref -m TauB --format csv"
+    shown, done = on_terminal(tmp_path, command, "stderr")
+    assert done.stdout.startswith("slice,metric,mean")
     assert "rankql: 2 s" in shown and "\r\x1b[KConventions" in shown  # the line is empty again
+
+
+def test_results_fit_a_terminal_without_broken_words(tmp_path):
+    """The table of `compare` leaves out columns, and sentences are wrapped between words."""
+    rows = "SELECT i AS query, hash(i) % 7 / 10.0 AS AP FROM range(40) t(i)"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/old.csv'")
+    duckdb.sql(f"COPY ({rows.replace('% 7', '% 5')}) TO '{tmp_path}/new.csv'")
+    shown, _ = on_terminal(tmp_path, "compare old.csv new.csv", columns=80)
+    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert "difference between new and old" in " ".join(lines)
+    assert max(map(len, lines)) <= 80 and any(line.startswith("metric  a") for line in lines)
+
+
+def test_wide_characters_are_aligned(tmp_path):
+    """A Chinese character takes two columns of a terminal, an accent by itself none."""
+    rows = [("新用户", 1), ("vip", 2), ("re\u0301gulier", 1), ("ｆｕｌｌ", 1)]
+    frame = pl.DataFrame(rows, schema=["客户", "pos"], orient="row")
+    frame = frame.with_columns(query=pl.int_range(pl.len()), item=1, rel=1)
+    frame.write_parquet(tmp_path / "shop.parquet")
+    out, _ = run(tmp_path, "eval shop.parquet --by 客户 -m RR --interval none")
+    head, *lines = out.splitlines()[: len(rows) + 2]
+    assert " lo " not in head
+    assert len({text.display_width(line[: line.index("RR")]) for line in lines}) == 1
+    assert text.display_width("客户=新用户") == 11 and text.display_width("re\u0301") == 2
+    assert text.display_width("Ω→é") == 3  # whose width a Chinese font may double, a terminal not
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [("eval one.run qrels -q | head -1", "query"), ("sql | head -c 9", "-- Helper")],
+)
+def test_a_closed_pipe_is_no_error(files, command, first):
+    command = f"({sys.executable} -m rankql {command.replace(' |', '; echo $? >&2) |')}"
+    done = subprocess.run(command, shell=True, cwd=files, capture_output=True, text=True)
+    assert done.stdout.startswith(first) and done.stderr in ("0\n", "141\n")
 
 
 def test_temporary_files_are_removed_at_the_end(tmp_path):
@@ -534,69 +548,40 @@ with private_connection() as con:
 sys.argv = ["rankql", "--version"]
 run()
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True)
-    assert done.returncode == 0 and done.stdout.startswith(b"rankql, version"), done.stderr
+    done = python(tmp_path, "-c", script)
+    assert done.returncode == 0 and done.stdout.startswith("rankql, version"), done.stderr
     assert not os.listdir(tmp_path)
 
 
-def test_help_does_not_wait_for_the_engines():
-    """--help imports neither duckdb nor polars."""
-    script = (
-        "import sys; from rankql.cli.main import main; "
-        "main(['--help'], standalone_mode=False); "
-        "print([name for name in ('duckdb', 'polars', 'pyarrow', 'pandas', 'scipy', 'altair') "
-        "if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.rstrip().endswith("[]"), done.stderr
-    assert command("--help").returncode == 0
+OPTIONAL = {"pandas", "pyarrow", "scipy", "altair", "numpy"}
 
 
-def test_optional_libraries_are_imported_only_when_used(files):
-    """Nothing but what duckdb and polars import themselves when they meet."""
-    script = """
-import sys, duckdb, polars
-frame = polars.DataFrame({"x": [1]})
-duckdb.sql("FROM frame").pl()
-before = set(sys.modules)
-import rankql
-repr(rankql.evaluate("one.run", "qrels", "AP", interval=None))
-optional = {"pandas", "pyarrow", "scipy", "altair", "numpy"}
-print(sorted(optional & (set(sys.modules) - before)))
-"""
-    done = subprocess.run([sys.executable, "-c", script], cwd=files, capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
-
-
-def test_hints_name_options_of_the_command_line(tmp_path):
-    """--rel COLUMN, not rel='...'; and a column named distance may hold similarities."""
-    (tmp_path / "run.csv").write_text("query,item,distance\na,x,2\na,y,1\n")
-    (tmp_path / "qrels.csv").write_text("query,item,rel\na,x,1\na,y,0\n")
-    (tmp_path / "odd.csv").write_text("query,item,worth\na,x,1\n")
-    (tmp_path / "twice.csv").write_text("query,item,score\na,x,1\na,x,2\n")
-    _, error = run(tmp_path, "eval", "run.csv", "odd.csv", code=2)
-    assert "--rel COLUMN" in error and "rel=" not in error
-    _, error = run(tmp_path, "eval", "run.csv", "qrels.csv", "--query", "nope", code=2)
-    assert error.startswith("rankql: --query nope: no column of that name")
-    _, error = run(tmp_path, "eval", "run.csv", "qrels.csv", "--query", "query,query,query", code=2)
-    assert error.startswith("rankql: --query query,query,query: a pair names the columns")
-    _, error = run(tmp_path, "eval", "twice.csv", "qrels.csv", code=2)
-    assert error.endswith("pass the column of the systems: --system\n")
-    (tmp_path / "a.csv").write_text("query,wait\na,1\nb,2\nc,4\n")
-    (tmp_path / "b.csv").write_text("query,wait\na,2\nb,2\nc,3\n")
-    out, notes = run(tmp_path, "compare", "a.csv", "b.csv")
-    assert "If not, set --lower-is-better\n" in out + notes and "CLI" not in out + notes
-    for order, rr in (("--ascending", 0.5), ("--descending", 1.0)):
-        options = ["-m", "RR", order, "--format", "json"]
-        out, _ = run(tmp_path, "eval", "run.csv", "qrels.csv", *options)
-        assert json.loads(out)["table"][0]["mean"] == rr
-    rows = [(f"q{q}", f"d{d}", d) for q in range(30) for d in range(5)]
-    frame = pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
-    frame.write_parquet(tmp_path / "run.parquet")
-    judged = frame.select("query", "item", rel=(pl.col("score") == 0).cast(int))
-    judged.write_parquet(tmp_path / "qrels.parquet")
-    out, _ = run(tmp_path, "check", "run.parquet", "qrels.parquet")
-    assert "pass --ascending" in out and "descending=" not in out
+@pytest.mark.parametrize(
+    ("script", "modules"),
+    [
+        (
+            "from rankql.cli.main import main; main(['--help'], standalone_mode=False)",
+            {"duckdb", "polars", *OPTIONAL},
+        ),
+        (
+            "import duckdb; from rankql.cli.main import main; "
+            "main(['eval', 'one.run', 'qrels', '-m', 'nDCG@5'], standalone_mode=False)",
+            # DuckDB 1 needs pyarrow.
+            OPTIONAL - ({"pyarrow"} if duckdb.__version__.startswith("1.") else set()),
+        ),
+        (
+            "import duckdb, polars; frame = polars.DataFrame({'x': [1]}); "
+            "duckdb.sql('FROM frame').pl(); before = {*sys.modules}; import rankql; "
+            "repr(rankql.evaluate('one.run', 'qrels', 'AP', interval=None))",
+            OPTIONAL,
+        ),
+    ],
+)
+def test_modules_are_imported_only_when_used(files, script, modules):
+    """Importing takes time. What duckdb and polars import when they meet is not ours."""
+    last = f"; print(sorted(({{*sys.modules}} - before) & {modules}))"
+    done = python(files, "-c", f"import sys; before = set(); {script}{last}")
+    assert done.stdout.splitlines()[-1:] == ["[]"], done
 
 
 @pytest.mark.parametrize(("module", "code"), [("click", -2), ("polars", 130)])
@@ -613,76 +598,5 @@ sys.meta_path.insert(0, Interrupt())
 sys.argv = ["rankql", "eval", "one.run", "qrels"]
 run()
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=files, capture_output=True, text=True)
+    done = python(files, "-c", script)
     assert done.returncode == code and "Traceback" not in done.stderr
-
-
-def test_the_demo_replaces_only_its_own_files(tmp_path):
-    for _ in range(2):
-        run(tmp_path, "demo", "--output", ".", "--queries", 9)
-    for name, write in {
-        "shop.parquet": lambda path: path.write_text("mine"),
-        "new.parquet": pl.DataFrame({"query": [1]}).write_parquet,
-    }.items():
-        write(tmp_path / name)
-        before = (tmp_path / name).read_bytes()
-        _, said = run(tmp_path, "demo", "--output", ".", "--queries", 9, code=2)
-        assert name in said and (tmp_path / name).read_bytes() == before
-        (tmp_path / name).unlink()
-
-
-@pytest.mark.parametrize(
-    "option", ["--confidence 0.9_5", "--threshold 1_0", "--discounts 1_0,2", "--weight"]
-)
-def test_numbers_without_underscores(files, option):
-    run(files, "eval", "one.run", "qrels", *option.split(), code=2)
-
-
-STARTS = {"csv": "", "md": "", "json": "{", "html": "<!doctype html>"}
-
-
-@pytest.mark.parametrize(
-    ("command", "suffixes"),
-    [
-        *((command, STARTS) for command in ("eval", "explain", "limits", "check", "gate")),
-        ("compare", ["csv", "md", "json"]),
-        pytest.param("compare", ["html"], marks=pytest.mark.heavy),  # the report needs altair
-    ],
-)
-def test_the_suffix_is_the_format(files, tmp_path, command, suffixes):
-    """For every command with a result; eval writes the values per query to Parquet."""
-    options = ["--min", "AP>=0"] * (command == "gate")
-    for suffix in suffixes:
-        path = tmp_path / f"out.{suffix}"
-        arguments = [command, *options, str(files / "one.run"), str(files / "qrels")]
-        done = CliRunner().invoke(main, [*arguments, "-o", str(path)])
-        assert done.exit_code in (0, 1) and str(path) in done.stderr, done.output
-        assert path.read_text().startswith(STARTS[suffix])
-
-
-def test_what_is_not_set_is_not_passed(files):
-    """A profile keeps its float32, and --interval none is not the default."""
-    arguments = ["eval", "one.run", "qrels", "-m", "AP", "--format", "json"]
-    for options, expected in (
-        (["--conventions", "trec_eval", "--interval", "none"], True),
-        (["--interval", "none", "--float32"], True),
-        (["--interval", "none"], False),
-    ):
-        printed = json.loads(run(files, *arguments, *options)[0])
-        assert printed["conventions"]["float32"] == expected
-        assert not printed["table"][0].get("lo")
-
-
-def test_results_fit_a_terminal_without_broken_words(tmp_path):
-    """The table of `compare` leaves out columns, and sentences are wrapped between words."""
-    rows = "SELECT i AS query, hash(i) % 7 / 10.0 AS AP FROM range(40) t(i)"
-    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/old.csv'")
-    duckdb.sql(f"COPY ({rows.replace('% 7', '% 5')}) TO '{tmp_path}/new.csv'")
-    seen, shown = pty.openpty()
-    termios.tcsetwinsize(shown, (40, 80))
-    command = [sys.executable, "-m", "rankql", "compare", "old.csv", "new.csv"]
-    done = subprocess.run(command, cwd=tmp_path, stdout=shown, stderr=subprocess.PIPE, text=True)
-    os.close(shown)
-    lines = re.sub(r"\x1b\[\d*m", "", os.read(seen, 100_000).decode()).splitlines()
-    assert done.returncode == 0 and "difference between new and old" in " ".join(lines)
-    assert max(map(len, lines)) <= 80 and any(line.startswith("metric  a") for line in lines)
