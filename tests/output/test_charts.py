@@ -34,19 +34,11 @@ def compare(metrics, **options):
 def panels(chart):
     """The panels of a chart, as plain values, each data set where it is drawn."""
     spec = copy.deepcopy(chart) if isinstance(chart, dict) else chart.to_dict()
-    for part in (made := spec.get("concat", [spec])):
-        for each in [part, *part["layer"]]:
-            if "data" in each:
-                data = each["data"]
-                each["data"] = (
-                    data["values"] if "values" in data else spec["datasets"][data["name"]]
-                )
-    return made
-
-
-def rows(panel):
-    """The rows that the layers of a panel share."""
-    return panel["data"]
+    parts = spec.get("concat", [spec])
+    for each in [layer for part in parts for layer in (part, *part["layer"]) if "data" in layer]:
+        data = each["data"]
+        each["data"] = data["values"] if "values" in data else spec["datasets"][data["name"]]
+    return parts
 
 
 def fields(panel):
@@ -59,18 +51,22 @@ def fields(panel):
     }
 
 
+def domains(panel):
+    """The scales of x."""
+    axes = [layer["encoding"].get("x", {}) for layer in panel["layer"]]
+    return {tuple(axis["scale"]["domain"]) for axis in axes if "scale" in axis}
+
+
 def test_means_are_those_of_the_summary_best_first():
     comparison = compare(["RR", RESIDUAL])
     reciprocal, residual = panels(comparison.plot("means"))
-    means = [(row["system"], row["mean"], row["queries"]) for row in rows(reciprocal)]
+    means = [(row["system"], row["mean"], row["queries"]) for row in reciprocal["data"]]
     assert means == [("new", 0.6875, 4), ("old", 0.4375, 4)]
     # Of the residual less is better.
-    assert [(row["system"], row["mean"]) for row in rows(residual)] == [
-        ("new", 0.75), ("old", 0.875)
-    ]  # fmt: skip
-    summary = comparison.result.summary.filter(metric="RR")
-    for row in rows(reciprocal):
-        (own,) = summary.filter(system=row["system"]).to_dicts()
+    means = [(row["system"], row["mean"]) for row in residual["data"]]
+    assert means == [("new", 0.75), ("old", 0.875)]
+    for row in reciprocal["data"]:
+        (own,) = comparison.result.summary.filter(metric="RR", system=row["system"]).to_dicts()
         assert (row["lo"], row["hi"]) == pytest.approx((own["lo"], own["hi"]), rel=1e-5)
     drawn = fields(reciprocal)
     assert drawn["rule", "x"] == "lo" and drawn["rule", "x2"] == "hi"
@@ -81,25 +77,20 @@ def test_means_are_those_of_the_summary_best_first():
 def test_means_of_slices():
     run_ = run(OLD).with_columns(part=pl.col("query").is_in(["a", "b"]).cast(pl.String))
     (panel,) = panels(rankql.evaluate(run_, QRELS, "RR", by="part").plot())
-    means = {row["slice"]: (row["mean"], row["queries"]) for row in rows(panel)}
+    means = {row["slice"]: (row["mean"], row["queries"]) for row in panel["data"]}
     assert means == {"all": (0.4375, 4), "part=false": (0.125, 2), "part=true": (0.75, 2)}
 
 
 def test_differences_are_those_of_the_queries_largest_loss_first():
     (panel,) = panels(compare("RR").plot("differences"))
-    bars = [(row["query"], row["difference"], row["better"], row["from"]) for row in rows(panel)]
-    assert bars == [
-        ("a", -0.5, "old", 0), ("d", 0.25, "new", 1), ("b", 0.5, "new", 2), ("c", 0.75, "new", 3)
-    ]  # fmt: skip
+    bars = [(row["query"], row["difference"], row["better"], row["from"]) for row in panel["data"]]
+    expected = [("a", -0.5, "old"), ("d", 0.25, "new"), ("b", 0.5, "new"), ("c", 0.75, "new")]
+    assert bars == [(*bar, place) for place, bar in enumerate(expected)]
     assert fields(panel)["rect", "y"] == "difference"
     assert panel["layer"][0]["encoding"]["y2"] == {"datum": 0}
-    means = [layer["data"] for layer in panel["layer"] if "data" in layer]
-    assert [{"mean": 0.25}] in means
-
-
-def test_better_is_the_lower_residual():
+    assert [{"mean": 0.25}] in [layer.get("data") for layer in panel["layer"]]
     (panel,) = panels(compare(RESIDUAL).plot("differences"))
-    better = {row["query"]: (row["difference"], row["better"]) for row in rows(panel)}
+    better = {row["query"]: (row["difference"], row["better"]) for row in panel["data"]}
     assert better["a"] == (0.5, "old") and better["b"] == better["c"] == (-0.5, "new")
 
 
@@ -107,62 +98,48 @@ def test_better_is_the_lower_residual():
 def test_intervals_are_those_of_the_table(kind):
     comparison = compare("RR")
     (panel,) = panels(comparison.plot(kind))
-    (row,) = rows(panel)
-    (own,) = comparison.table.to_dicts()
-    numbers = [row[name] for name in ("difference", "lo", "hi", "n")]
-    assert numbers == pytest.approx(
-        [own[name] for name in ("difference", "lo", "hi", "n")], rel=1e-5
-    )
+    (row,), (own,) = panel["data"], comparison.table.to_dicts()
+    for name in ("difference", "lo", "hi", "n"):
+        assert row[name] == pytest.approx(own[name], rel=1e-5)
     assert row["difference"] == 0.25 and row["verdict"] == own["verdict"]
     drawn = fields(panel)
     assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
     assert drawn["point", "x"] == "difference" and drawn["text", "text"] == "label"
     assert "datum.difference, " in str(panel["layer"])  # the label is that number
-    (scale,) = {
-        tuple(layer["encoding"]["x"]["scale"]["domain"])
-        for layer in panel["layer"]
-        if "scale" in layer["encoding"].get("x", {})
-    }
+    (scale,) = domains(panel)
     assert scale == pytest.approx((min(0, own["lo"]), max(0, own["hi"])), rel=1e-5)
+
+
+LAST = run(dict.fromkeys("abcd", 4))
 
 
 @pytest.mark.parametrize("kind", ["intervals", "slices"])
 def test_a_band_covers_the_differences_that_do_not_matter(kind):
-    comparison = rankql.compare(
-        {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 3, "b": 4, "c": 3, "d": 3})},
-        QRELS, "RR", test="t", equivalence=0.9,
-    )  # fmt: skip
+    runs = {"old": LAST, "new": run({"a": 3, "b": 4, "c": 3, "d": 3})}
+    comparison = rankql.compare(runs, QRELS, "RR", test="t", equivalence=0.9)
     (panel,) = panels(comparison.plot(kind))
     assert panel["layer"][0]["data"] == [{"from": -0.9, "to": 0.9}]
-    domain = panel["layer"][-1]["encoding"]["x"]["scale"]["domain"]
-    assert domain[0] <= -0.9 and domain[1] >= 0.9
-    assert rows(panel)[0]["verdict"] == comparison.table["verdict"][0] == "equivalent within 0.9"
+    assert all(low <= -0.9 and high >= 0.9 for low, high in domains(panel))
+    assert panel["data"][0]["verdict"] == comparison.table["verdict"][0] == "equivalent within 0.9"
 
 
 def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
-    better = rankql.compare(
-        {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 2, "b": 1, "c": 1, "d": 1})},
-        QRELS, "RR", test="t",
-    )  # fmt: skip
+    runs = {"old": LAST, "new": run({"a": 2, "b": 1, "c": 1, "d": 1})}
+    better = rankql.compare(runs, QRELS, "RR", test="t")
     assert better.table["lo"][0] > 0
     (panel,) = panels(better.plot("intervals"))
-    domains = [
-        layer["encoding"]["x"]["scale"]["domain"]
-        for layer in panel["layer"]
-        if "scale" in layer["encoding"].get("x", {})
-    ]
-    assert domains and all(low == 0 for low, _ in domains)
+    assert {low for low, _ in domains(panel)} == {0}
 
 
 def test_cutoffs_are_lines_by_k():
     (panel,) = panels(compare("RR").plot("cutoffs"))
-    means = {(row["system"], row["k"]): row["mean"] for row in rows(panel)}
+    means = {(row["system"], row["k"]): row["mean"] for row in panel["data"]}
     # The longest ranking has 4 items.
     assert [means.pop(("old", k)) for k in (1, 3, 4)] == [0.25, 0.375, 0.4375]
     assert [means.pop(("new", k)) for k in (1, 3, 4)] == [0.5, 0.625, 0.6875] and not means
     assert fields(panel)["line", "x"] == "k" and fields(panel)["line", "y"] == "mean"
-    bands = {(row["system"], row["k"]): (row["lo"], row["hi"]) for row in rows(panel)}
+    bands = {(row["system"], row["k"]): (row["lo"], row["hi"]) for row in panel["data"]}
     for system, lo, hi in compare("RR@3").summary.select("system", "lo", "hi").rows():
         assert bands[system, 3] == pytest.approx((lo, hi), rel=1e-5)
     assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
@@ -174,7 +151,7 @@ def test_precision_by_recall_has_a_line_for_each_system():
     qrels = pl.concat(two).filter(query="a")
     result = rankql.evaluate(runs, qrels, ["IPrec@0,0.5,1", "RR"])
     (panel,) = panels(result.plot("precision-recall"))
-    means = [(row["system"], row["recall"], row["mean"]) for row in rows(panel)]
+    means = [(row["system"], row["recall"], row["mean"]) for row in panel["data"]]
     # Hits at 1 and 4, and at 3 and 4.
     assert sorted(means) == [
         ("new", 0, 0.5), ("new", 0.5, 0.5), ("new", 1, 0.5),
@@ -182,7 +159,7 @@ def test_precision_by_recall_has_a_line_for_each_system():
     ]  # fmt: skip
     assert fields(panel)["line", "x"] == "recall" and fields(panel)["line", "y"] == "mean"
     both = panels(compare(["IPrec@0,1", "IPrec(rel=2)@0,1"]).plot("precision-recall"))
-    assert [len(rows(panel)) for panel in both] == [4, 0]
+    assert [len(panel["data"]) for panel in both] == [4, 0]
     with pytest.raises(rankql.RankqlError, match="several recalls"):
         compare("IPrec@0").plot("precision-recall")
 
@@ -193,7 +170,7 @@ def test_swaps_are_those_of_limits_for_one_metric():
     (panel,) = panels(mean_charts.draw_sensitivity(compare(metrics), result, "RR"))
     expected = result.filter(pl.col("metric") == "RR", pl.col("loss").is_not_null())
     assert expected["loss"].max() > 0 and expected.height < result.height
-    drawn = {(row["system"], row["position"]): row["loss"] for row in rows(panel)}
+    drawn = {(row["system"], row["position"]): row["loss"] for row in panel["data"]}
     for system, position, loss in expected.select("system", "position", "loss").rows():
         assert drawn.pop((system, position)) == pytest.approx(loss, rel=1e-5)
     assert not drawn
