@@ -58,8 +58,6 @@ class MetricRecord:
     highest: float | None = 1
     # When it is NULL.
     undefined: str = "never"
-    # Who defined it.
-    source: str = ""
     rows: Rows = "gain"
     # Without a cutoff it counts all retrieved items, unjudged ones too.
     counts_retrieved: bool = False

@@ -14,17 +14,12 @@ _auc = partial(
     MetricRecord,
     function="auc",
     undefined="the judged retrieved items are all relevant, or none is",
-    source="Hanley & McNeil 1982",
     rows="judged",
 )
 ORDER = (
     _auc(name="AUC", aliases=("ROC_AUC",)),
     MetricRecord(
-        function="rbo",
-        name="RBO",
-        asked_by=("correlate",),
-        undefined="a ranking is empty",
-        source="Webber, Moffat and Zobel 2010, equations 32, 11 and 30",
+        function="rbo", name="RBO", asked_by=("correlate",), undefined="a ranking is empty"
     ),
     MetricRecord(
         function="kendall_tau_b",
@@ -32,9 +27,8 @@ ORDER = (
         asked_by=("evaluate", "correlate"),
         lowest=-1,
         undefined="no two grades or no two positions differ",
-        source="Kendall 1945",
-        rows="judged",
         shared_items=True,
+        rows="judged",
     ),
     MetricRecord(
         function="tau_ap",
@@ -42,7 +36,6 @@ ORDER = (
         asked_by=("correlate",),
         lowest=-1,
         undefined="there are not two items in both rankings",
-        source="Yilmaz, Aslam and Robertson 2008",
         shared_items=True,
     ),
     MetricRecord(
@@ -52,9 +45,8 @@ ORDER = (
         better="lower",
         highest=None,
         undefined="never (normalized: no two grades differ)",
-        source="Kendall 1938",
-        rows="judged",
         shared_items=True,
+        rows="judged",
     ),
 )
 

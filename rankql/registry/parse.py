@@ -177,6 +177,11 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
     elif own:
         k = int(own["k"]) if own["k"] else None
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
+    elif records is not CORRELATIONS and (call := _catalogue_call(text)):
+        name, at, cutoffs = text.partition("@")
+        for digits in map(str.strip, cutoffs.split(",")):
+            place = _parse_cutoff(text, digits) if at else None
+            yield Metric(None, place, label=f"{name.strip()}{at}{digits}", expression=call)
     elif match := _NAME.fullmatch(text):
         subtopics = _subtopic_record(match["name"]) if records is not CORRELATIONS else None
         record = subtopics or _find_record(match["name"], records)
@@ -199,6 +204,16 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
             f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
             "label = SQL expression"
         )
+
+
+def _catalogue_call(text: str) -> str:
+    """The call of a metric of all lists that needs only their items, such as personalisation@10."""
+    match = _NAME.fullmatch(text)
+    name = match["name"].lower() if match and not match["options"] else ""
+    record = FUNCTIONS.get(_FUNCTION_ALIASES.get(squash(name), name))
+    if record is None or not {*record.columns} <= {"user", "item"} or ":=" in record.example:
+        return ""
+    return record.example
 
 
 def _subtopic_record(name: str) -> MetricRecord | None:
@@ -242,7 +257,7 @@ def _require_no_name(text: str, cutoff: str) -> None:
 def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:
     """Has a metric of the user the name of one of ours?"""
     name = label.partition("@")[0].strip()
-    return name.lower() in _index(records) or is_metric(name, records)
+    return not _catalogue_call(name) and is_metric(name, records)
 
 
 @cache
@@ -330,6 +345,17 @@ def _set_metric(text: str) -> Metric | None:
     return _metric(text, record, {**fixed, **options}, k)
 
 
+def _parse_cutoff(text: str, digits: str) -> int:
+    if not re.fullmatch(r"[1-9]\d*", digits, re.ASCII):
+        raise RankqlError(f"{text!r}: k must be a whole number from 1, not {digits or 'nothing'}")
+    if len(digits) > 16 or int(digits) > _HIGHEST:
+        raise RankqlError(
+            f"{text!r}: k must be at most {_HIGHEST}, not {digits}. "
+            f"Leave @{digits} out for the whole ranking"
+        )
+    return int(digits)
+
+
 def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff: object) -> Metric:
     k = None
     if cutoff is not None and RECALL.name in record.options:
@@ -338,16 +364,7 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         digits = str(cutoff).strip()
         if not record.has_cutoff:
             raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
-        if not re.fullmatch(r"[1-9]\d*", digits, re.ASCII):
-            raise RankqlError(
-                f"{text!r}: k must be a whole number from 1, not {digits or 'nothing'}"
-            )
-        if len(digits) > 16 or int(digits) > _HIGHEST:
-            raise RankqlError(
-                f"{text!r}: k must be at most {_HIGHEST}, not {digits}. "
-                f"Leave @{digits} out for the whole ranking"
-            )
-        k = int(digits)
+        k = _parse_cutoff(text, digits)
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}
     record.check_options({**defaults, **options}, f"{text!r}: ")
     name, has_cutoff, _ = text.strip().partition("@")

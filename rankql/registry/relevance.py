@@ -26,7 +26,6 @@ RELEVANCE = (
         name="nDCG",
         trec_eval={"ndcg_cut_": {"gain": "linear", "ideal": "judged", "negative": "zero"}},
         undefined=NO_GAIN,
-        source="Järvelin & Kekäläinen 2002",
         sums_gains=True,
         explanation=ExplanationSql(
             "1 / {discount}",
@@ -41,7 +40,6 @@ RELEVANCE = (
         name="DCG",
         lowest=None,
         highest=None,
-        source="Järvelin & Kekäläinen 2002, with the discount of Burges et al. 2005",
         rows="judged",
         sums_gains=True,
         explanation=ExplanationSql(
@@ -54,7 +52,6 @@ RELEVANCE = (
         name="IDCG",
         better="neither",
         highest=None,
-        source="Järvelin & Kekäläinen 2002",
         sums_gains=True,
         packed="{ideal_gains}",
     ),
@@ -63,7 +60,6 @@ RELEVANCE = (
         name="CG",
         lowest=None,
         highest=None,
-        source="Järvelin & Kekäläinen 2002",
         rows="judged",
         sums_gains=True,
         explanation=ExplanationSql("1", "contribution = gain", gain="{gain}"),
@@ -75,7 +71,6 @@ RELEVANCE = (
         aliases=("MAP", "average_precision"),
         trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
         own=(AP_DENOMINATOR,),
-        source="Buckley & Voorhees 2000",
         no_expected_ties={"denominator": "found"},
         explanation=ExplanationSql(
             "{hits} / {place} / nullif({over}, 0)",
@@ -88,7 +83,6 @@ RELEVANCE = (
         name="RR",
         aliases=("MRR", "reciprocal_rank"),
         trec_eval={"recip_rank": {}},
-        source="Voorhees 1999",
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE) / {place}",
             "gain 1 if relevant, weight 1 / pos for the first that is",
@@ -131,7 +125,6 @@ RELEVANCE = (
         name="F1",
         trec_eval={"set_F": {"denominator": "retrieved"}},
         ir_measures={"SetF": {"denominator": "retrieved"}},
-        source="van Rijsbergen 1979",
         counts_retrieved=True,
         explanation=ExplanationSql(
             "2 / nullif({over} + relevant, 0)",
@@ -153,7 +146,6 @@ RELEVANCE = (
     _of_relevant(
         function="r_precision",
         name="Rprec",
-        source="Buckley & Voorhees 2005",
         explanation=ExplanationSql(
             "1 / nullif(relevant, 0)",
             "gain 1 if relevant, weight 1 / the number of relevant items",
@@ -164,7 +156,6 @@ RELEVANCE = (
         function="interpolated_precision",
         name="IPrec",
         trec_eval={"iprec_at_recall_": {}, "11pt_avg": {}},
-        source="Manning, Raghavan & Schütze 2008, as in trec_eval 9",
         no_expected_ties={},
     ),
     _of_relevant(
@@ -176,17 +167,11 @@ RELEVANCE = (
     _of_relevant(
         function="infap",
         name="infAP",
-        source="Yilmaz & Aslam 2006, as in trec_eval",
         rows="judged",
         reads_sample=True,
         no_expected_ties={},
     ),
-    _of_relevant(
-        function="bpref",
-        name="Bpref",
-        source="Buckley & Voorhees 2004, as in trec_eval",
-        rows="judged",
-    ),
+    _of_relevant(function="bpref", name="Bpref", rows="judged"),
     MetricRecord(
         function="judged_at",
         name="Judged",
@@ -205,7 +190,6 @@ RELEVANCE = (
         name="ERR",
         own=(CONTINUATION,),
         undefined=NO_GAIN,
-        source="Chapelle et al. 2009",
         no_expected_ties={},
         explanation=ExplanationSql(
             "{left} * rankql_utility({place}, {p})",
@@ -219,14 +203,12 @@ RELEVANCE = (
         name="nERR",
         own=(CONTINUATION,),
         undefined=NO_GAIN,
-        source="Chapelle et al. 2009",
         no_expected_ties={},
     ),
     MetricRecord(
         function="rbp",
         name="RBP",
         own=(GRADED,),
-        source="Moffat & Zobel 2008",
         explanation=ExplanationSql(
             "(1 - rankql_patience({p})) * rankql_look({place}, {p})",
             "gain = worth, weight = (1 - p) * p^(pos - 1)",
@@ -239,7 +221,6 @@ RELEVANCE = (
         name="RBPres",
         aliases=("rbp_resid",),
         better="lower",
-        source="Moffat & Zobel 2008",
         rows="judged",
         reads_judged=True,
     ),
@@ -247,7 +228,6 @@ RELEVANCE = (
         function="arhr",
         name="ARHR",
         highest=None,
-        source="Deshpande & Karypis 2004",
         explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
         packed="CASE WHEN {relevant} > 0 THEN {reciprocals} END",
     ),
@@ -260,7 +240,6 @@ GEOMETRIC = (
         trec_eval={"gm_map": {"denominator": "R"}},
         own=(AP_DENOMINATOR,),
         level="rankings",
-        source="Buckley & Voorhees 2000",
         no_expected_ties={"denominator": "found"},
         weight="1",
         overall="geometric",

@@ -148,28 +148,17 @@ def test_values_per_query_are_printed_and_written(files, tmp_path):
     assert {row["system"] for row in rows} == {"new"}
 
 
-@pytest.mark.parametrize(
-    ("runs", "names"), [("one.run two.run", ["one", "two"]), ("1=one.run two.run", ["1", "two"])]
-)
-def test_runs_are_named_by_the_user_or_after_their_files(files, runs, names):
-    rows = read_json(files, f"eval {runs} qrels -m AP")["table"]
-    assert [row["system"] for row in rows] == names
-
-
 def test_lists_of_ids_and_chunks(tmp_path):
     """One row per query; the last input is a run too, because it has retrieved ids."""
     for name, ids in (("old", ["b#1", "b#2", "a#3"]), ("new", ["a#3", "b#1", "b#2"])):
         row = {"question": "what?", "retrieved_ids": ids, "expected_ids": ["a"]}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
-    rows = read_json(tmp_path, "eval old.jsonl new.jsonl --collapse '#' -m RR")["table"]
-    assert [row["mean"] for row in rows] == [1, 0.5]
-    out, _ = run(tmp_path, "compare old.jsonl new.jsonl --collapse '#' -m RR")
-    assert out.startswith("new is best on RR")
+    for positions, means in (("renumber", [1, 0.5]), ("keep", [1, 1 / 3])):
+        options = f"--collapse '#' --positions {positions} -m RR"
+        rows = read_json(tmp_path, f"eval new.jsonl old.jsonl {options}")["table"]
+        assert [row["mean"] for row in rows] == pytest.approx(means)
     run(tmp_path, "gate old.jsonl --collapse '#' --min 'RR>=0.5'")
-    kept = read_json(tmp_path, "eval old.jsonl --collapse '#' -m RR --positions keep")
-    assert kept["table"][0]["mean"] == pytest.approx(1 / 3)
-    _, err = run(tmp_path, "eval old.jsonl --positions keep", code=2)
-    assert "--positions keep is for --collapse" in err
+    assert "collapse" in run(tmp_path, "eval old.jsonl --positions keep", code=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +168,7 @@ def test_lists_of_ids_and_chunks(tmp_path):
         ("rows.csv judged.csv --order rows", 0.5),
         ("distances.csv judged.csv --ascending", 0.5),
         ("distances.csv judged.csv --descending", 1),
-        ("distances.csv judged.csv --item item,item", 0.5),
+        ("distances.csv judged.csv --item item,item --ascending", 0.5),
     ],
 )
 def test_inputs(files, arguments, mean):
@@ -203,10 +192,11 @@ def test_options_of_the_statistics(files):
     run(files, f"report {options} -o page.md")
 
 
-@pytest.mark.parametrize("command", ["compare one.run two.run", "eval one.run"])
-def test_wide_tables_have_metrics_as_columns(files, command):
-    out, _ = run(files, f"{command} qrels -m RR@10 -m AP --wide")
-    assert out.splitlines()[0].split()[-2:] == ["RR@10", "AP"]
+@pytest.mark.parametrize("command", ["compare", "eval"])
+def test_wide_tables_have_named_systems_as_rows(files, command):
+    lines = run(files, f"{command} 1=one.run two.run qrels -m RR@10 -m AP --wide")[0].splitlines()
+    assert lines[0].split()[-2:] == ["RR@10", "AP"]
+    assert [line.split()[0] for line in lines[1:3]] == ["1", "two"]
 
 
 def test_sql(files):
@@ -223,11 +213,9 @@ def test_sql(files):
 
 def test_sql_of_other_engines(files):
     query = "SELECT ndcg(rel, pos, 10) FROM t"
-    for dialect in ("clickhouse", "spark", "postgres", "trino"):
-        printed = run(files, "sql", query, "--dialect", dialect)[0]
-        assert printed == rankql.translate(query, dialect) + "\n"
-    out, _ = run(files, "sql --dialect clickhouse")
-    assert "\nCREATE OR REPLACE FUNCTION ndcg AS (rel, pos, k) -> " in out
+    printed = run(files, "sql", query, "--dialect", "postgres")[0]
+    assert printed == rankql.translate(query, "postgres") + "\n"
+    assert "FUNCTION ndcg AS (rel, pos, k) -> " in run(files, "sql --dialect clickhouse")[0]
 
 
 def test_metrics(files):
@@ -391,23 +379,18 @@ def test_what_is_next_works_as_printed(tmp_path):
         (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
         assert line == f"{program} eval rankql-demo/shop.parquet --by segment"
     assert "segment=vip" in subprocess.run(shlex.split(line), **options).stdout
-    _, err = run(tmp_path, "demo --output 'my demo' --queries 50")
-    (line,) = re.findall(r"^Next: rankql (.*)$", err, re.MULTILINE)
-    assert "segment=vip" in run(tmp_path, line)[0]
 
 
 def test_the_demo_replaces_only_its_own_files(tmp_path):
     for _ in range(2):
         run(tmp_path, "demo --output . --queries 9")
-    for name, write in {
-        "shop.parquet": lambda path: path.write_text("mine"),
-        "new.parquet": pl.DataFrame({"query": [1]}).write_parquet,
-    }.items():
-        write(tmp_path / name)
+    pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "new.parquet")
+    for name in ("new.parquet", "shop.parquet"):
         before = (tmp_path / name).read_bytes()
         _, err = run(tmp_path, "demo --output . --queries 9", code=2)
         assert name in err and (tmp_path / name).read_bytes() == before
         (tmp_path / name).unlink()
+        (tmp_path / "shop.parquet").write_text("mine")
 
 
 def test_help_lists_every_command_in_a_line(tmp_path):

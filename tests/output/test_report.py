@@ -24,7 +24,6 @@ from rankql.output.report_source import open_source
 from rankql.output.texts import Texts
 from support import components
 from support.parameters import cycled
-from support.paths import DL19
 from support.screens import SCREENS
 
 alt = components.optional("altair")
@@ -33,7 +32,6 @@ mean_charts = components.optional("rankql.output.mean_charts")
 panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
 
-RUNS = {"bm25": "BM25", "tas-b": "D_BERT_KD_TASB", "splade": "SPLADE_P_P_ENSEMBLE_DISTIL"}
 DATE = "2026-11-20"
 
 BREAK = "</script><img src=x onerror=alert(1)>"
@@ -81,10 +79,6 @@ def pages(sliced, nasty, tmp_path_factory):
     many = rankql.compare(*simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR"])
     one = rankql.compare(*simulated(["only"]), ["nDCG@10"])
     result = {"sliced": sliced, "nasty": nasty, "many": many, "one": one}
-    if DL19.is_dir():
-        runs = {name: DL19 / f"{file}.run" for name, file in RUNS.items()}
-        metrics = ["nDCG@10", "AP(rel=2)"]
-        result["dl19"] = rankql.compare(runs, DL19 / "dl19.qrels", metrics, baseline="bm25")
     for name, comparison in result.items():
         comparison.save(folder / f"{name}.html", date=DATE)
     return {name: folder / f"{name}.html" for name in result}
@@ -570,11 +564,9 @@ def opened(browser, path, **screen):
 
 @pytest.mark.parametrize(
     ("name", "screen"),
-    [*cycled(["sliced", "nasty", "many", "one", "dl19"], [*SCREENS]), ("nasty", "phone")],
+    [*cycled(["sliced", "nasty", "many", "one"], [*SCREENS]), ("nasty", "phone")],
 )
 def test_in_a_browser(browser, pages, name, screen):
-    if name not in pages:
-        pytest.skip(f"no data: {DL19} is absent")
     page, events = opened(browser, pages[name], **SCREENS[screen])
     assert events == []
     holders = page.query_selector_all(".chart")

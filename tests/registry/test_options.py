@@ -7,7 +7,7 @@ import pytest
 
 import rankql
 from support import metric_engines, signatures
-from support.metric_engines import complaint
+from support.metric_engines import complaint, same
 
 # Each as SQL and as Python have it.
 WRONG = {
@@ -24,97 +24,74 @@ WRONG = {
 FORMS = ("'10'", "[1, 2]")
 DATA = pl.DataFrame(
     {
-        "rel": [1.0, 0.0, 1.0],
-        "pos": [1, 2, 3],
-        "reference": [2, 1, 3],
-        "query": [1, 1, 1],
-        "score": [3.0, 2.0, 1.0],
-        "item": ["a", "b", "c"],
-        "rels": [[1.0, 0.0, 1.0]] * 3,
-        "user": [1, 1, 2],
-        "popularity": [1.0, 1.0, 1.0],
-        "value": [1.0, 0.0, 1.0],
-        "weight": [1.0, 1.0, 2.0],
-        "exposure": [1.0, 0.5, 0.25],
-        "merit": [1.0, 1.0, 1.0],
-        "target": [1.0, 1.0, 1.0],
-        "category": ["x", "y", "x"],
-        "attribute": ["x", None, "y"],
-        "attributes": [["x"], ["x", "y"], None],
-        "embedding": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]],
-        "baseline": [True, False, True],
-        "subtopics": [["x"], ["x", "y"], ["y"]],
-        "click": [1, 0, 1],
-        "propensity": [1.0, 0.5, 0.25],
+        "rel": [1.0, 0.0, 1.0], "pos": [1, 2, 3], "reference": [2, 1, 3], "query": [1, 1, 1],
+        "score": [3.0, 2.0, 1.0], "item": ["a", "b", "c"], "rels": [[1.0, 0.0, 1.0]] * 3,
+        "user": [1, 1, 2], "popularity": [1.0, 1.0, 1.0], "value": [1.0, 0.0, 1.0],
+        "weight": [1.0, 1.0, 2.0], "exposure": [1.0, 0.5, 0.25], "merit": [1.0, 1.0, 1.0],
+        "target": [1.0, 1.0, 1.0], "category": ["x", "y", "x"], "attribute": ["x", None, "y"],
+        "attributes": [["x"], ["x", "y"], None], "baseline": [True, False, True],
+        "embedding": [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "click": [1, 0, 1],
+        "subtopics": [["x"], ["x", "y"], ["y"]], "propensity": [1.0, 0.5, 0.25],
         "event": ["x", "x", "x"],
     }
-)
+)  # fmt: skip
 # Options that a call cannot do without, and those that another value of an option needs.
 NEEDED = {
     "max_rel": "2", "p": "0.5", "users": "3", "catalogue": "9", "similarity": "0.9",
     "query": "query",
 }  # fmt: skip
+# Of rbp, which needs no scale.
+SCALE = ("max_rel", True)
 # Of what is a column in one language, or of no one type, other tests tell.
 LEFT_OUT = {"query", "weight", "moment", "until", "within", "half_life", "unknown", "predicted"}
 
 
 def calls():
     """Each option of each function of columns."""
-    functions = {
-        **signatures.ROWS,
-        **signatures.LISTS,
-        **signatures.SCORES,
-        **signatures.BEYOND,
-        **signatures.DEBIAS,
-    }
-    for name, parameters in functions.items():
-        columns = [p for p, default in parameters.items() if default is signatures.NEEDED]
-        for option in parameters:
-            if name.startswith("list_") and option == "ideal":
-                continue  # a column
-            if option not in {*columns, *LEFT_OUT} and name not in ("graded", "item_propensity"):
-                yield name, columns, option
+    groups = ("ROWS", "LISTS", "SCORES", "BEYOND", "DEBIAS")
+    for group in groups:
+        for name, parameters in getattr(signatures, group).items():
+            columns = [p for p, default in parameters.items() if default is signatures.NEEDED]
+            left_out = {*columns, *LEFT_OUT, *(["ideal"] if group == "LISTS" else [])}  # a column
+            if name not in ("graded", "item_propensity"):
+                yield from ((name, columns, p) for p in parameters if p not in left_out)
 
 
-def verdicts(name, columns, option, text, value):
+def evaluate_both(name, columns, option, text, value):
     """What SQL and Python make of it: a value or the text of an error."""
     con = metric_engines.connection()
     con.register("handed", DATA.to_arrow())
-    given = {option: (text, value)}
-    for other, needed in NEEDED.items():
-        parameters = signatures.EVERYTHING[name]
-        if other in parameters and other != option and parameters[other] is None:
-            if name.removeprefix("list_").removesuffix("_by_score") == "rbp" and other == "max_rel":
-                continue
-            given[other] = (needed, needed if other == "query" else float(needed))
-    sql = ", ".join([*columns, *(f"{o} := {t}" for o, (t, _) in given.items())])
+    options = {option: (text, value)}
+    is_rbp = name.removeprefix("list_").removesuffix("_by_score") == "rbp"
+    for other, default in signatures.EVERYTHING[name].items():
+        if other in NEEDED.keys() - {option} and default is None and (other, is_rbp) != SCALE:
+            needed = NEEDED[other]
+            options[other] = (needed, needed if other == "query" else float(needed))
+    sql = ", ".join([*columns, *(f"{o} := {t}" for o, (t, _) in options.items())])
     scalar = name.startswith("list_") or name in ("exp2_gain", "item_propensity")
     query = f"SELECT {name}({sql}) FROM handed{' LIMIT 1' if scalar else ''}"
-    options = {o: v for o, (_, v) in given.items()}
+    arguments = {o: v for o, (_, v) in options.items()}
     frame = DATA.head(1) if scalar else DATA
+    return (
+        value_or_complaint(lambda: con.execute(query).fetchall()[0][0]),
+        value_or_complaint(
+            lambda: frame.select(getattr(rankql, name)(*columns, **arguments)).item()
+        ),
+    )
 
-    def python():
-        return frame.select(getattr(rankql, name)(*columns, **options)).item()
 
-    return [found(lambda: con.execute(query).fetchall()[0][0]), found(python)]
-
-
-def found(run):
+def value_or_complaint(run):
     values = []
-    said = complaint(lambda: values.append(run()))
-    return values[0] if values else said
+    message = complaint(lambda: values.append(run()))
+    return values[0] if values else message
 
 
-def alike(sql, python):
+def agree(sql, python):
     """Equal values, or the same message but for how the languages print the value."""
     if isinstance(sql, str) and isinstance(python, str):
         heads = [re.split(r",? not | is above |It lacks ", text)[0] for text in (sql, python)]
         return heads[0].lower() == heads[1].lower() and "Error" not in heads[0]
-    return (
-        not isinstance(sql, str)
-        and not isinstance(python, str)
-        and metric_engines.same(sql, python)
-    )
+    return not isinstance(sql, str) and not isinstance(python, str) and same(sql, python)
 
 
 # What one option makes of an error of another, and what is a column in Python.
@@ -156,21 +133,17 @@ def test_one_user_has_no_novelty():
 )
 def test_option(turn, name, columns, option):
     """Half of the wrong values: the macros and functions with this option take turns."""
-    wrong = []
     form = name.startswith("list_") or name.endswith("_by_score")
     for text in [*(FORMS if form else WRONG)][turn::2]:
-        value = WRONG[text]
-        sql, python = verdicts(name, columns, option, text, value)
-        refused = value is True and "not True" in str(python)  # in SQL it is 1
-        if not refused and not alike(sql, python):
-            wrong.append(f"{name}({option} := {text}):\n  SQL:    {sql}\n  Python: {python}")
-    assert not wrong, "\n".join(wrong)
+        sql, python = evaluate_both(name, columns, option, text, WRONG[text])
+        refused = WRONG[text] is True and "not True" in str(python)  # in SQL it is 1
+        assert refused or agree(sql, python), (text, sql, python)
 
 
 @pytest.mark.parametrize("option", ["k", "threshold"])
 def test_true_is_no_number(option):
     """In Python; in SQL it counts as 1, as in any sum."""
-    said = complaint(lambda: rankql.precision_at("rel", "pos", **{option: True}))
-    assert said.startswith(f"{option} must be a ") and "not True" in said
+    with pytest.raises(rankql.RankqlError, match=f"{option} must be a .*not True"):
+        rankql.precision_at("rel", "pos", **{option: True})
     sql = f"SELECT precision_at(rel, pos, {option} := true) FROM (SELECT 1 AS rel, 1 AS pos)"
     assert metric_engines.connection().sql(sql).fetchall()

@@ -15,67 +15,19 @@ from rankql import macros
 from support import metric_engines, signatures
 from support.paths import ROOT
 
-# What rankql has besides metrics.
-OTHERS = {
-    "Association",
-    "AssociationTable",
-    "Comparison",
-    "Conventions",
-    "Explanation",
-    "Monitoring",
-    "Finding",
-    "Funnel",
-    "Limits",
-    "RankqlError",
-    "JudgeReport",
-    "Report",
-    "Result",
-    "Verdict",
-    "WideTable",
-    "associate",
-    "check",
-    "combine",
-    "compare",
-    "convert",
-    "correlate",
-    "evaluate",
-    "explain",
-    "funnel",
-    "gate",
-    "grade_events",
-    "judges",
-    "limits",
-    "metrics",
-    "monitor",
-    "queries_needed",
-    "register",
-    "show_versions",
-    "sign_agreement",
-    "translate",
+# Functions of rankql besides metrics; its classes begin with a capital.
+TASKS = {
+    *("associate", "check", "combine", "compare", "convert", "correlate", "evaluate", "explain"),
+    *("funnel", "gate", "grade_events", "judges", "limits", "metrics", "monitor"),
+    *("queries_needed", "register", "show_versions", "sign_agreement", "translate"),
 }
-FAMILIES = [
-    "gain",
-    "precision",
-    "cascade",
-    "order",
-    "rating",
-    "catalogue",
-    "diversity",
-    "labels",
-    "debias",
-    "interleaving",
-    "propensity",
-    "monitor",
-    "weights",
-]
-
-
-def functions():
-    return {name: getattr(rankql, name) for name in rankql.__all__ if name not in OTHERS}
+METRICS = [name for name in rankql.__all__ if name not in TASKS and name[0].islower()]
+MACRO = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
+every_metric = pytest.mark.parametrize("name", signatures.EVERYTHING)
 
 
 @cache
-def described():
+def read_macros():
     """name -> (parameters, comment) of our macros, without their helpers."""
     con = duckdb.connect()
     rankql.register(con)
@@ -89,67 +41,50 @@ def described():
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 
 
-def test_macro_names_are_unique():
-    """A macro of another file would replace the first one without a word."""
-    names = re.findall(r"^CREATE OR REPLACE MACRO (\w+)", macros.read_sql(), re.MULTILINE)
-    assert len(names) == len({*names})
-
-
-def test_names():
-    assert set(described()) == set(functions()) == set(signatures.EVERYTHING)
-
-
-@pytest.mark.parametrize("name", signatures.EVERYTHING)
-def test_parameters(name):
-    """The same in the same order; a table comes first under the engine's own word."""
-    python = list(inspect.signature(functions()[name]).parameters)
-    sql, _ = described()[name]
-    wanted = list(signatures.EVERYTHING[name])
-    if name in signatures.TABLES:
-        python, sql, wanted = python[1:], sql[1:], wanted[1:]
-    assert python == wanted
-    assert sql == wanted
-
-
 def sql_defaults(name):
     """The parameters of a macro as its text has them: name -> default."""
     head = re.search(rf"MACRO {name}\((.*?)\) AS", macros.read_sql(), re.DOTALL)[1]
-    found = {}
+    defaults = {}
     for parameter in head.split(","):
-        name, given, default = (part.strip() for part in parameter.partition(":="))
-        python = {"NULL": "None", "false": "False", "true": "True"}.get(default, default)
-        found[name] = ast.literal_eval(python) if given else signatures.NEEDED
-    return found
+        name, sign, text = (part.strip() for part in parameter.partition(":="))
+        python = {"NULL": "None", "false": "False", "true": "True"}.get(text, text)
+        defaults[name] = ast.literal_eval(python) if sign else signatures.NEEDED
+    return defaults
 
 
-@pytest.mark.parametrize("name", signatures.EVERYTHING)
-def test_defaults(name):
-    """The same defaults. A column without one may default to its own name in polars."""
-    sql = sql_defaults(name)
-    python = inspect.signature(functions()[name]).parameters
-    for parameter, default in list(signatures.EVERYTHING[name].items())[
-        name in signatures.TABLES :
-    ]:
+def test_names():
+    assert set(read_macros()) == set(METRICS) == set(signatures.EVERYTHING)
+
+
+@every_metric
+def test_parameters(name):
+    """The same, with the same defaults; a table comes first under the engine's own word."""
+    python, sql = inspect.signature(getattr(rankql, name)).parameters, sql_defaults(name)
+    is_table = name in signatures.TABLES
+    expected = dict([*signatures.EVERYTHING[name].items()][is_table:])
+    names, _ = read_macros()[name]
+    assert [*python][is_table:] == names[is_table:] == [*sql][is_table:] == [*expected]
+    for parameter, default in expected.items():
         assert sql[parameter] == default
-        if default == signatures.NEEDED:
-            assert python[parameter].default in (inspect.Parameter.empty, parameter)
-        else:
-            assert python[parameter].default == default
+        # A column without a default may have its own name in polars.
+        own = inspect.Parameter.empty, parameter
+        assert python[parameter].default in (own if default == signatures.NEEDED else (default,))
+        if default != signatures.NEEDED:
             assert type(python[parameter].default) is type(default)
 
 
-@pytest.mark.parametrize("name", signatures.EVERYTHING)
+@every_metric
 def test_description(name):
     """COMMENT ON MACRO is the docstring's first line, which says something of its own."""
-    line = inspect.getdoc(functions()[name]).split("\n")[0]
-    assert described()[name][1] == line
+    line = inspect.getdoc(getattr(rankql, name)).split("\n")[0]
+    assert read_macros()[name][1] == line
     assert len(line) > 20 and line.endswith(".")
 
 
-@pytest.mark.parametrize("name", signatures.EVERYTHING)
+@every_metric
 def test_doctest(name):
     """Every public function shows an example, and it is true."""
-    function = functions()[name]
+    function = getattr(rankql, name)
     scope = dict(vars(sys.modules[function.__module__]))
     tests = doctest.DocTestFinder(recurse=False).find(function, name, globs=scope)
     runner = doctest.DocTestRunner(verbose=False)
@@ -169,45 +104,35 @@ def test_one_sql_file():
     assert con.execute(query).fetchall() == [(0.5,)]
 
 
-def test_no_macro_is_made_twice():
-    """A helper of one family does not replace that of another."""
-    made = re.findall(r"^CREATE OR REPLACE MACRO (\w+)", macros.read_sql(), re.MULTILINE)
-    assert sorted(made) == sorted(set(made))
+def test_macro_names_are_unique():
+    """A macro of another file would replace the first one without a word."""
+    names = MACRO.findall(macros.read_sql())
+    assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+# A row with all columns that metrics read, and the options that they need.
+ROW = """(SELECT 1 AS rel, 1 AS reference, 1 AS pos, 1 AS score, 'a' AS item, [1, 0] AS rels,
+    ['x'] AS a, ['x'] AS b, [{'item': 'x', 'team': 'A'}] AS picks, ['x'] AS shown, ['x'] AS clicks,
+    1 AS preference, 'view' AS event, 1 AS user, 1 AS popularity, 1 AS exposure, 1 AS merit,
+    1 AS created_at, 2 AS shown_at, 1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes,
+    [1] AS embedding, 1 AS value, 1 AS weight, true AS baseline, [1] AS subtopics, 1 AS click,
+    0.5 AS propensity)"""
+OPTIONS = {
+    "catalogue": 1, "users": 3, "similarity": 0.9, "seed": 1, "p": 0.5, "max_rel": 3, "k": 2,
+    "grades": metric_engines.Column("MAP {'view': 1}"), "query": metric_engines.Column("1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", [x for x in macros.FAMILIES if x not in ("common", "bounds")])
 def test_families_stand_on_common(family):
     """A family's file needs common.sql and nothing else: each of its macros can be called."""
     con = duckdb.connect()
-    con.execute((ROOT / "sql" / "common.sql").read_text("utf-8")).fetchall()
-    text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
-    con.execute(text).fetchall()
-    grades = metric_engines.Column("MAP {'view': 1}")
-    values = {"catalogue": 1, "users": 3, "similarity": 0.9}
-    values |= {
-        "seed": 1,
-        "grades": grades,
-        "p": 0.5,
-        "max_rel": 3,
-        "query": metric_engines.Column("1"),
-        "k": 2,
-    }
-    source = "(SELECT 1 AS rel, 1 AS reference, 1 AS pos, 1 AS score, 'a' AS item, [1, 0] AS rels, "
-    source += "['x'] AS a, ['x'] AS b, [{'item': 'x', 'team': 'A'}] AS picks, ['x'] AS shown, "
-    source += "['x'] AS clicks, 1 AS preference, "
-    source += "'view' AS event, 1 AS user, 1 AS popularity, 1 AS exposure, 1 AS merit, "
-    source += "1 AS created_at, 2 AS shown_at, "
-    source += "1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes, [1] AS embedding, "
-    source += "1 AS value, 1 AS weight, "
-    source += "true AS baseline, [1] AS subtopics, 1 AS click, 0.5 AS propensity)"
-    for name in re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE):
+    texts = [(ROOT / "sql" / f"{name}.sql").read_text("utf-8") for name in ("common", family)]
+    con.execute("\n".join(texts)).fetchall()
+    for name in MACRO.findall(texts[1]):
         if name in signatures.EVERYTHING and name not in signatures.TABLES:
-            parameters = signatures.EVERYTHING[name]
-            needed = [
-                p
-                for p, default in parameters.items()
-                if default == signatures.NEEDED and p not in values
-            ]
-            options = {p: value for p, value in values.items() if p in parameters}
-            call = metric_engines.call(name, needed, options)
-            assert len(con.execute(f"SELECT {call} FROM {source}").fetchall()) == 1
+            parameters = signatures.EVERYTHING[name].items()
+            columns = [p for p, x in parameters if x == signatures.NEEDED and p not in OPTIONS]
+            options = {p: OPTIONS[p] for p, _ in parameters if p in OPTIONS}
+            call = metric_engines.call(name, columns, options)
+            assert len(con.execute(f"SELECT {call} FROM {ROW}").fetchall()) == 1

@@ -34,11 +34,9 @@ def test_agrees_with_sql(record):
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name or record.function)
 def test_agrees_with_polars(record):
-    """The module is named like the SQL file; the docstring has the source."""
-    function = getattr(rankql, record.function)
-    family = function.__module__.removeprefix("rankql.expressions.")
+    """The module is named like the SQL file."""
+    family = getattr(rankql, record.function).__module__.removeprefix("rankql.expressions.")
     assert record.function in macros.list_metric_macros(family)
-    assert record.source in " ".join(function.__doc__.split())
 
 
 def placeholders(template):
@@ -57,10 +55,9 @@ def test_templates(function):
         assert weight <= {"place", "hits", "left", "over", "discount", *record.options}
 
 
-def test_options_have_a_help_text_and_a_default_within_their_range():
+def test_options_have_a_default_within_their_range():
     for record in RECORDS:
         for option in record.parameters:
-            assert option.help and not option.help.endswith("."), option
             assert bool(option.choices) == (option.kind == "choice"), option
             if option.choices:
                 assert option.default in option.choices

@@ -24,7 +24,6 @@ def test_an_unknown_option_suggests_what_to_write(task, option, suggestion):
     ("metric", "suggestion"),
     [
         ("coverage@10", r"catalogue_coverage\(item, catalogue := 500\)"),
-        ("personalization", "personalisation"),
         ("ILS@10", "cosine_diversity"),
         ("ILD", "cosine_diversity"),
         ("capped recall", "R_cap@10"),
@@ -37,9 +36,24 @@ def test_an_unknown_metric_suggests_the_closest(metric, suggestion):
         rankql.evaluate(RUN, QRELS, [metric])
 
 
-@pytest.mark.parametrize("metric", ["R_cap@10", "microRMSE", "hit rate", "hit rate@10"])
+@pytest.mark.parametrize(
+    "metric",
+    ["R_cap@10", "microRMSE", "hit rate", "hit rate@10", "personalization", "Personalisation@10"],
+)
 def test_names_that_people_use_are_metrics(metric):
-    assert rankql.evaluate(RUN, QRELS, [metric]).metrics
+    assert rankql.evaluate(RUN, QRELS, [metric]).metrics == [metric]
+
+
+def test_metrics_of_all_lists_by_name():
+    """Their cutoff is of the lists. The user's own may have the name too."""
+    names = ["personalization@1,2", {"personalisation": "1 - personalisation(query, item)"}]
+    run = pl.DataFrame({"query": [1, 1, 2, 2], "item": [1, 2, 1, 3], "rel": 1, "pos": [1, 2, 1, 2]})
+    result = rankql.evaluate(run, metrics=names)
+    values = {"personalization@1": 0, "personalization@2": 0.5, "personalisation": 0.5}
+    assert {name: result[name] for name in result} == values
+    for name in ("personalization@0", "personalization(p=1)", "gini@10"):
+        with pytest.raises(rankql.RankqlError):
+            rankql.evaluate(run, metrics=name)
 
 
 def test_a_misspelled_function_suggests_the_right_one():
