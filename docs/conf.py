@@ -52,7 +52,6 @@ copybutton_only_copy_prompt_lines = True
 # search of the site lists first.
 KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
-    "browser": ["browser", "without python", "private data", "calculator", "ndcg by hand"],
     "business": ["clicks and revenue", "correlation with clicks", "questionnaire", "robustness"],
     "choosing-k": ["cutoff", "choose k"],
     "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
@@ -86,6 +85,7 @@ KEYWORDS = {
     "questions": ["ndcg above 1", "all zeros", "duplicates", "how many queries"],
     "rag": ["rag", "retrieval-augmented generation", "ragas", "langchain", "llamaindex", "chunks"],
     "speed": ["billion rows", "speed"],
+    "start": ["browser", "without python", "private data", "calculator", "ndcg by hand"],
     "textbook": [
         *("textbook", "course", "cumulative gain", "arhr", "intra-list similarity", "ils", "ips"),
         *("f-measure", "hit ratio", "mean time of first appearance", "timeliness", "dimensions"),
@@ -101,6 +101,7 @@ KEYWORDS = {
 # Pages that became sections of others: their old addresses lead there.
 MOVED = {
     "beyond": "metrics/diversity.html",
+    "browser": "start.html#without-installing-anything",
     "funnel": "trust.html#which-stage-loses-quality",
     "metrics/interleaving": "../experiment.html#interleaving",
     "notebooks": "queries.html#examples",

@@ -165,7 +165,7 @@ def compare(
     else:
         keywords["by"] = groups
         result = evaluate(
-            runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, cluster=cluster,
+            runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
             judge=judge, **keywords,
         )  # fmt: skip
         source = ComparedRuns(runs, qrels, keywords, compare)

@@ -190,7 +190,7 @@ def gate(
         result = results[name]
         if result is None:  # a baseline is named in errors
             value = {name: value} if name == "baseline" else value
-            result = evaluate(value, qrels, metrics, by=groups, interval=None, weight=weight,
+            result = evaluate(value, qrels, metrics, by=groups, weight=weight,
                               cluster=cluster, judge=judge, **keywords)  # fmt: skip
         evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     tables = [name for name, argument in arguments.items() if argument.kind == "values"]

@@ -24,16 +24,12 @@ class SparkResult(MeansResult):
     Partitions are added up in their order. Other partitions can change the last bits of the means.
     """
 
+    # The summary, with the column SKEWED.
     means: pl.DataFrame
     # The values per query with the other columns that the means need.
     values: DataFrame
     # The sums of the weights, and what else all queries together must pass.
     counts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def summary(self) -> pl.DataFrame:
-        """The means by system and slice, with their intervals and the number of queries."""
-        return self.means
 
     @property
     def per_query(self) -> DataFrame:

@@ -37,7 +37,7 @@ from rankql.evaluation.plan import Plan, choose_plan
 from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.summary import cluster_notes, require_interval, skewness_notes
+from rankql.evaluation.summary import count_clusters, require_interval
 from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import TIED, quote
 from rankql.processes import may_lack_threads
@@ -240,12 +240,11 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             else:
                 result.write_values(values, arguments.output)
         result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
-        result.notes += [
-            *_undefined_notes(result, plan.metrics),
-            *cluster_notes(result.frame, result.meta),
-        ]
-        if interval is not None:
-            result.notes += skewness_notes(result.frame, result.meta)
+        result.notes += _undefined_notes(result, plan.metrics)
+        if arguments.cluster is not None:
+            result.notes.append(count_clusters(result.frame(), result.meta))
+        elif interval is not None:
+            result.notes += facts.note_users()
     return result
 
 

@@ -28,6 +28,8 @@ from rankql.evaluation.validation import (
     require_one_weight,
     require_unique_rows,
 )
+from rankql.macros import quote
+from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.sources.inputs import Inputs
@@ -35,7 +37,7 @@ from rankql.sources.macro_sql import count_values
 from rankql.sources.private import in_gib
 from rankql.sources.session import Session
 
-# So many rows are enough to see whether scores are tied.
+# So many rows are enough to see whether scores are tied, and whether users have several queries.
 FIRST_ROWS = 20_000
 
 
@@ -175,6 +177,26 @@ class Facts:
             notes += note_short_rankings(run_sql, inputs, self.conventions, metrics)
         require_unique_rows(run_sql, inputs, unique)
         return notes
+
+    def note_users(self) -> list[str]:
+        """A note if queries have the same session or user, by the first rows of a table."""
+        for table in self.inputs.tables:
+            taken = {*table.sources([*table.roles.values()])}
+            free = [name for name in table.columns if name not in taken]
+            for name in [x for x in free if squash(x) in USERS] if "query" in table.roles else ():
+                rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
+                queries = f"""
+                    SELECT any_value(u) AS u, count(DISTINCT u) AS users
+                    FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
+                repeated = (
+                    f"SELECT max(users) = 1 AND count(u) > count(DISTINCT u) FROM ({queries})"
+                )
+                if self.session.con.execute(repeated).fetchall()[0][0]:
+                    return [
+                        f"Queries with the same {name} are not independent: pass cluster={name!r} "
+                        f"(CLI: --cluster {name}), which widens the intervals"
+                    ]
+        return []
 
     def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         with evaluation_errors(self.session, self.inputs, self.conventions):

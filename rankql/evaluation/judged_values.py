@@ -11,14 +11,15 @@ import polars as pl
 
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.summary import (
+    SKEWED,
     cluster_codes,
     compared_value,
+    describe_interval,
     metric_range,
     slice_queries,
     system_columns,
 )
 from rankql.macros import INTERNAL_PREFIX
-from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import CorrectedSample, correct_sample
 from rankql.stats.sample import Array, Sample
 
@@ -111,17 +112,17 @@ def cluster_intervals(result: MeansResult, summary: pl.DataFrame) -> pl.DataFram
         part = rows.filter(pl.col(meta.query).is_in(slices[row["slice"]].implode()))
         part = part.filter(**{name: row[name] for name in system_columns(meta)})
         part = part.drop_nulls(row["metric"])
-        found = None
-        if part.height and row["metric"] not in result.overall_metrics:
+        found: tuple[float | None, float | None, bool] = (None, None, False)
+        if part.height and result.interval and row["metric"] not in result.overall_metrics:
             values = part[row["metric"]].cast(pl.Float64).to_numpy()
             codes = cluster_codes(part, meta.query, meta.cluster).to_numpy()
             weights = None if meta.weight is None else part[meta.weight].cast(float).to_numpy()
             sample = Sample(values, codes, weights, *metric_range(row["metric"]))
             if sample.units > 1:
-                found = mean_interval(sample.moments, result.confidence, result.interval)
-        ends.append(found or (None, None))
-    columns = (pl.Series(name, [pair[i] for pair in ends], pl.Float64)
-               for i, name in enumerate(("lo", "hi")))  # fmt: skip
+                found = describe_interval(sample.moments, result.confidence, result.interval)
+        ends.append(found)
+    columns = (pl.Series(name, [row[i] for row in ends], summary.schema[name])
+               for i, name in enumerate(("lo", "hi", SKEWED)))  # fmt: skip
     return summary.with_columns(columns)
 
 
@@ -142,8 +143,8 @@ def correct_summary(human: MeansResult, judge: MeansResult, summary: pl.DataFram
                 moments = sample.moments
                 row["mean"] = min(max(sample.mean, moments.range.lo), moments.range.hi)
                 if human.interval is not None:
-                    found = mean_interval(moments, human.confidence, human.interval)
-                    row["lo"], row["hi"] = found or (None, None)
+                    found = describe_interval(moments, human.confidence, human.interval)
+                    row["lo"], row["hi"], row[SKEWED] = found
         rows.append(row)
     place = summary.columns.index("queries") + 1
     names = [*summary.columns[:place], "judged", "lambda", "worth", *summary.columns[place:]]

@@ -12,7 +12,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import describe_together
 from rankql.evaluation.result_checks import describe_weights
-from rankql.evaluation.summary import attribute_column, system_columns
+from rankql.evaluation.summary import SKEWED, attribute_column, system_columns
 from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
@@ -40,14 +40,19 @@ class MeansResult(TableResult):
     if TYPE_CHECKING:
 
         @property
-        def summary(self) -> pl.DataFrame:
-            """The means by system and slice, with their intervals and the number of queries."""
+        def means(self) -> pl.DataFrame:
+            """The summary, with the column `SKEWED`."""
 
         def frame(self) -> pl.DataFrame:
             """The values per query with the other columns that the means need."""
 
         def weight_sums(self) -> dict[str, Any]:
             """Sums of the weights of the queries."""
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """The means by system and slice, with their intervals and the number of queries."""
+        return self.means.drop(SKEWED)
 
     @property
     def metrics(self) -> list[str]:
@@ -148,7 +153,29 @@ class MeansResult(TableResult):
         if self.meta.weight:
             weighting = [describe_weights(self.meta, self.weight_sums())]
         missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
-        return [conventions, *columns, *weighting, *super().remarks(), *missing]
+        skewed = [f"Note: {note}" for note in self._skewed()]
+        return [conventions, *columns, *weighting, *super().remarks(), *skewed, *missing]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table with its metadata and notes, as plain values."""
+        return super().to_dict() | {"notes": [*self.notes, *self._skewed()]}
+
+    def _skewed(self) -> Iterator[str]:
+        """Which intervals may be too narrow, because there are few queries for such values."""
+        rows = self.means.filter(SKEWED)
+        everywhere = rows.filter(slice="all")["metric"].unique(maintain_order=True)
+        others = rows.filter(~pl.col("metric").is_in(everywhere.implode()))
+        for part in (rows.filter(slice="all"), others):
+            names, slices = (
+                part[x].unique(maintain_order=True).to_list() for x in ("metric", "slice")
+            )
+            if names:
+                listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
+                where = "" if slices == ["all"] else f" in {join_words(listed)}"
+                yield (
+                    f"{join_words(names)}: few queries{where} for values this skewed, so the "
+                    "interval may be too narrow"
+                )
 
     def _missing_means(self) -> list[str]:
         """Which metrics have no value at all, although others may have some."""

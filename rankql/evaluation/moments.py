@@ -35,7 +35,7 @@ def compute_moments(con: duckdb.DuckDBPyConnection, meta: Meta) -> pl.DataFrame:
     sql = f"""
         SELECT {", ".join(_keys(meta, attributes, slice_))}, any_value(micro) AS micro,
                count(value) {kept} AS n, var_pop(value) {kept} * count(value) {kept} AS squares,
-               {skewness_sql(meta, kept)} * pow(var_pop(value) {kept}, 1.5) * count(value) {kept}
+               {skewness_sql(kept)} * pow(var_pop(value) {kept}, 1.5) * count(value) {kept}
                    AS cubes,
                fsum(value * weight) {kept} AS total, fsum(weight) {defined} AS weights,
                fsum(query_weight) {defined} AS query_weights,

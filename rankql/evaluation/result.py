@@ -68,8 +68,8 @@ class Result(MeansResult):
         return pl.col("queries") - left_out
 
     @property
-    def summary(self) -> pl.DataFrame:
-        """The means by system and slice, with their intervals and the number of queries."""
+    def means(self) -> pl.DataFrame:
+        """The summary, with the column `SKEWED`."""
         if self._summary is None:
             with self._connection() as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)

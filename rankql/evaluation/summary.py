@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -13,19 +13,20 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
-from rankql.processes import may_lack_threads
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import has_direction, overall, value_range
 from rankql.retired import refuse_retired
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
-from rankql.stats.means import Interval, Moments, adjusted_skewness, mean_interval
+from rankql.stats.means import Moments, adjusted_skewness, mean_interval
 from rankql.text import format_count, format_queries
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
 )
+# The column of a summary that says where values are too skewed for their number.
+SKEWED = f"{INTERNAL_PREFIX}skewed"
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
@@ -75,32 +76,43 @@ def name_means(
             ),
             *(means[name].cast(pl.Int64) for name in ("queries", "undefined", "missing")),
             *([means["n_eff"]] if meta.weight else []),
+            pl.Series(SKEWED, [skewed for *_, skewed in ends], pl.Boolean),
         ]
     )
 
 
 def mean_intervals(
     means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
-) -> list[Interval | tuple[None, None]]:
-    """The confidence interval of every mean, or (None, None). metrics: the metric of each row."""
+) -> list[tuple[float | None, float | None, bool]]:
+    """The interval of every mean, or None and None, and whether its values are too skewed.
+
+    metrics: the metric of each row.
+    """
     if interval is None:
-        return [(None, None)] * means.height
+        return [(None, None, False)] * means.height
     columns = means.select(
         "n_eff", "mean", "error", "df", "skewness", "units", "least", "most"
     ).rows()
-    ends: list[Interval | tuple[None, None]] = []
+    ends: list[tuple[float | None, float | None, bool]] = []
     for metric, (n, mean, error, df, skewness, units, least, most) in zip(
         metrics, columns, strict=True
     ):
-        found = None
-        if mean is not None and error is not None:
-            known = skewness is not None and math.isfinite(skewness)
-            slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
-            ranges = metric_range(metric)
-            moments = Moments(n, mean, error, df, slope, least, most, *ranges)
-            found = mean_interval(moments, confidence, interval)
-        ends.append(found or (None, None))
+        if mean is None or error is None:
+            ends.append((None, None, False))
+            continue
+        known = skewness is not None and math.isfinite(skewness)
+        slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
+        moments = Moments(n, mean, error, df, slope, least, most, *metric_range(metric))
+        ends.append(describe_interval(moments, confidence, interval))
     return ends
+
+
+def describe_interval(
+    moments: Moments, confidence: float, interval: str
+) -> tuple[float | None, float | None, bool]:
+    """The interval of a mean, or None and None, and whether its values are too skewed."""
+    ends = mean_interval(moments, confidence, interval)
+    return (None, None, False) if ends is None else (*ends, moments.too_skewed)
 
 
 def metric_range(metric: str) -> tuple[float, float]:
@@ -173,7 +185,7 @@ def _means_sql(meta: Meta, interval: str | None) -> str:
         if not weighted:
             jackknife = (
                 f"{{'error': stddev_samp(value) {kept} / sqrt({count}), 'df': {count} - 1, "
-                f"'skewness': {skewness_sql(meta, kept)}}}"
+                f"'skewness': {skewness_sql(kept)}}}"
             )
         columns.append(f"CASE WHEN NOT any_value(micro) THEN {jackknife} END AS jackknife")
     columns.append(f"{n_eff if weighted else count} AS n_eff")
@@ -189,11 +201,11 @@ def _means_sql(meta: Meta, interval: str | None) -> str:
     """
 
 
-def skewness_sql(meta: Meta, kept: str) -> str:
-    """The skewness of the values, which only metrics without both bounds need."""
-    if all(None not in value_range(name) for name in meta.metrics):
-        return "NULL"
-    first, second, third = (f"favg(pow(value, {i})) {kept}" for i in (1, 2, 3))
+def skewness_sql(kept: str) -> str:
+    """The skewness of the values."""
+    first, second, third = (
+        f"favg({power}) {kept}" for power in ("value", "value * value", "value * value * value")
+    )
     moment = f"{third} - 3 * {first} * {second} + 2 * pow({first}, 3)"
     return f"({moment}) / nullif(pow(var_pop(value) {kept}, 1.5), 0)"
 
@@ -321,63 +333,21 @@ def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
     return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
 
 
+def count_clusters(values: pl.DataFrame, meta: Meta) -> str:
+    """A note on the clusters of the queries, from the values per query."""
+    assert meta.cluster
+    queries = values[[meta.query, meta.cluster]]
+    queries = queries.filter(queries[meta.query].alias("key").is_first_distinct())
+    codes = cluster_codes(queries, meta.query, meta.cluster)
+    return describe_clusters(codes.value_counts()["count"].to_list(), meta.cluster)
+
+
 def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
     """A note on the number of clusters and their size."""
     span = format_queries(max(sizes))
     span = span if min(sizes) == max(sizes) else f"{min(sizes):,} to {span}"
     clusters = format_count(len(sizes), "cluster")
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
-
-
-# Attributes whose queries belong together.
-USERS = {"user", "user_id", "userid", "customer", "customer_id", "visitor", "visitor_id", "session"}
-
-
-def cluster_notes(read: Callable[[], pl.DataFrame], meta: Meta) -> Iterator[str]:
-    """The clusters of the queries, or an attribute that looks like one.
-
-    read: reads the values per query, which takes long if they are many.
-    """
-    key, cluster = meta.query, meta.cluster
-    if cluster is None and not USERS.intersection(name.lower() for name in meta.by):
-        return
-    queries = read()[[key, *meta.by]]
-    queries = queries.filter(queries[key].alias("key").is_first_distinct())
-    if cluster is not None:
-        codes = cluster_codes(queries, key, cluster)
-        yield describe_clusters(codes.value_counts()["count"].to_list(), cluster)
-    for name in meta.by if cluster is None else ():
-        if name.lower() in USERS and (count := queries[name].n_unique()) < queries.height:
-            yield (
-                f"{format_queries(queries.height)} have {count:,} values of {name}. Those of one "
-                f"{name} are not independent: pass cluster={name!r} (CLI: --cluster {name}), which "
-                "widens the intervals"
-            )
-
-
-# With fewer queries than this times the squared skewness, intervals of unbounded values hold the
-# mean in less than 93% of samples (run_simulation.py --means: revenue of 20 and 50 queries).
-SKEWNESS_FACTOR = 2.5
-
-
-def skewness_notes(read: Callable[[], pl.DataFrame], meta: Meta) -> Iterator[str]:
-    """A note on each metric without both bounds that is too skewed for its number of queries."""
-    if may_lack_threads():  # polars would wait for ever
-        return
-    overall = {*meta.catalogue, *meta.metric_weights}
-    names = [x for x in meta.metrics if None in value_range(x) and x not in overall]
-    frame = read() if names else pl.DataFrame()
-    for name in names:
-        values = frame[[*system_columns(meta), name]].drop_nulls()
-        groups = values.partition_by("system") if meta.system else [values]
-        for rows in groups:
-            skewness = rows[name].alias("value").skew(bias=False) or 0.0
-            if rows.height < SKEWNESS_FACTOR * skewness**2:
-                yield (
-                    f"{name} is very skewed: {format_queries(rows.height)} may not contain its "
-                    "rare high values, so the interval may be too narrow"
-                )
-                break
 
 
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:

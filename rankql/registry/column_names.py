@@ -20,6 +20,8 @@ KEYS = (
     (*("user", "user_id", "uid"), *("customer", "customer_id", "visitor", "visitor_id")),
     ("group", "group_id"),  # in learning to rank
 )
+# Names of those whose queries belong together: sessions and users.
+USERS = {name.replace("_", "") for names in KEYS[4:6] for name in names}
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.

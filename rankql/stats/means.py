@@ -19,6 +19,14 @@ ROUNDING = 1e-12
 # intervals would become useless.
 SKEWNESS_INFLATION = 6.0
 INFLATED_FROM = 20
+# If the mean is more skewed than this, an interval may hold it in less than 93% of samples
+# (run_simulation.py --means): of a metric whose range is known, and of one without both ends.
+SKEWED_IN_RANGE = 0.4
+SKEWED_WITHOUT_RANGE = 0.65
+# Values at both ends of the range, such as 0 and 1, have this share of the largest variance. Their
+# intervals hold however skewed they are. With fewer values, the skewness of a sample says little.
+AT_BOTH_ENDS = 0.95
+LEAST_SKEWED = 10
 
 
 class Interval(NamedTuple):
@@ -58,6 +66,19 @@ class Moments:
         return Interval(
             self.lowest if self.least >= self.lowest - size else -math.inf,
             self.highest if self.most <= self.highest + size else math.inf,
+        )
+
+    @property
+    def too_skewed(self) -> bool:
+        """Whether n is too small for the skewness, so that the interval may be too narrow."""
+        low, high = self.range
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return abs(self.slope) > SKEWED_WITHOUT_RANGE
+        largest = (self.mean - low) * (high - self.mean) / max(self.freedom, 1)
+        return (
+            self.freedom + 1 >= LEAST_SKEWED
+            and abs(self.slope) > SKEWED_IN_RANGE
+            and self.error**2 < AT_BOTH_ENDS * largest
         )
 
 

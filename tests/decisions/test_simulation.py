@@ -15,6 +15,7 @@ from support.simulation import (
     ALPHA,
     CLUSTER_COUNTS,
     CLUSTER_SIZES,
+    MEANS,
     SHAPES,
     SIZES,
     WEIGHTS,
@@ -157,15 +158,9 @@ def test_peeking():
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize(
-    ("values", "least"),
-    [
-        ("like nDCG", 0.94),
-        ("one in ten is 1, others 0", 0.94),
-        ("RR, found at 1 to 10 for 30% of queries", 0.90),
-        ("90% are 1, the others uniform", 0.92),
-        ("unbounded, lognormal", 0.85),
-    ],
-)
-def test_intervals_of_means_contain_the_true_mean(values, least):
-    assert all(at_most(1 - means_covered(values, n), 1 - least) for n in (20, 50, 300))
+@pytest.mark.parametrize("values", MEANS)
+def test_intervals_of_means_contain_the_true_mean_or_a_note_warns(values):
+    """Where less than 93% contain it, most samples have the note."""
+    for n in (20, 50, 300):
+        covered, noted = means_covered(values, n)
+        assert at_most(1 - covered, 0.07) or noted > 0.6

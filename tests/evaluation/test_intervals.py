@@ -133,10 +133,50 @@ def test_clusters(tmp_path):
         rankql.evaluate(table.with_columns(user=None), metrics="P@1", cluster="user")
 
 
-@pytest.mark.parametrize(("metric", "noted"), [("DCG@1", True), ("P@1", False)])
-def test_too_few_queries_for_the_skewness_are_noted(metric, noted):
-    values = [0.0] * 19 + [30.0]
-    notes = rankql.evaluate(ranked(values), metrics=metric).notes
-    assert any("skewed" in note for note in notes) is noted
-    even = rankql.evaluate(ranked([float(x) for x in range(1, 21)]), metrics=metric).notes
-    assert not any("skewed" in note for note in even)
+@pytest.mark.parametrize(
+    ("metric", "values", "noted"),
+    [
+        ("DCG@1", [0] * 19 + [30], True),
+        ("DCG@1", range(1, 21), False),
+        # RR of 1/2 for three of 20 queries, and none for the others.
+        ("RR", [0] * 17 + [1] * 3, True),
+        ("RR", [0] * 10 + [1] * 10, False),
+        # 0 and 1 alone, which the interval of the logit holds.
+        ("P@1", [0] * 17 + [1] * 3, False),
+        ("RR", [0] * 6 + [1] * 2, False),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "w2"}])
+def test_too_few_queries_for_the_skewness_are_noted(metric, values, noted, options):
+    table = ranked([float(x) for x in values], w=2.0, w2=range(len(values)))
+    if metric == "RR":
+        table = table.with_columns(pos=2, rel=1, missed=pl.col("rel") == 0).with_columns(
+            pos=pl.when(~pl.col("missed")).then("pos")
+        )
+    result = rankql.evaluate(table, metrics=metric, **options)
+    assert ("skewed" in repr(result)) is ("skewed" in result.to_json()) is noted
+
+
+def test_a_note_on_skewed_values_names_the_slices():
+    values = [0.0] * 19 + [30.0] + [float(x) for x in range(1, 201)]
+    table = ranked(values, part=["few"] * 20 + ["many"] * 200)
+    note = "DCG@1: few queries in part=few for values this skewed"
+    assert note in repr(rankql.evaluate(table, metrics="DCG@1", by="part"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "noted"),
+    [
+        ({"user": [x // 2 for x in range(20)]}, True),
+        ({"customerId": [x // 2 for x in range(20)]}, True),
+        ({"user": range(20)}, False),
+        # Several users of a query are annotators.
+        ({"user": [0, 1] * 10, "query": [x // 2 for x in range(20)]}, False),
+        ({"segment": [0, 1] * 10}, False),
+    ],
+)
+def test_users_with_several_queries_are_noted(columns, noted):
+    table = ranked([1.0] * 20).with_columns(pos=pl.int_range(20) % 2 + 1, item=pl.int_range(20))
+    table = table.with_columns(**{name: pl.Series(values) for name, values in columns.items()})
+    notes = rankql.evaluate(table, metrics="P@1").notes
+    assert any("cluster=" in note for note in notes) is noted

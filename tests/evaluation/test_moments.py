@@ -12,6 +12,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.moments import summarise_moments
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import check_counts, describe_weights, merge_counts
+from rankql.evaluation.summary import SKEWED
 from rankql.macros import MISSING
 
 QUERIES = pl.DataFrame({"query": [f"q{i:02}" for i in range(30)]}).with_columns(
@@ -54,7 +55,7 @@ def test_means_of_parts_are_those_of_all(run, options):
     result = rankql.evaluate(run, QRELS, metrics, attributes=QUERIES, **options)
     for parts in (1, 5):
         summary, _ = in_parts(result, parts, result.interval)
-        assert_frame_equal(summary, result.summary, rel_tol=0, abs_tol=1e-12)
+        assert_frame_equal(summary, result.means, rel_tol=0, abs_tol=1e-12)
 
 
 def test_values_that_do_not_differ_have_no_variance():
@@ -73,7 +74,9 @@ def test_weighted_means_of_parts_have_no_interval():
                              weight="traffic")  # fmt: skip
     summary, counts = in_parts(result, 4)
     assert summary["lo"].null_count() == summary["hi"].null_count() == len(summary) == 8
-    expected = result.summary.with_columns(lo=None, hi=None).cast({"lo": float, "hi": float})
+    expected = result.means.with_columns(lo=None, hi=None, **{SKEWED: False}).cast(
+        {"lo": float, "hi": float}
+    )
     assert_frame_equal(summary, expected, rel_tol=0, abs_tol=1e-12)
     assert describe_weights(result.meta, counts["weights"]) in result.remarks()
 

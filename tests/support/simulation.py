@@ -357,6 +357,10 @@ MEANS = {
     "90% are 1, the others uniform": (
         lambda rng, shape: np.where(rng.random(shape) < 0.9, 1, rng.random(shape)), 0.95, "RR",
     ),
+    "RR, found at 1 to 10 for 10% of queries": (
+        lambda rng, shape: (rng.random(shape) < 0.1) / rng.integers(1, 11, shape),
+        0.1 * sum(1 / x for x in range(1, 11)) / 10, "RR",
+    ),
     "unbounded, exponential": (lambda rng, shape: rng.exponential(1, shape), 1.0, "DCG"),
     "unbounded, lognormal": (lambda rng, shape: rng.lognormal(0, 1, shape), math.exp(0.5), "DCG"),
     "revenue: 5% buy, lognormal": (
@@ -374,7 +378,7 @@ def _skewness(values):
 
 
 def means_covered(name, n, repeats=REPEATS):
-    """How often the interval of evaluate contains the true mean."""
+    """How often the interval of evaluate contains the true mean, and how often a note warns."""
     draw, mean, metric = MEANS[name]
     rng = np.random.default_rng(n)
     mean = draw(rng, (1000, 1000)).mean() if mean is None else mean
@@ -386,7 +390,8 @@ def means_covered(name, n, repeats=REPEATS):
         "n_eff": np.full(repeats, float(n)),
     }  # fmt: skip
     ends = mean_intervals(pl.DataFrame(columns), [metric] * repeats, "auto", 1 - ALPHA)
-    return sum(lo is not None and lo <= mean <= hi for lo, hi in ends) / repeats
+    covered = sum(lo is not None and lo <= mean <= hi for lo, hi, _ in ends)
+    return covered / repeats, sum(skewed for *_, skewed in ends) / repeats
 
 
 def means_of_users(size, repeats=REPEATS, users=40, queries=5):
@@ -407,8 +412,10 @@ def means_of_users(size, repeats=REPEATS, users=40, queries=5):
 
 def means_table(repeats):
     """The tables of intervals of means."""
-    body = [[name, *(percent(means_covered(name, n, repeats)) for n in MEANS_SIZES)]
-            for name in MEANS]  # fmt: skip
+    body = []
+    for name in MEANS:
+        shares = [means_covered(name, n, repeats) for n in MEANS_SIZES]
+        body.append([name, *(" / ".join(map(percent, pair)) for pair in shares)])
     print(rows(["values", *(f"n = {n}" for n in MEANS_SIZES)], *body), end="\n\n")
     body = [[f"{size:.0%}", *map(percent, means_of_users(size, repeats))] for size in SHARED]
     print(rows(["variance shared by a user's queries", "without `cluster=`", "with it"], *body))

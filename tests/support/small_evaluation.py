@@ -27,6 +27,5 @@ def assert_alike(ours, theirs):
         assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
     assert ours.meta == theirs.meta
     assert ours.columns == theirs.columns
-    # Spark has no notes on the skewness and the clusters of values, which stay in partitions.
-    of_values = ("is very skewed", "are not independent")
-    assert [x for x in ours.notes if not any(y in x for y in of_values)] == theirs.notes
+    # Spark does not look for users with several queries.
+    assert [x for x in ours.notes if "are not independent" not in x] == theirs.notes
