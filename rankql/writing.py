@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import shutil
 import signal
@@ -11,7 +12,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from glob import escape, glob
+from dataclasses import dataclass
+from glob import escape, glob, has_magic
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -71,11 +73,50 @@ def _reads(path: str, target: Path) -> bool:
     return any(os.path.exists(file) and os.path.samefile(file, target) for file in files)
 
 
+@dataclass(frozen=True)
+class HeaderlessPath(os.PathLike[str]):
+    """A path, and the names of the columns of text files without a header, for each number of them.
+
+    A file with a known name in its first line has a header.
+    """
+
+    path: str
+    columns: Sequence[Sequence[str]]
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+def name_columns(data: Any, columns: Any) -> Any:
+    """A path, or those of a dict, with the names of columns for files without a header."""
+    if isinstance(data, Mapping):
+        return {name: name_columns(each, columns) for name, each in data.items()}
+    if not isinstance(data, str | os.PathLike):
+        return data
+    path = os.path.expanduser(data)
+    if not (os.path.isfile(path) or (has_magic(path) and glob(path, recursive=True))):
+        return data  # such as a metric
+    lists = [columns] if all(isinstance(name, str) for name in columns) else columns
+    if not all(isinstance(x, list | tuple) and all(isinstance(y, str) for y in x) for x in lists):
+        raise RankqlError(
+            f"columns must be the names of the columns, or a list of them for each file, not "
+            f"{columns!r}"
+        )
+    return HeaderlessPath(path, lists)
+
+
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
-    """Let the result of a function refuse to be saved over a file that an argument names."""
+    """Let the result of a function refuse to be saved over a file that an argument names.
+
+    If the function has `columns=`, its arguments get them here.
+    """
+    named = any(x.kind == x.VAR_KEYWORD for x in inspect.signature(function).parameters.values())
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
+        if named and (columns := keywords.pop("columns", None)):
+            args = tuple(name_columns(each, columns) for each in args)  # type: ignore[assignment]
+            keywords = name_columns(keywords, columns)
         result = function(*args, **keywords)
         vars(result)["input_paths"] = [*named_paths([*args, *keywords.values()])]
         return result

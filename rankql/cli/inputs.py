@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from rankql.evaluation.values import Request
-    from rankql.sources.files import HeaderlessPath
+    from rankql.writing import HeaderlessPath
 
 Path: TypeAlias = "str | HeaderlessPath"
 

@@ -43,7 +43,7 @@ class _DataPath(click.types.StringParamType):
             if ":" not in table and not is_path(value) and not is_path(table):
                 value = f"{name}{equals}{database}:{table}"
         if columns := meta.get("columns"):
-            from rankql.sources.files import HeaderlessPath
+            from rankql.writing import HeaderlessPath
 
             return HeaderlessPath(value, [names.split(",") for names in columns])
         return value

@@ -39,6 +39,7 @@ class Columns(TypedDict, total=False):
     pos: str | Sequence[str] | None
     system: str | None
     descending: bool | None
+    columns: Sequence[str] | Sequence[Sequence[str]] | None
 
 
 class EvaluationOptions(Columns, ConventionOptions, total=False):

@@ -23,7 +23,7 @@ from rankql.sources.private import create_macros
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, require_column
 from rankql.text import format_count
-from rankql.writing import output_path, write_file
+from rankql.writing import name_columns, output_path, write_file
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # The files of BEIR; in JSON, control characters are escaped, so no value contains a tab.
@@ -78,6 +78,8 @@ def convert(
     <BLANKLINE>
     """
     path = output_path(target, inputs=[source])
+    if names := columns.pop("columns", None):
+        source = name_columns(source, names)
     reading = Reading.of(columns, convert, Columns)
     roles, system = reading.columns, reading.system
     options, suffix = _format(path)

@@ -156,6 +156,10 @@ def evaluate(
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
         unless the column is called distance or dist.
+    columns : list of str, optional
+        Names of the columns of text files without a header, such as ["query", "item", "rel"].
+
+        If those of run and judgments differ, a list of both.
     order : 'rows', optional
         Take positions from the order of the rows of each run, a file or frame.
     collapse : str, optional

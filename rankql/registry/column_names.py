@@ -96,6 +96,13 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
 _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 
 
+# What to do about a text file without a header.
+NAME_COLUMNS = (
+    "add a header, such as query,item,rel, or name the columns: columns=['query', 'item', 'rel'] "
+    "(CLI: --columns query,item,rel)"
+)
+
+
 def missing_column(
     role: str, place: str, columns: Iterable[str], argument: str = "", hint: str = ""
 ) -> RankqlError:

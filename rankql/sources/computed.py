@@ -11,6 +11,7 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.column_names import NAME_COLUMNS
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, mentioned, require_column, text_number, unknown_column
@@ -74,8 +75,7 @@ def _require_header(session: Session, table: Table) -> None:
         if name.isdecimal() or session.con.execute(sql).fetchall():
             raise RankqlError(
                 f"{table.label} has no header: its first line is data, because {name!r} is an id. "
-                "Add a first line, such as query,item,rel, or name its columns (CLI: --columns "
-                "query,item,rel)"
+                f"{NAME_COLUMNS[0].upper()}{NAME_COLUMNS[1:]}"
             )
 
 

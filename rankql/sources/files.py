@@ -47,20 +47,6 @@ START = 2**16
 _STREAMS: dict[str, IO[bytes]] = {}
 
 
-@dataclass(frozen=True)
-class HeaderlessPath(os.PathLike[str]):
-    """A path, and the names of the columns of text files without a header, for each number of them.
-
-    A file with a known name in its first line has a header.
-    """
-
-    path: str
-    columns: Sequence[Sequence[str]]
-
-    def __fspath__(self) -> str:
-        return self.path
-
-
 @dataclass
 class File:
     """A file, or several of a folder or glob."""
@@ -258,12 +244,13 @@ def count_known(names: Sequence[str]) -> int:
 
 def read_headerless(file: File, columns: Sequence[Sequence[str]]) -> str:
     """SQL that reads a text file without a header, whose columns have these names."""
-    mark, values = split_line(file.lines[0], ",\t;| ")
-    names = [each for each in columns if len(each) == len(values)]
-    if not names:
-        listed = " or ".join(",".join(each) for each in columns)
-        what = f"has {len(values)} columns without a header"
-        raise file.error(f"{what}, not {listed}. Name all of them")
+    marks = {mark: len(split_line(file.lines[0], mark)[1]) for mark in "\t,;| "}
+    mark = next((mark for mark in marks if marks[mark] in map(len, columns)), "")
+    if not mark:
+        expected = " or ".join(",".join(each) for each in columns)
+        what = f"has {max(marks.values())} columns without a header"
+        raise file.error(f"{what}, not {expected}. Name all of them")
+    names = [each for each in columns if len(each) == marks[mark]]
     kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names[-(file.label == "qrels")])
     return (
         f"read_csv({literal(file.pattern)}, delim = {literal(mark)}, header = false, quote = '\"', "

@@ -27,7 +27,6 @@ from rankql.sources.files import (
     JSON,
     PARQUET,
     File,
-    HeaderlessPath,
     count_known,
     open_file,
     read_headerless,
@@ -39,6 +38,7 @@ from rankql.sources.json_shapes import load_json_rows, load_json_shape
 from rankql.sources.reader import Reader, reword_error
 from rankql.sources.tables import Table
 from rankql.sources.trec import is_trec, load_trec
+from rankql.writing import HeaderlessPath
 
 # Quotes as in RFC 4180: DuckDB would infer them from the first 20,480 rows.
 _CSV = "read_csv({}, all_varchar = true, quote = '\"', escape = '\"')"

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
+    NAME_COLUMNS,
     ROLES,
     SPELLINGS,
     find_name,
@@ -294,9 +295,6 @@ def assign_roles(
             if hint and table.label == "qrels" and (scores := table.known("score")):
                 hint = f". It has {scores[0]}, like a run: are these the judgments?"
             if table.text and not any(map(table.known, ROLES)):
-                hint += (
-                    ". If its first line is data, add a header, such as query,item,rel, or name "
-                    "its columns (CLI: --columns query,item,rel)"
-                )
+                hint += f". If its first line is data, {NAME_COLUMNS}"
             raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -9,6 +9,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
+from rankql.registry.column_names import NAME_COLUMNS
 from rankql.sources.files import (
     CSV,
     JSON,
@@ -70,8 +71,7 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
         raise RankqlError(
             f"{file.label}: cannot read {file.paths[0]!r}: unknown format. Supported: Parquet, "
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
-            "or .zst. Rename a file with commas or tabs to .csv or .tsv, with a header such as "
-            "query,item,rel"
+            f"or .zst. If it has commas or tabs, call it .csv or .tsv and {NAME_COLUMNS}"
         )
     return _QRELS if len(first) == 4 else _RUN, False
 

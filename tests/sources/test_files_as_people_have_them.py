@@ -10,7 +10,6 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
-from rankql.sources.files import HeaderlessPath
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -99,11 +98,31 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     }
     for name, lines in rows.items():
         (tmp_path / name).write_text("\n".join(lines).replace(",", mark))
-    run, qrels, named = (HeaderlessPath(str(tmp_path / name), names) for name in rows)
+    run, qrels, named = (tmp_path / name for name in rows)
     for judgments in (qrels, named):  # a header stays one
-        assert rankql.evaluate(run, judgments, "RR", interval=None)["RR"] == 0.5
+        for runs in (run, {"one": str(run)}):
+            result = rankql.evaluate(runs, judgments, "RR", columns=names, interval=None)
+            assert result.summary["mean"].to_list() == [0.5]
+    assert rankql.explain(run, qrels, "q1", "RR", columns=names).value == 0.5
+    rankql.convert(run, tmp_path / "a.csv", columns=names[0])
+    assert rankql.evaluate(tmp_path / "a.csv", named, "RR")["RR"] == 0.5
+    (tmp_path / "top1000.dev").write_text("q1\td2\twhat is x\tX is a thing\n")
+    names = ["query", "item", "text", "passage"]
+    assert rankql.evaluate(RUN, tmp_path / "top1000.dev", "RR", rel="1", columns=names)["RR"] == 0.5
     with pytest.raises(RankqlError, match="has 3 columns without a header, not query,item"):
-        rankql.evaluate(HeaderlessPath(run.path, [("query", "item")]), qrels, "RR")
+        rankql.evaluate(run, qrels, "RR", columns=["query", "item"])
+    with pytest.raises(RankqlError, match=r"^columns must be the names"):
+        rankql.evaluate(run, qrels, "RR", columns=[3])
+
+
+@pytest.mark.parametrize("name", ["triples.tsv", "triples.train", "top1000.tsv", "top1000.dev"])
+@pytest.mark.parametrize("judged", [True, False])
+def test_errors_about_other_files_of_ms_marco_name_the_option(name, judged, tmp_path):
+    ends = ["4339068", "12"] if name.startswith("triples") else ["what is x\tX is a thing", "x\ty"]
+    (tmp_path / name).write_text("".join(f"q1\t{i}\t{end}\n" for i, end in enumerate(ends)))
+    inputs = (RUN, tmp_path / name) if judged else (tmp_path / name, {"q1": ["1"]})
+    with pytest.raises(RankqlError, match=r"columns=\['query', 'item', 'rel'\].*--columns query"):
+        rankql.evaluate(*inputs, "RR")
 
 
 @pytest.mark.parametrize("mark", [" ", "\t", "  "])
