@@ -49,6 +49,8 @@ def quote(name: str) -> str:
 
 
 # The prefix of internal columns.
+# Values this close to 1 are 1: rankql_rounding() in sql/common.sql.
+NEAR_ONE = 2.0**-40
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
 JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"  # how many judged items of a query are read

@@ -10,9 +10,8 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples
-from rankql.expressions.columns import require_plain_name
 from rankql.macros import INTERNAL_PREFIX, quote
-from rankql.registry.argument_checks import require
+from rankql.registry.argument_checks import require, require_plain_name
 from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, is_text, same_kind, unknown_column

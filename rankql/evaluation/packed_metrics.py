@@ -21,8 +21,7 @@ import polars as pl
 
 from rankql.errors import MACRO_ERROR
 from rankql.evaluation.packed import BITS, Formula, Lookup, Top, digit_bits, double
-from rankql.expressions.ranking import ROUNDING
-from rankql.macros import INTERNAL_PREFIX
+from rankql.macros import INTERNAL_PREFIX, NEAR_ONE
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.requested_metric import Metric
 
@@ -140,7 +139,7 @@ def _normalized_gains(top: Top, options: Mapping[str, Any]) -> str:
 def _at_most_one(top: Top, name: str, value: str) -> str:
     """1 if the value differs from 1 by rounding only. `repeats_position` refuses higher ones."""
     column = top.combined(name, value)
-    return f"CASE WHEN {column} >= {double(1 - ROUNDING)} THEN 1 ELSE {column} END"
+    return f"CASE WHEN {column} >= {double(1 - NEAR_ONE)} THEN 1 ELSE {column} END"
 
 
 def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:

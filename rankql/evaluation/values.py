@@ -20,9 +20,9 @@ from rankql.evaluation.combining import open_result, read_metadata, require_one_
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
-from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
+from rankql.registry.argument_checks import require_plain_name
 from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import canonical_names, is_metric, lower_is_better, resolve_names

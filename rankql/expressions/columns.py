@@ -48,12 +48,6 @@ def from_pandas(frame: Any, exprs: Iterable[pl.Expr]) -> pl.DataFrame:
         raise RankqlError(f"{', '.join(names)} cannot be read: {error}. Cast them first") from error
 
 
-def require_plain_name(name: object) -> None:
-    """Refuse a name that polars takes for a pattern of names."""
-    pattern = isinstance(name, str) and (name == "*" or name[:1] + name[-1:] == "^$")
-    require(not pattern, f"{name!r} stands for several columns in polars. Rename the column")
-
-
 def as_float(name: Column) -> pl.Expr:
     """A column as Float64; `with_checks` tells whether it holds numbers."""
     return column(name).cast(pl.Float64, strict=False)

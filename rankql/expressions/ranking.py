@@ -9,6 +9,7 @@ from typing import TypeAlias
 import polars as pl
 
 from rankql.expressions.columns import Column, as_float, column
+from rankql.macros import NEAR_ONE
 from rankql.registry.argument_checks import require, require_cutoff
 
 
@@ -108,8 +109,6 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
 
 
 SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
-# Values this close to 1 are 1, as in sql/common.sql.
-ROUNDING = 2.0**-40
 
 
 def refuse_shared_positions(value: pl.Expr, pos: Column, k: int | None, bounded: bool) -> pl.Expr:
@@ -155,7 +154,7 @@ def near_one(value: pl.Expr) -> pl.Expr:
     """The value, exactly 1 if it differs from 1 only by rounding."""
 
     def rounded(values: pl.Series) -> pl.Series:
-        return values.set((values - 1).abs() <= ROUNDING, 1.0)
+        return values.set((values - 1).abs() <= NEAR_ONE, 1.0)
 
     return value.map_batches(rounded, pl.Float64, is_elementwise=True)
 

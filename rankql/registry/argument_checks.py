@@ -70,6 +70,12 @@ def require_probability(name: str, value: object, margin: float = 0.0) -> None:
     require(ok, f"{name} must lie between 0 and 1, not {describe(value)}")
 
 
+def require_plain_name(name: object) -> None:
+    """Refuse a name that polars takes for a pattern of names."""
+    pattern = isinstance(name, str) and (name == "*" or name[:1] + name[-1:] == "^$")
+    require(not pattern, f"{name!r} stands for several columns in polars. Rename the column")
+
+
 def normal_z(confidence: float) -> float:
     """The half width of a normal interval of this confidence, in standard errors."""
     require_probability("confidence", confidence)
