@@ -86,7 +86,11 @@ def draw_differences(
     frame = comparison.differences(metric, a, b)
     gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
     winner = pl.when(gain > 0).then(pl.lit(b)).when(gain < 0).then(pl.lit(a)).alias("better")
-    rows = _thin_out(frame).with_columns(winner)
+    step, place = count_step(len(frame)), pl.int_range(pl.len(), dtype=pl.Int64)
+    rows = frame.select(
+        pl.col(frame.columns[0]).cast(pl.String).alias("query"), "a", "b", "difference",
+        place.alias("from"), (place + step).clip(upper_bound=pl.len()).alias("to"),
+    ).gather_every(step).with_columns(winner)  # fmt: skip
     if texts:
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
@@ -111,32 +115,17 @@ def draw_differences(
         panels.make_zero_line("y"),
         line | {"data": inline_data(pl.DataFrame({"mean": mean}))},
     ]
-    words = [_describe_gains(frame, gain, mean)]
-    return panels.make_panel(layers, rows, _title(comparison, metric, a, b), words)
+    better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
+    words = (
+        f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
+        f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
+    )
+    return panels.make_panel(layers, rows, _title(comparison, metric, a, b), [words])
 
 
 def count_step(queries: int) -> int:
     """Return n if every n-th query is drawn."""
     return -(-queries // BARS) or 1
-
-
-def _thin_out(frame: pl.DataFrame) -> pl.DataFrame:
-    """Make the bars: each query or, of many, every n-th."""
-    step = count_step(len(frame))
-    place = pl.int_range(pl.len(), dtype=pl.Int64)
-    return frame.select(
-        pl.col(frame.columns[0]).cast(pl.String).alias("query"), "a", "b", "difference",
-        place.alias("from"), (place + step).clip(upper_bound=pl.len()).alias("to"),
-    ).gather_every(step)  # fmt: skip
-
-
-def _describe_gains(frame: pl.DataFrame, gain: pl.Expr, mean: float) -> str:
-    """Count the queries that gained and lost."""
-    better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
-    return (
-        f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
-        f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
-    )
 
 
 def _difference_range(comparison: Comparison, metric: str, pair: tuple[str, str]) -> list[float]:

@@ -45,6 +45,7 @@ def render_report(
     counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
     today = datetime.now(UTC).date().isoformat()
     facts = [*counts, date or today, f"rankql {find_version('rankql')}"]
+    settings = asdict(comparison.settings).items()
     title = _default_title(comparison) if title is None else title
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
@@ -52,7 +53,7 @@ def render_report(
         verdict=answer(comparison, max_drop),
         sections=sections,
         remarks=[
-            ("Settings", _format_settings(comparison)),
+            ("Settings", ", ".join(f"{k}={v}" for k, v in settings if v is not None)),
             *(remark.partition(": ")[::2] for remark in comparison.remarks()),
         ],
         sql=comparison.result.sql.strip(),
@@ -68,8 +69,3 @@ def _default_title(comparison: Comparison) -> str:
         return f"Evaluation of {comparison.systems[0]}"
     listed = join_words(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
-
-
-def _format_settings(comparison: Comparison) -> str:
-    settings = asdict(comparison.settings).items()
-    return ", ".join(f"{name}={value}" for name, value in settings if value is not None)

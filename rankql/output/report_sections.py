@@ -43,7 +43,8 @@ def make_queries_section(source: ReportSource) -> Section | None:
     if runs is None:
         section.notes = [source.reason]
         return section
-    metric = _explainable_metric(comparison)
+    metrics = filter(None, map(parse_metric, comparison.metrics))
+    metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
     if metric is None:
         section.notes = ["Not shown: no metric is a sum over positions, which could be explained."]
         return section
@@ -77,12 +78,6 @@ def make_queries_section(source: ReportSource) -> Section | None:
     if count > len(pairs):
         section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
     return section
-
-
-def _explainable_metric(comparison: Comparison) -> str | None:
-    """Return the first metric that is a sum over positions."""
-    metrics = filter(None, map(parse_metric, comparison.metrics))
-    return next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
 
 
 def _select_queries(
