@@ -25,6 +25,7 @@ from rankql import text
 from rankql.cli.main import main
 from support import other_tools
 from support.judged_runs import simulated
+from support.parameters import slow
 from support.paths import ROOT
 
 
@@ -84,14 +85,14 @@ def python(folder, *arguments, **options):
 
 def on_terminal(folder, arguments, stream="stdout", columns=100, **options):
     """What the command prints on a terminal, and the process."""
-    seen, shown = pty.openpty()
-    termios.tcsetwinsize(shown, (40, columns))
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: shown}
+    reader, screen = pty.openpty()
+    termios.tcsetwinsize(screen, (40, columns))
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: screen}
     command = [sys.executable, "-m", "rankql", *arguments.split()]
     done = subprocess.run(command, cwd=folder, text=True, **streams, **options)
-    os.close(shown)
+    os.close(screen)
     assert done.returncode == 0, done
-    return os.read(seen, 100_000).decode(), done
+    return os.read(reader, 100_000).decode(), done
 
 
 # What commands print
@@ -362,22 +363,21 @@ def test_without_a_command(tmp_path):
     assert run(tmp_path, code=2)[1].count("rankql demo") == 1  # by the name that it was called by
 
 
-def test_what_is_next_works_as_printed(tmp_path):
-    """After `.venv/bin/python -m rankql demo`, and after a script that is not on the PATH."""
+@pytest.mark.parametrize("program", [".venv/bin/python -m rankql", slow(".venv/bin/rankql")])
+def test_what_is_next_works_as_printed(tmp_path, program):
+    """Also after a script that is not on the PATH."""
     scripts = tmp_path / ".venv" / "bin"
     scripts.mkdir(parents=True)
     (scripts / "python").symlink_to(sys.executable)
-    (scripts / "rankql").write_text(
-        f"#!{sys.executable}\nfrom rankql.cli.start import run\nrun()\n"
-    )
+    script = f"#!{sys.executable}\nfrom rankql.cli.start import run\nrun()\n"
+    (scripts / "rankql").write_text(script)
     (scripts / "rankql").chmod(0o755)
     path = os.pathsep.join([str(ROOT), *(p for p in sys.path if "site-packages" in p)])
     options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": path}}
     options |= {"capture_output": True, "text": True}
-    for program in (".venv/bin/python -m rankql", ".venv/bin/rankql"):
-        done = subprocess.run([*program.split(), "demo", "--queries", "50"], **options)
-        (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
-        assert line == f"{program} eval rankql-demo/shop.parquet --by segment"
+    done = subprocess.run([*program.split(), "demo", "--queries", "50"], **options)
+    (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
+    assert line == f"{program} eval rankql-demo/shop.parquet --by segment"
     assert "segment=vip" in subprocess.run(shlex.split(line), **options).stdout
 
 
@@ -459,10 +459,10 @@ def test_the_shell_completes_paths(tmp_path, monkeypatch, words, incomplete, exp
 @pytest.mark.parametrize("no_colour", [{}, {"NO_COLOR": "1"}])
 def test_colour_on_a_terminal(files, no_colour):
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    shown, _ = on_terminal(
+    screen, _ = on_terminal(
         files, "check one.run qrels", env={**environment, "TERM": "xterm", **no_colour}
     )
-    assert ("\x1b[1mCheck of" in shown) == (not no_colour)
+    assert ("\x1b[1mCheck of" in screen) == (not no_colour)
 
 
 def test_pipes_get_no_colour_and_no_progress(files):
@@ -478,9 +478,9 @@ def test_progress_goes_to_a_terminal(tmp_path):
         COPY (SELECT q AS query, i AS item, hash(q, i) AS score, i % 2 AS rel
               FROM range(30000) t(q), range(100) u(i)) TO '{tmp_path}/x.parquet'""")
     command = "eval x.parquet -m AP -m Bpref -m TauB --format csv"
-    shown, done = on_terminal(tmp_path, command, "stderr")
+    screen, done = on_terminal(tmp_path, command, "stderr")
     assert done.stdout.startswith("slice,metric,mean")
-    assert "rankql: 2 s" in shown and "\r\x1b[KConventions" in shown  # the line is empty again
+    assert "rankql: 2 s" in screen and "\r\x1b[KConventions" in screen  # the line is empty again
 
 
 def test_results_fit_a_terminal_without_broken_words(tmp_path):
@@ -488,8 +488,8 @@ def test_results_fit_a_terminal_without_broken_words(tmp_path):
     rows = "SELECT i AS query, hash(i) % 7 / 10.0 AS AP FROM range(40) t(i)"
     duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/old.csv'")
     duckdb.sql(f"COPY ({rows.replace('% 7', '% 5')}) TO '{tmp_path}/new.csv'")
-    shown, _ = on_terminal(tmp_path, "compare old.csv new.csv", columns=80)
-    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    screen, _ = on_terminal(tmp_path, "compare old.csv new.csv", columns=80)
+    lines = re.sub(r"\x1b\[\d*m", "", screen).splitlines()
     assert "difference between new and old" in " ".join(lines)
     assert max(map(len, lines)) <= 80 and any(line.startswith("metric  a") for line in lines)
 

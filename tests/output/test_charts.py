@@ -196,8 +196,8 @@ def test_one_system_has_no_difference(kind):
 
 def test_charts_load_nothing_from_the_network(tmp_path):
     chart = compare("RR").plot("means").properties(width=300)
-    shown = chart._repr_mimebundle_()
-    assert "text/html" not in shown and shown["image/svg+xml"].startswith("<svg")
+    bundle = chart._repr_mimebundle_()
+    assert "text/html" not in bundle and bundle["image/svg+xml"].startswith("<svg")
     chart.save(tmp_path / "chart.html")
     page = (tmp_path / "chart.html").read_text()
     assert 'src="http' not in page and "vegaEmbed" in page

@@ -221,7 +221,7 @@ def test_names_are_shown_and_not_interpreted(nasty, pages, parsed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "written"),
+    ("text", "markdown"),
     [
         ("*a*", "\\*a\\*"),
         ("_a_ mean_a", "\\_a\\_ mean_a"),
@@ -237,8 +237,8 @@ def test_names_are_shown_and_not_interpreted(nasty, pages, parsed, tmp_path):
         ("~~$a$~~", "\\~\\~\\$a\\$\\~\\~"),
     ],
 )
-def test_markdown_is_literal(given, written):
-    assert show.format_paragraph(given) == written
+def test_markdown_is_literal(text, markdown):
+    assert show.format_paragraph(text) == markdown
 
 
 SPREAD = [0.1 + 0.02 * i for i in range(20)]

@@ -66,7 +66,7 @@ def test_options_have_a_default_within_their_range():
 
 
 def test_no_other_module_names_a_metric():
-    found = [
+    uses = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.value!r}"
         for path in (PACKAGE).rglob("*.py")
         if path.relative_to(ROOT).parts[1] not in ("registry", "expressions")
@@ -74,7 +74,7 @@ def test_no_other_module_names_a_metric():
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and node.value in FUNCTIONS
     ]
-    assert not found, "\n".join(found)
+    assert not uses, "\n".join(uses)
 
 
 # A new metric: what is added to which file.

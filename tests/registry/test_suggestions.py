@@ -90,15 +90,13 @@ def test_names_of_columns_that_people_use(query, item):
     assert result.per_query.columns[0] == query
 
 
-def test_a_table_of_a_duckdb_file_by_path_and_name(tmp_path):
+@pytest.mark.parametrize("con", [None, duckdb.connect()])
+def test_a_table_of_a_duckdb_file_by_path_and_name(tmp_path, con):
     path = f"{tmp_path}/wh.duckdb"
-    with duckdb.connect(path) as con:
-        con.execute("CREATE TABLE impressions AS FROM RUN")
-        con.execute("CREATE SCHEMA s; CREATE TABLE s.judged AS FROM QRELS")
-    for con in (None, duckdb.connect()):
-        result = rankql.evaluate(f"{path}:impressions", f"{path}:s.judged", ["AP"], con=con)
-        assert result.per_query["AP"].to_list() == [1.0]
-    assert result.sql.startswith("ATTACH ")
-    for name, suggestion in (("impresions", "'impressions'"), ("", "wh.duckdb:impressions")):
+    with duckdb.connect(path) as warehouse:
+        warehouse.execute("CREATE SCHEMA s; CREATE TABLE s.impressions AS FROM ROWS")
+    result = rankql.evaluate(f"{path}:s.impressions", metrics=["AP"], con=con)
+    assert result["AP"] == 1 and result.sql.startswith("ATTACH ")
+    for name, suggestion in ((":impresions", "'s.impressions'"), ("", "wh.duckdb:s.impressions")):
         with pytest.raises(rankql.RankqlError, match=suggestion):
-            rankql.evaluate(f"{path}:{name}".rstrip(":"), QRELS, ["AP"])
+            rankql.evaluate(f"{path}{name}", QRELS, ["AP"])
