@@ -1,11 +1,9 @@
 """One name, one list of parameters, one line of text for a metric, whether macro or function."""
 
-import ast
 import doctest
 import inspect
 import re
 import sys
-from functools import cache
 
 import duckdb
 import pytest
@@ -26,58 +24,35 @@ MACRO = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
 every_metric = pytest.mark.parametrize("name", signatures.EVERYTHING)
 
 
-@cache
-def read_macros():
-    """name -> (parameters, comment) of our macros, without their helpers."""
+def test_names():
+    """Every metric of SQL is public in Python, and the other way round; it brings its comment."""
+    assert set(METRICS) == set(signatures.EVERYTHING)
     con = duckdb.connect()
     rankql.register(con)
-    rows = con.execute("""
-        SELECT function_name, parameters, comment FROM duckdb_functions()
-        WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
-          AND NOT starts_with(function_name, 'rankql_')
-          -- `rankql.monitor` runs it, and `evaluate` takes both tables
-          AND NOT starts_with(function_name, 'monitor_') AND function_name <> 'ranked_table'
-    """)
-    return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
-
-
-def sql_defaults(name):
-    """The parameters of a macro as its text has them: name -> default."""
-    head = re.search(rf"MACRO {name}\((.*?)\) AS", macros.read_sql(), re.DOTALL)[1]
-    defaults = {}
-    for parameter in head.split(","):
-        name, sign, text = (part.strip() for part in parameter.partition(":="))
-        python = {"NULL": "None", "false": "False", "true": "True"}.get(text, text)
-        defaults[name] = ast.literal_eval(python) if sign else signatures.NEEDED
-    return defaults
-
-
-def test_names():
-    assert set(read_macros()) == set(METRICS) == set(signatures.EVERYTHING)
+    rows = con.execute("SELECT function_name, comment FROM duckdb_functions()").fetchall()
+    assert macros.read_comments().items() <= dict(rows).items()
 
 
 @every_metric
 def test_parameters(name):
     """The same, with the same defaults; a table comes first under the engine's own word."""
-    python, sql = inspect.signature(getattr(rankql, name)).parameters, sql_defaults(name)
-    is_table = name in signatures.TABLES
-    expected = dict([*signatures.EVERYTHING[name].items()][is_table:])
-    names, _ = read_macros()[name]
-    assert [*python][is_table:] == names[is_table:] == [*sql][is_table:] == [*expected]
-    for parameter, default in expected.items():
-        assert sql[parameter] == default
-        # A column without a default may have its own name in polars.
-        own = inspect.Parameter.empty, parameter
-        assert python[parameter].default in (own if default == signatures.NEEDED else (default,))
-        if default != signatures.NEEDED:
-            assert type(python[parameter].default) is type(default)
+    start = name in signatures.TABLES
+    python = [*inspect.signature(getattr(rankql, name)).parameters.values()][start:]
+    sql = [*signatures.EVERYTHING[name].items()][start:]
+    assert [parameter.name for parameter in python] == [parameter for parameter, _ in sql]
+    for parameter, (_, default) in zip(python, sql, strict=True):
+        if default == signatures.NEEDED:  # a column, which may have its own name in polars
+            assert parameter.default in (inspect.Parameter.empty, parameter.name)
+        else:
+            assert parameter.default == default
+            assert type(parameter.default) is type(default)
 
 
 @every_metric
 def test_description(name):
     """COMMENT ON MACRO is the docstring's first line, which says something of its own."""
     line = inspect.getdoc(getattr(rankql, name)).split("\n")[0]
-    assert read_macros()[name][1] == line
+    assert macros.read_comments()[name] == line
     assert len(line) > 20 and line.endswith(".")
 
 
