@@ -63,13 +63,16 @@ class SystemValues:
         weight = result.meta.weight
         weights = None if weight is None else queries[weight].to_numpy().astype(float)
         missing = {name: int(frame[MISSING].sum()) for name, frame in frames.items()}
-        kept = ~pl.col(MISSING) | pl.lit(rules["missing"] != "skip")
+        lower = frozenset(filter(result.lower_is_better, result.metrics))
+        # A missing query that is left out is not undefined too.
+        left_out = pl.col(MISSING) & (rules["missing"] == "skip")
         undefined = {
-            name: rows.filter(pl.col(name).is_null() & kept)[key].n_unique()
+            name: rows.filter(
+                pl.col(name).is_null() & ~(pl.col(MISSING) if name in lower else left_out)
+            )[key].n_unique()
             for name in result.metrics
             if name not in result.catalogue_metrics
         }
-        lower = frozenset(filter(result.lower_is_better, result.metrics))
         judge = result.judge
         paired = None if judge is None else PairedValues.of(result, judge, cluster)
         return cls(

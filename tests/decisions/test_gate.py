@@ -31,26 +31,28 @@ SEGMENTS = ["new"] * 12 + ["old"] * 8
 BASE = [0.3 + 0.02 * i for i in range(20)]
 
 
-def values(metric="nDCG@10", by=True, **columns):
-    """A per_query frame; of `shift`, a function of the place, added to the base."""
-    shift = columns.pop("shift", lambda i: 0)
-    frame = {"query": IDS} | ({"segment": SEGMENTS} if by else {})
-    return pl.DataFrame(frame | {metric: [x + shift(i) for i, x in enumerate(BASE)]})
+def values(metric="nDCG@10", shift=lambda place: 0):
+    """A per_query frame; `shift` gives what is added to the base at each place."""
+    column = [x + shift(i) for i, x in enumerate(BASE)]
+    return pl.DataFrame({"query": IDS, "segment": SEGMENTS, metric: column})
+
+
+def statuses(verdict, part=None):
+    """The status of every row, or of those of a slice."""
+    table = verdict.table if part is None else verdict.table.filter(slice=part)
+    return table["status"].to_list()
+
+
+def messages(verdict, part="all"):
+    return verdict.table.filter(slice=part)["message"].to_list()
 
 
 OLD = values()
 WORSE = values(shift=lambda i: -0.1 - 0.01 * (i % 3) if i < 12 else 0.01 * (i % 3))
 NOISY = values(shift=lambda i: -0.28 if i % 2 else 0.24)
 RUN = pl.DataFrame({"query": ["a", "a", "b", "b"], "item": list("xyxy"), "score": [2.0, 1, 2, 1]})
+DROP = "nDCG@10:0.01"
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
-
-
-def statuses(verdict):
-    return {(r["check"], r["slice"]): r["status"] for r in verdict.table.iter_rows(named=True)}
-
-
-def said(verdict, part="all"):
-    return verdict.table.filter(pl.col("slice") == part)["message"].to_list()
 
 
 # Drops
@@ -59,26 +61,24 @@ def said(verdict, part="all"):
 def test_a_drop_beyond_its_limit_fails():
     verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=5)
     assert not verdict and not verdict.passed and verdict.exit_code == 1
-    check = "nDCG@10 drop <= 0.01"
-    assert statuses(verdict) == {
-        (check, "all"): "failed",
-        (check, "segment=new"): "failed",
-        (check, "segment=old"): "passed",
-    }
-    assert said(verdict)[0] == "dropped by 0.062 (95% CI 0.031 to 0.091), beyond the limit of 0.01"
-    assert said(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
+    assert verdict.table.select("check", "slice", "status").rows() == [
+        ("nDCG@10 drop <= 0.01", part, status)
+        for part, status in (
+            ("all", "failed"), ("segment=new", "failed"), ("segment=old", "passed"))
+    ]  # fmt: skip
+    (message,) = messages(verdict)
+    assert message == "dropped by 0.062 (95% CI 0.031 to 0.091), beyond the limit of 0.01"
+    assert messages(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
 
 
 def test_a_dict_of_drops_is_the_text():
     new = values(shift=lambda i: -0.02)
-    for limit in (0.005, 1e-5, 0.05):
-        verdicts = [
-            rankql.gate(new, baseline=values(), max_drop=drops)
+    for limit in (0.005, 1e-5):
+        one, other = (
+            rankql.gate(new, baseline=OLD, max_drop=drops).table
             for drops in ({"nDCG@10": limit}, f"nDCG@10:{limit}")
-        ]
-        assert verdicts[0].table.equals(verdicts[1].table)
-    with pytest.raises(rankql.RankqlError, match="nDCG@10:often"):
-        rankql.gate(new, baseline=values(), max_drop={"nDCG@10": "often"})
+        )
+        assert one.equals(other)
 
 
 def test_the_interval_decides():
@@ -109,22 +109,7 @@ def test_a_mean_at_its_limit():
                   {"baseline": old, "max_drop": "P@1:0.5"}):  # fmt: skip
         verdict = rankql.gate(new, **limit)
         assert verdict.exit_code == 3 and verdict.table["queries_needed"].item() is None
-        assert said(verdict)[0].endswith("More than a billion queries would decide")
-
-
-@pytest.mark.parametrize(
-    ("options", "limits"),
-    [
-        ({"minimum": "nDCG@10>=0.1"}, "A limit on a drop passes if"),
-        ({"minimum": "nDCG@10>=0.1", "minimum_bound": True}, "A limit passes if"),
-        ({}, "A limit passes if"),
-    ],
-)
-def test_the_rule_is_that_of_these_limits(options, limits):
-    notes = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0", **options).notes
-    assert notes[0].startswith(limits)
-    assert any("A limit of 0 on a drop fails only" in note for note in notes)
-    assert not rankql.gate(WORSE, minimum="nDCG@10>=0.1").notes
+        assert messages(verdict)[0].endswith("More than a billion queries would decide")
 
 
 def test_the_number_of_queries_that_decides():
@@ -148,52 +133,45 @@ def test_slices_never_weaken_the_overall_test():
     queries = pl.DataFrame({"query": range(300), "seg": rng.integers(0, 4, 300)})
     old = queries.with_columns(AP=pl.Series(rng.random(300)))
     new = old.with_columns(pl.col("AP") - pl.Series(0.02 + 0.1 * rng.standard_normal(300)))
-    for limit in ("AP:0", "AP:0.005", "AP:0.03", "AP:0.5"):
+    for limit in ("AP:0", "AP:0.03", "AP:0.5"):
         alone = rankql.gate(new, baseline=old, max_drop=limit).table
         sliced = rankql.gate(new, baseline=old, max_drop=limit, by="seg").table
         assert sliced.filter(slice="all").equals(alone) and alone["confidence"][0] == 0.95
         slices = sliced.filter(pl.col("slice") != "all")
         levels = [1 - 0.05 / tests for tests in (4, 3, 2, 1)]
         assert all(min(abs(x - level) for level in levels) < 1e-12 for x in slices["confidence"])
-        undecided = slices.filter(status="inconclusive").height
-        if 0 < undecided < 4:  # those left have the level of the last stage
-            left = slices.filter(status="inconclusive")["confidence"]
-            assert left.to_list() == pytest.approx([1 - 0.05 / undecided] * undecided)
+        left = slices.filter(status="inconclusive")["confidence"]
+        if 0 < len(left) < 4:  # they have the level of the last stage
+            assert left.to_list() == pytest.approx([1 - 0.05 / len(left)] * len(left))
 
 
 @given(
     st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=40),
     st.sampled_from(["0", "0.01", "0.1"]),
-    st.booleans(),
+    st.sampled_from([("RMSE", 1), ("AP", -1)]),
 )
-def test_interval_and_verdict_agree(losses, limit, lower):
-    """What is shown is what decided, whichever way is better; and with RMSE as with AP."""
-    name, sign = ("RMSE", 1) if lower else ("AP", -1)
+def test_the_printed_interval_decides(losses, limit, metric):
+    """Whichever direction is better."""
+    name, sign = metric
     old = pl.DataFrame({"query": range(len(losses)), name: [0.5] * len(losses)})
     new = old.with_columns(pl.col(name) + sign * pl.Series(losses))
     options = {"baseline": old, "max_drop": f"{name}:{limit}"}
-    few = rankql.gate(new, **options).table["status"].item()
-    assert len(losses) >= 10 or few != "passed"
+    assert len(losses) >= 10 or statuses(rankql.gate(new, **options)) != ["passed"]
     row = rankql.gate(new, **options, min_queries=1).table.row(0, named=True)
-    margin, status = float(limit), row["status"]
-    loss = row["difference"] * sign
+    margin, status, loss = float(limit), row["status"], row["difference"] * sign
     if row["lo"] is None:
         assert status == "inconclusive" and "no confidence interval" in row["message"]
         return
     lo, hi = sorted((sign * row["lo"], sign * row["hi"]))
-    assert lo <= loss + 1e-12 and loss <= hi + 1e-12
-    if lo > margin + 1e-12:
-        assert status == ("failed" if len(losses) >= 6 else "inconclusive")
-    elif hi <= margin + 1e-12 or not margin:
-        assert status == "passed"
-    else:
-        assert status == "inconclusive" and ("queries would decide" in row["message"])
-    if len(losses) < 6:
-        return
-    shown = re.search(r"95% CI (\S+) to (\S+)\)", row["message"])
-    shown = sorted(float(x) * (1 if loss > 0 else -1) for x in shown.groups())
-    if margin and abs(loss) > 1e-9:
-        assert (shown[0] > margin, shown[1] <= margin) == (lo > margin, hi <= margin)
+    assert lo - 1e-12 <= loss <= hi + 1e-12
+    expected = "passed" if hi <= margin + 1e-12 or not margin else "inconclusive"
+    if lo > margin + 1e-12 and len(losses) >= 6:
+        expected = "failed"
+    assert status == (expected if lo <= margin + 1e-12 or len(losses) >= 6 else "inconclusive")
+    if len(losses) >= 6 and margin and abs(loss) > 1e-9:
+        ends = re.search(r"95% CI (\S+) to (\S+)\)", row["message"]).groups()
+        low, high = sorted(float(x) * (1 if loss > 0 else -1) for x in ends)
+        assert (low > margin, high <= margin) == (lo > margin, hi <= margin)
 
 
 def test_skewed_losses_widen_the_interval():
@@ -221,24 +199,18 @@ def test_skewed_losses_widen_the_interval():
 def test_without_a_limit_only_a_significant_drop_fails():
     """And a note recommends a limit that so many queries can test."""
     verdict = rankql.gate(NOISY, baseline=OLD)
-    assert verdict and said(verdict) == ["dropped by 0.02 (95% CI -0.10 to 0.14): not significant"]
-    (note,) = (note for note in verdict.notes if "has no limit" in note)
-    assert note == (
+    assert verdict
+    assert messages(verdict) == ["dropped by 0.02 (95% CI -0.10 to 0.14): not significant"]
+    assert (
         "nDCG@10 has no limit, so only a significant drop fails. These 20 queries can test a "
         "limit of about 0.18: max_drop='nDCG@10:0.18' (CLI: --max-drop 'nDCG@10:0.18')"
-    )
+    ) in verdict.notes
     few = rankql.gate(NOISY.head(3), baseline=OLD.head(3))
-    assert [note for note in few.notes if "has no limit" in note] == [
-        "nDCG@10 has no limit, so only a significant drop fails. These 3 queries are too few to "
-        "test any other limit"
-    ]
+    assert "These 3 queries are too few to test any other limit" in "\n".join(few.notes)
     worse = rankql.gate(WORSE, baseline=OLD)
-    assert not worse and said(worse) == [
-        "dropped by 0.062 (95% CI 0.031 to 0.091), beyond the limit of 0"
-    ]
+    assert not worse and messages(worse)[0].endswith("beyond the limit of 0")
     stated = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0")
     assert stated and not any("has no limit" in note for note in stated.notes)
-    assert "A limit of 0 on a drop fails only if the CI is beyond it" in stated.notes
     # The limit is one that a run without any loss passes in four samples of five.
     rng = np.random.default_rng(2)
     spread = 0.26 * rng.standard_normal((500, 20))
@@ -246,27 +218,34 @@ def test_without_a_limit_only_a_significant_drop_fails():
     assert 0.72 < sum(passed) / 500 < 0.92
 
 
+def test_notes_state_the_rule():
+    drop = {"baseline": OLD, "max_drop": "nDCG@10:0"}
+    for options, start in (
+        ({"minimum": "nDCG@10>=0.1"}, "A limit on a drop passes if"),
+        ({"minimum": "nDCG@10>=0.1", "minimum_bound": True}, "A limit passes if"),
+        ({}, "A limit passes if"),
+    ):
+        first, second, *_ = rankql.gate(WORSE, **drop, **options).notes
+        assert first.startswith(start) and second.startswith("A limit of 0 on a drop fails only")
+    assert not rankql.gate(WORSE, minimum="nDCG@10>=0.1").notes
+
+
 @pytest.mark.parametrize("name", ["AP", "RMSE"])
-@pytest.mark.parametrize("gain", [0.0, 0.009, -0.009, 0.03, -0.03])
+@pytest.mark.parametrize("gain", [0.0, 0.009, 0.03, -0.03])
 def test_equivalence_limits_drop_and_gain(name, gain):
     """Both limits pass exactly where compare says that the systems are equivalent."""
     rng = np.random.default_rng(4)
     old = pl.DataFrame({"query": range(200), name: rng.uniform(0.3, 0.6, 200)})
     new = old.with_columns(pl.col(name) + pl.Series(gain + 0.02 * rng.standard_normal(200)))
     verdict = rankql.gate(new, baseline=old, equivalence=f"{name}:0.01")
-    assert verdict.table["check"].to_list() == [
-        f"{name} {way} <= 0.01"
-        for way in (("rise", "drop") if name == "RMSE" else ("drop", "rise"))
-    ]
+    ways = ("rise", "drop") if name == "RMSE" else ("drop", "rise")
+    assert verdict.table["check"].to_list() == [f"{name} {way} <= 0.01" for way in ways]
     (compared,) = rankql.compare({"a": old, "b": new}, equivalence=0.01).table.rows(named=True)
     assert verdict.passed == (compared["verdict"] == "equivalent within 0.01") == (gain == 0)
-    failed = verdict.failures["check"].to_list()
-    assert failed == (
-        [f"{name} {'rise' if gain > 0 else 'drop'} <= 0.01"] if abs(gain) > 0.01 else []
-    )
+    failed = [f"{name} {'rise' if gain > 0 else 'drop'} <= 0.01"] if abs(gain) > 0.01 else []
+    assert verdict.failures["check"].to_list() == failed
     assert set(verdict.table["confidence"]) == {0.9}
-    if gain == 0:
-        assert verdict.table["lo"][0] == pytest.approx(compared["lo"])
+    assert gain or verdict.table["lo"][0] == pytest.approx(compared["lo"])
 
 
 def test_noise_is_inconclusive():
@@ -276,14 +255,9 @@ def test_noise_is_inconclusive():
     warned = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", inconclusive="warn")
     assert warned and warned.exit_code == 0 and warned.table.equals(verdict.table)
     assert warned.title == "Gate passed: 1 inconclusive"
-    with pytest.raises(rankql.RankqlError, match=r"gate\(beyond_noise=\) was removed"):
-        rankql.gate(NOISY, baseline=OLD, beyond_noise=False)
-
-
-def test_a_failure_counts_more_than_an_inconclusive_limit():
-    verdict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", minimum="nDCG@10>=0.9")
-    assert verdict.outcome == "failed" and verdict.exit_code == 1
-    assert verdict.title == "Gate failed: 1 failed, 1 inconclusive"
+    both = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", minimum="nDCG@10>=0.9")
+    assert both.outcome == "failed" and both.exit_code == 1
+    assert both.title == "Gate failed: 1 failed, 1 inconclusive"
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.05])
@@ -329,85 +303,82 @@ def test_few_queries_never_pass():
 
 
 def test_small_slices_are_reported():
-    options = {"baseline": WORSE, "by": "segment", "min_queries": 9}
+    options = {"baseline": WORSE, "by": "segment", "minimum": "nDCG@10>=0.9"}
     shift = [0.01 * (i % 3) - 0.01 + 0.2 * (-1) ** i for i in range(20)]
     noisy = OLD.with_columns(pl.col("nDCG@10") - pl.Series(shift))
-    verdict = rankql.gate(noisy, minimum="nDCG@10>=0.9", **options)
-    found = verdict.table.filter(pl.col("slice") == "segment=old")
-    assert found["status"].to_list() == ["too few queries"] * 2
+    verdict = rankql.gate(noisy, **options, min_queries=9)
+    assert statuses(verdict, "segment=old") == ["too few queries"] * 2
     assert "2 too few queries" in verdict.title and "segment=old" in repr(verdict)
-    enough = rankql.gate(noisy, minimum="nDCG@10>=0.9", **options | {"min_queries": 8})
-    assert enough.table.filter(slice="segment=old")["status"].to_list() == ["failed", "passed"]
+    enough = rankql.gate(noisy, **options, min_queries=8)
+    assert statuses(enough, "segment=old") == ["failed", "passed"]
 
 
 def test_a_small_slice_that_collapses_fails():
     """Eight of eight queries lose 0.5: beyond doubt, though fewer than min_queries."""
     worse = values(shift=lambda i: 0.01 * (i % 3) - (0.5 if i >= 12 else -0.5))
-    verdict = rankql.gate(worse, baseline=OLD, max_drop="nDCG@10:0.1", by="segment")
-    status = statuses(verdict)["nDCG@10 drop <= 0.1", "segment=old"]
-    assert status == "failed" and verdict.exit_code == 1
-    few = pl.concat([OLD.head(12), OLD.tail(3)]), pl.concat([worse.head(12), worse.tail(3)])
-    verdict = rankql.gate(few[1], baseline=few[0], max_drop="nDCG@10:0.1", by="segment")
-    assert statuses(verdict)["nDCG@10 drop <= 0.1", "segment=old"] == "too few queries"
-    (message,) = said(verdict, "segment=old")
+    options = {"max_drop": "nDCG@10:0.1", "by": "segment"}
+    verdict = rankql.gate(worse, baseline=OLD, **options)
+    assert statuses(verdict, "segment=old") == ["failed"] and verdict.exit_code == 1
+    old, new = (pl.concat([frame.head(12), frame.tail(3)]) for frame in (OLD, worse))
+    verdict = rankql.gate(new, baseline=old, **options)
+    assert statuses(verdict, "segment=old") == ["too few queries"]
+    (message,) = messages(verdict, "segment=old")
     assert message.startswith("dropped by 0.4") and "3 queries, fewer than 10" in message
 
 
 def test_less_is_better():
     old, new = values("RMSE"), values("RMSE", shift=lambda i: 0.1 + 0.01 * (i % 3))
     verdict = rankql.gate(new, baseline=old, minimum="RMSE<=0.5", max_drop="RMSE:0.05")
-    assert [r["check"] for r in verdict.table.to_dicts()] == ["RMSE <= 0.5", "RMSE rise <= 0.05"]
-    assert verdict.table["status"].to_list() == ["failed", "failed"]
-    assert said(verdict)[1].startswith("rose by 0.1095 (95% CI 0.105")
-    assert verdict.table["lo"][1] > 0.05
+    assert verdict.table["check"].to_list() == ["RMSE <= 0.5", "RMSE rise <= 0.05"]
+    assert statuses(verdict) == ["failed", "failed"] and verdict.table["lo"][1] > 0.05
+    assert messages(verdict)[1].startswith("rose by 0.1095 (95% CI 0.105")
     back = rankql.gate(old, baseline=new, max_drop="RMSE:0.05")
-    assert back and said(back)[0].startswith("improved by 0.1095 (95% CI 0.105")
+    assert back and messages(back)[0].startswith("improved by 0.1095 (95% CI 0.105")
     assert back.table["hi"][0] == pytest.approx(-verdict.table["lo"][1])
+
+
+def bounded(frame, limit, **options):
+    return rankql.gate(frame, minimum=f"nDCG@10{limit}", minimum_bound=True, **options)
 
 
 def test_bounds_of_a_minimum():
     """minimum_bound=True holds the interval to the limit; the mean is 0.49."""
     (lo, hi), *_ = rankql.compare({"run": OLD}).summary.select("lo", "hi").rows()
-    for limit, status in (("<=", (hi + 1e-6, "passed")), ("<", (lo, "failed")),
-                          (">=", (lo - 1e-6, "passed")), (">", (hi, "failed")),
-                          (">=", (lo + 1e-6, "inconclusive")), ("<", (hi - 1e-6, "inconclusive")),
-                          (">=", (hi + 1e-6, "failed"))):  # fmt: skip
-        number, wanted = status
-        verdict = rankql.gate(OLD, minimum=f"nDCG@10{limit}{number!r}", minimum_bound=True)
-        assert verdict.table["status"].to_list() == [wanted], (limit, number)
+    for operator, number, status in (
+        ("<=", hi + 1e-6, "passed"), ("<", lo, "failed"), (">=", lo - 1e-6, "passed"),
+        (">", hi, "failed"), (">=", lo + 1e-6, "inconclusive"), ("<", hi - 1e-6, "inconclusive"),
+        (">=", hi + 1e-6, "failed"),
+    ):  # fmt: skip
+        verdict = bounded(OLD, f"{operator}{number!r}")
+        assert statuses(verdict) == [status], (operator, number)
         assert verdict.table.select("lo", "hi").row(0) == pytest.approx((lo, hi))
     assert rankql.gate(OLD, minimum="nDCG@10>=0.48").passed
-    verdict = rankql.gate(OLD, minimum="nDCG@10>=0.48", minimum_bound=True, by="segment")
-    assert said(verdict)[0] == (
+    verdict = bounded(OLD, ">=0.48", by="segment")
+    assert messages(verdict)[0] == (
         "0.490 (95% CI 0.435 to 0.545) over 20 queries. Inconclusive: the interval contains the "
         "limit of 0.48. About 1,200 queries would decide"
     )
-    assert statuses(verdict)["nDCG@10 >= 0.48", "segment=old"] == "too few queries"
+    assert statuses(verdict, "segment=old") == ["too few queries"]
+
+
+def test_bounds_of_a_minimum_of_equal_values():
+    """They are not certain: 0.025 ** (1 / 20) = 0.83, so the mean is from 0.42 to 0.58."""
     flat = OLD.with_columns(pl.lit(0.5).alias("nDCG@10"))
-    # Equal values are no certainty: 0.025 ** (1 / 20) = 0.83, so the mean is from 0.42 to 0.58.
     for limit, status in ((">=0.5", "inconclusive"), (">=0.41", "passed"), (">0.59", "failed"),
                           ("<=0.59", "passed"), ("<0.41", "failed")):  # fmt: skip
-        verdict = rankql.gate(flat, minimum=f"nDCG@10{limit}", minimum_bound=True)
-        assert verdict.table["status"].to_list() == [status]
-        assert verdict.table.select("lo", "hi").row(0) == pytest.approx(
-            (0.41578, 0.58422), abs=1e-5
-        )
+        verdict = bounded(flat, limit)
+        assert statuses(verdict) == [status]
+        ends = verdict.table.select("lo", "hi").row(0)
+        assert ends == pytest.approx((0.41578, 0.58422), abs=1e-5)
     # A slice of equal values is one of those that are adjusted.
     mixed = OLD.with_columns(pl.when(segment="new").then(0.5).otherwise("nDCG@10").alias("nDCG@10"))
-    verdict = rankql.gate(
-        mixed, minimum="nDCG@10>=0.99", minimum_bound=True, by="segment", min_queries=2
-    )
+    verdict = bounded(mixed, ">=0.99", by="segment", min_queries=2)
     assert sorted(verdict.table["confidence"][1:]) == pytest.approx([0.95, 0.975])
-    few = rankql.gate(flat.head(6), minimum="nDCG@10>=0.4", minimum_bound=True, min_queries=1)
+    few = bounded(flat.head(6), ">=0.4", min_queries=1)
     assert few.exit_code == 3 and few.table["queries_needed"].to_list() == [17]
     free = flat.rename({"nDCG@10": "orders"})
     free = rankql.gate(free, minimum="orders>=0.4", minimum_bound=True)
-    assert said(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
-    undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
-    verdict = rankql.gate(undefined, minimum="nDCG@10>=0", by="segment", minimum_bound=True)
-    assert statuses(verdict)["nDCG@10 >= 0", "segment=old"] == "too few queries"
-    with pytest.raises(rankql.RankqlError, match="microP@1 is one value for all queries"):
-        rankql.gate(RUN, QRELS, minimum="microP@1>=0", minimum_bound=True)
+    assert messages(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
 
 
 def test_a_minimum_below_zero_where_gains_may_be_negative():
@@ -428,27 +399,21 @@ def test_a_minimum_below_zero_where_gains_may_be_negative():
     ],
 )  # fmt: skip
 def test_a_minimum(limit, passed):
-    verdict = rankql.gate(OLD, minimum=f"ndcg@10{limit}")
-    assert verdict.passed is passed
-    assert verdict.table["mean"][0] == pytest.approx(0.49) and verdict.table["n"][0] == 20
-    assert said(verdict)[0].startswith("0.49 over 20 queries")
-
-
-@pytest.mark.parametrize(
-    ("off", "limit", "passed"),
-    [(-1, ">=", True), (1, "<=", True), (1, ">", False), (-1, "<", False)],
-)
-def test_rounding_decides_nothing(off, limit, passed):
-    frame = pl.DataFrame({"query": ["a", "b"], "AP": [0.45 + off * 1e-14] * 2})
-    assert rankql.gate(frame, minimum=f"AP{limit}0.45").passed is passed
+    """Differences within rounding decide nothing."""
+    for frame in (OLD, values(shift=lambda i: 1e-14), values(shift=lambda i: -1e-14)):
+        verdict = rankql.gate(frame, minimum=f"ndcg@10{limit}")
+        assert verdict.passed is passed
+        assert verdict.table["mean"][0] == pytest.approx(0.49) and verdict.table["n"][0] == 20
+        assert messages(verdict)[0].startswith("0.49 over 20 queries")
 
 
 def test_minima_of_runs():
     verdict = rankql.gate(RUN, QRELS, minimum=["P@1,2>=0.5", "RR>0.8", "share = avg(rel) > 0.2"])
-    assert verdict.table["metric"].to_list() == ["P@1", "P@2", "RR", "share"]
-    assert verdict.table["mean"].to_list() == [0.5, 0.5, 0.75, 1.0]
-    assert verdict.table["status"].to_list() == ["passed", "passed", "failed", "passed"]
-    assert said(verdict)[2] == "0.75 over 2 queries, not above the limit of 0.8"
+    assert verdict.table.select("metric", "mean", "status").rows() == [
+        ("P@1", 0.5, "passed"), ("P@2", 0.5, "passed"), ("RR", 0.75, "failed"),
+        ("share", 1.0, "passed"),
+    ]  # fmt: skip
+    assert messages(verdict)[2] == "0.75 over 2 queries, not above the limit of 0.8"
 
 
 def test_queries_that_count():
@@ -461,34 +426,18 @@ def test_queries_that_count():
 def test_undefined_fails():
     nothing = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [0, 0]})
     verdict = rankql.gate(RUN, nothing, RUN, minimum="RR>=0", max_drop="RR:0.99")
-    assert verdict.table["status"].to_list() == ["failed", "failed"]
-    assert said(verdict) == [
+    assert statuses(verdict) == ["failed", "failed"] and verdict.table["n"].to_list() == [0, 0]
+    assert messages(verdict) == [
         "undefined: none of 2 queries has a value",
         "undefined: none of 2 queries has a value in both",
     ]
-    assert verdict.table["n"].to_list() == [0, 0]
     undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
-    verdict = rankql.gate(undefined, baseline=OLD, minimum="nDCG@10>=0", by="segment")
-    assert verdict.table.filter(slice="segment=new")["status"].to_list() == ["passed"] * 2
-    assert verdict.table.filter(slice="segment=old")["status"].to_list() == ["too few queries"] * 2
-    verdict = rankql.gate(
-        undefined, baseline=OLD, minimum="nDCG@10>=0", by="segment", min_queries=8
-    )
-    assert verdict.table.filter(slice="segment=old")["status"].to_list() == ["failed"] * 2
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize(
-    "limit", [{"minimum": "nDCG@10>=0.1", "minimum_bound": True}, {"max_drop": "nDCG@10:0.1"}]
-)
-def test_values_that_are_not_finite_are_refused(value, limit):
-    """As in compare: a run whose failed queries are NaN would pass if they were left out."""
-    frame = OLD.with_columns(pl.when(segment=pl.lit("new")).then("nDCG@10").otherwise(value))
-    reason = rf"nDCG@10 of 'run' is {value} for query 'q\d+'. A value must be a finite number"
-    with pytest.raises(rankql.RankqlError, match=reason):
-        rankql.gate(frame, baseline=OLD, **limit)
-    with pytest.raises(rankql.RankqlError, match="nDCG@10 of 'baseline' is"):
-        rankql.gate(OLD, baseline=frame, max_drop="nDCG@10:0.1")
+    for least, status in ((10, "too few queries"), (8, "failed")):
+        options = {"minimum": "nDCG@10>=0", "by": "segment", "min_queries": least}
+        verdict = rankql.gate(undefined, baseline=OLD, **options)
+        assert statuses(verdict, "segment=new") == ["passed"] * 2
+        assert statuses(verdict, "segment=old") == [status] * 2
+    assert statuses(bounded(undefined, ">=0", by="segment"))[2] == "too few queries"
 
 
 # What is compared
@@ -501,17 +450,18 @@ def test_runs_results_files_and_frames(tmp_path):
     qrels = pl.DataFrame({"query": IDS, "item": ["x"] * 20, "rel": [1] * 20})
     checks = {"minimum": "RR>=0.5", "max_drop": "RR:0.01"}
     expected = rankql.gate(other, qrels, run, **checks)
-    assert expected.table["status"].to_list() == ["passed", "failed"]
+    assert statuses(expected) == ["passed", "failed"]
     results = [rankql.evaluate(each, qrels, ["RR", "AP"]) for each in (other, run)]
     files = [tmp_path / "new.parquet", tmp_path / "old.parquet"]
     for result, file in zip(results, files, strict=True):
         result.save_values(file)
     frames = [result.per_query for result in results]
-    for new, old in (results, files, frames, map(str, files), (results[0], files[1])):
-        assert rankql.gate(new, None, old, **checks).table.equals(expected.table)
-    for old in (results[1], files[1], frames[1], run):
-        assert rankql.gate(other, qrels, old, **checks).table.equals(expected.table)
-    assert rankql.gate(results[0], qrels, run, **checks).table.equals(expected.table)
+    for data in (
+        *((new, None, old) for new, old in (files, frames, (results[0], str(files[1])))),
+        *((other, qrels, old) for old in (results[1], files[1], frames[1])),
+        (results[0], qrels, run),
+    ):
+        assert rankql.gate(*data, **checks).table.equals(expected.table)
 
 
 def test_a_baseline_alone():
@@ -526,8 +476,7 @@ def test_a_baseline_alone():
     assert metrics == ["nDCG@10", "AP", "RR@10", "P@5", "R@100"]
 
 
-def test_queries_that_are_not_judged_any_more():
-    """They are not missing in the run."""
+def test_queries_of_one_side():
     baseline = rankql.evaluate(RUN, QRELS, "AP")
     verdict = rankql.gate(RUN, QRELS.head(1), baseline, max_drop="AP:0.1", on_mismatch="note")
     assert verdict.passed and verdict.table["n"].to_list() == [1]
@@ -537,53 +486,41 @@ def test_queries_that_are_not_judged_any_more():
     lacking = rankql.gate(RUN.head(2), QRELS, baseline, max_drop="AP:0.1")
     assert "1 of 2 queries is missing in run: counted as 0" in lacking.notes
     assert lacking.table.select("n", "mean").row(0) == (2, 0.5)
-
-
-def test_queries_of_one_side():
     new = OLD.with_columns(query=pl.col("query").str.replace("q00", "q99"))
     verdict = rankql.gate(new, baseline=OLD, by="segment", max_drop="nDCG@10:0.5")
     note = "1 of 20 queries of the run is not in the baseline: left out of the drops"
     assert note in verdict.notes and note in repr(verdict)
-    assert "1 of 20 queries is missing in run: counted as 0" in verdict.notes
     row = verdict.table.row(0, named=True)
     assert row["n"] == 20 and row["difference"] == pytest.approx(-0.3 / 20)
     assert set(verdict.table["slice"]) == {"all", "segment=new", "segment=old"}
-    with pytest.raises(
-        rankql.RankqlError, match="'run' has no query in common with the other systems"
-    ):
-        rankql.gate(OLD.with_columns(query="x" + pl.col("query")), baseline=OLD)
 
 
 def test_attributes_are_those_of_the_run():
-    bare = OLD.drop("segment")
     moved = OLD.with_columns(segment=pl.Series(SEGMENTS[::-1]))
     expected = rankql.gate(WORSE, baseline=OLD, by="segment").table
-    for baseline in (bare, moved, OLD.rename({"query": "qid"})):
+    for baseline in (OLD.drop("segment"), moved, OLD.rename({"query": "qid"})):
         assert rankql.gate(WORSE, baseline=baseline, by="segment").table.equals(expected)
-    whole = rankql.gate(WORSE, baseline=OLD).table
-    assert whole["slice"].to_list() == ["all"] and whole["n"][0] == 20
 
 
 def test_clusters():
-    """Queries of one user lose together: the interval is that of as many users."""
+    """Queries of one user lose together: the intervals are those of compare and of evaluate."""
     rng = np.random.default_rng(5)
     users = np.repeat(np.arange(30), 4)
     drop = 0.02 + rng.normal(0, 0.1, 30)[users] + rng.normal(0, 0.02, 120)
     old = pl.DataFrame({"query": range(120), "user": users, "AP": rng.random(120)})
     new = old.with_columns(pl.col("AP") - pl.Series(drop))
-    compared = rankql.compare({"a": old, "b": new}, baseline="a", cluster="user")
-    alone = rankql.gate(new, baseline=old, max_drop="AP:0.01")
-    verdict = rankql.gate(new, baseline=old, cluster="user", max_drop="AP:0.01")
-    assert verdict.table["slice"].to_list() == ["all"]
-    width = (verdict.table["hi"] - verdict.table["lo"])[0]
-    assert width > 1.5 * (alone.table["hi"] - alone.table["lo"])[0]
-    plain = (compared.table["hi"] - compared.table["lo"])[0]
-    assert plain <= width < 1.3 * plain  # widened for skewness only
+    options = {"cluster": "user", "max_drop": "AP:0.01", "minimum": "AP>=0.5"}
+    verdict = rankql.gate(new, baseline=old, **options, minimum_bound=True)
+    assert verdict.table["slice"].to_list() == ["all", "all"]
+    compared = rankql.compare({"a": old, "b": new}, cluster="user")
+    means = compared.summary.filter(system="b").row(0, named=True)
+    for row, expected in zip(
+        verdict.table.rows(named=True), (means, compared.table.row(0, named=True)), strict=True
+    ):
+        assert [row["lo"], row["hi"]] == pytest.approx([expected["lo"], expected["hi"]])
     assert "Queries are clustered by user: 30 clusters of 4 queries" in verdict.notes
     one = rankql.gate(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
-    assert one.exit_code == 3 and "fewer than 10" in said(one)[0]
-    means = rankql.gate(new, baseline=old, cluster="user", minimum="AP>=0.5", minimum_bound=True)
-    assert means.table["lo"][0] is not None
+    assert one.exit_code == 3 and "fewer than 10" in messages(one)[0]
 
 
 @pytest.mark.parametrize("name", ["value", "cluster", "run", "baseline", "difference"])
@@ -592,39 +529,34 @@ def test_attributes_of_any_name(name):
     limits = {"max_drop": "nDCG@10:0.05", "minimum": "nDCG@10>=0.1", "minimum_bound": True}
     verdict = rankql.gate(new, baseline=old, by=name, cluster=name, **limits)
     assert set(verdict.table["slice"]) == {"all", f"{name}=new", f"{name}=old"}
-    assert verdict.differences("nDCG@10").height == 20
-
-
-def test_differences_by_query():
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.05", by="segment")
     rows = verdict.differences("nDCG@10")
     assert rows.columns == ["query", "baseline", "run", "difference"]
     assert rows["difference"].is_sorted() and rows.height == 20
-    assert rows["difference"].mean() == pytest.approx(verdict.table["difference"][0])
+    assert rows["difference"].mean() == pytest.approx(verdict.table["difference"][-3])
 
 
 def test_conventions_of_the_baseline(tmp_path):
-    """A scale that a metric beside needed is no difference; another gain is."""
+    """A scale that only another metric needs is no difference. A table has those of the result."""
     path = tmp_path / "old.parquet"
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
     assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0").outcome == "inconclusive"
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
-    with pytest.raises(rankql.RankqlError, match=r"different conventions: .*exp2.* and .*linear"):
-        rankql.gate(RUN, QRELS, other)
     assert rankql.gate(RUN, QRELS, other, gain="exp2")
-    frame = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval").per_query
-    assert rankql.gate(RUN, QRELS, frame, conventions="trec_eval").exit_code == 3
     stated = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval")
+    frame = stated.per_query
+    assert rankql.gate(RUN, QRELS, frame, conventions="trec_eval").exit_code == 3
     assert rankql.gate(frame, baseline=stated).result.conventions["profile"] == "trec_eval"
+    # An expression is a metric, and its column in a result too.
+    own = rankql.evaluate(RUN, QRELS, "share = avg(rel)")
+    for data in (own, OLD.rename({"nDCG@10": "share"})):
+        verdict = rankql.gate(data, baseline=data, minimum="share>=0.5")
+        assert verdict.table["metric"].to_list() == ["share", "share"]
 
 
 def test_micro_averages():
-    with pytest.raises(rankql.RankqlError, match="microP@1 is one value for all queries"):
-        rankql.gate(RUN, QRELS, RUN, minimum="microP@1>=0")
     verdict = rankql.gate(RUN, QRELS, RUN, max_drop="microP@1:0")
     assert verdict and "no confidence interval" in verdict.table["message"][0]
-    low = RUN.with_columns(score=-pl.col("score"))
-    low = low.with_columns(score=pl.when(query=pl.lit("a")).then("score").otherwise(0.0))
+    low = RUN.with_columns(score=pl.Series([-2.0, -1, 0, 0]))
     checks = {"minimum": "microP@1>=0.5", "max_drop": "microP@1:0.1"}
     verdict = rankql.gate(low, QRELS, RUN, **checks)
     assert verdict.table["mean"].to_list() == [0.5, 0.5]
@@ -632,76 +564,10 @@ def test_micro_averages():
     lost = pl.concat([low.with_columns(item=pl.lit("z") + pl.col("item")), last])
     verdict = rankql.gate(lost, QRELS, RUN, **checks)
     assert verdict.table["difference"][1] == -0.5 and not verdict
-
-
-def test_undefined_queries_never_count_in_micro_averages():
-    """undefined='zero' is a rule for means: a micro average has no value of a query."""
-    run = pl.DataFrame({"query": [*"aab"], "item": [*"xyx"], "score": [2.0, 1, 1]})
-    qrels = pl.DataFrame({"query": [*"aabc"], "item": [*"xyxz"], "rel": [1, 0, 0, 0]})
-    limits = ["microR@1>=0", "R@1>=0"]
-    verdict = rankql.gate(run, qrels, minimum=limits, undefined="zero")
-    assert verdict.table["n"].to_list() == [1, 3]
-
-
-def test_own_metrics():
-    mine = OLD.rename({"nDCG@10": "share"})
-    result = rankql.evaluate(RUN, QRELS, "share = avg(rel)")
-    verdict = rankql.gate(result, baseline=result, minimum="share>=0.5")
-    assert verdict.table["metric"].to_list() == ["share", "share"]
-    verdict = rankql.gate(mine, baseline=mine, minimum="share>=0.5")
-    assert verdict.table["metric"].to_list() == ["share", "share"]
-
-
-OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
-
-
-@pytest.mark.parametrize(
-    ("given", "keywords", "message"),
-    [
-        ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
-        ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. max_drop= is empty: leave it"),
-        ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
-        ((RUN, QRELS), {"equivalence": "AP:0.1"}, "equivalence= needs a baseline. Pass baseline="),
-        ((RUN, QRELS, RUN), {"equivalence": "AP:0"}, "METRIC:NUMBER with a number above 0"),
-        ((RUN, QRELS, RUN), {"equivalence": "AP:0.1", "alpha": 0.5}, "alpha below 0.5, not 0.5"),
-        ((RUN, QRELS, RUN), {"minimum_bound": True}, "needs a limit on a mean. Pass minimum="),
-        ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit 'AP=0.4' of minimum=."),
-        ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
-        ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
-        ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP is between"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:1"}, "max_drop='AP:1' can never fail: AP is between"),
-        ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
-        ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
-        ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),
-        ((RUN, QRELS), {"minimum": 0.4}, "minimum= must be a string or a list of strings, not 0.4"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit 'AP' of max_drop=."),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "Cannot parse"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:inf"}, "Cannot parse"),
-        ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
-        ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
-        ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
-        ((RUN, QRELS, RUN), {"metrics": "AP"}, "Unknown option 'metrics'."),
-        ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
-        ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
-        ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
-        ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
-        ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
-        (({"a": RUN, "b": RUN}, QRELS), {"minimum": "AP>=0"}, "run has several systems"),
-        ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
-        ((OLD, QRELS), {"minimum": "nDCG@10>=0"}, "item"),
-        ((OLD_RESULT, QRELS), {"minimum": "AP>=0"}, "qrels= is an option for runs"),
-        ((OLD_RESULT,), {"minimum": "AP>=0", "ties": "best"}, "ties= is an option for runs"),
-        ((OLD_RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),
-        ((RUN, QRELS, OLD_RESULT), {"max_drop": "RR:0"}, "baseline: Unknown metric 'RR'"),
-        ((OLD_RESULT,), {"minimum": "AP>=0", "by": "x"}, "by: The results have no attribute 'x'"),
-        ((OLD,), {"minimum": "nDCG@10>=0", "by": "segmet"}, "Did you mean 'segment'?"),
-    ],
-)  # fmt: skip
-def test_refused(given, keywords, message):
-    with pytest.raises(rankql.RankqlError) as caught:
-        rankql.gate(*given, **keywords)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    # undefined='zero' is a rule for means: a micro average has no value of a query.
+    qrels = pl.concat([QRELS, pl.DataFrame({"query": ["c"], "item": ["z"], "rel": [0]})])
+    verdict = rankql.gate(RUN, qrels, minimum=["microR@1>=0", "R@1>=0"], undefined="zero")
+    assert verdict.table["n"].to_list() == [2, 3]
 
 
 # How it is said
@@ -746,19 +612,24 @@ def test_annotations(evil):
         '"sure"%2C a|b%3A c\\x00\\x1b\\r\']'
     )
     assert lines[0] == f"::error title=nDCG@10 >= 0.6::{evil.table['message'][0]}"
-    for inconclusive, level in (("fail", "error"), ("warn", "warning")):
-        limits = {"max_drop": "nDCG@10:0.01", "inconclusive": inconclusive}
-        noisy = rankql.gate(NOISY, baseline=OLD, **limits)
-        (line,) = noisy.annotations()
-        assert line.startswith(f"::{level} title=nDCG@10 drop <= 0.01::dropped by 0.02")
-        case = ElementTree.fromstring(noisy.junit())[0]
-        tag = {"fail": "failure", "warn": "skipped"}[inconclusive]
-        assert case[0][0].tag == tag
-        assert (case.get("failures"), case.get("skipped")) == (
-            ("1", "0") if tag == "failure" else ("0", "1")
-        )
-        assert noisy.to_dict()["outcome"] == ("inconclusive" if tag == "failure" else "passed")
     assert rankql.gate(OLD, minimum="nDCG@10>0").annotations() == []
+
+
+@pytest.mark.parametrize(
+    ("inconclusive", "level", "tag", "counts", "outcome"),
+    [
+        ("fail", "error", "failure", ("1", "0"), "inconclusive"),
+        ("warn", "warning", "skipped", ("0", "1"), "passed"),
+    ],
+)
+def test_inconclusive_limits_for_ci(inconclusive, level, tag, counts, outcome):
+    limits = {"max_drop": "nDCG@10:0.01", "inconclusive": inconclusive}
+    verdict = rankql.gate(NOISY, baseline=OLD, **limits)
+    (line,) = verdict.annotations()
+    assert line.startswith(f"::{level} title=nDCG@10 drop <= 0.01::dropped by 0.02")
+    suite = ElementTree.fromstring(verdict.junit())[0]
+    assert suite[0][0].tag == tag and (suite.get("failures"), suite.get("skipped")) == counts
+    assert verdict.to_dict()["outcome"] == outcome
 
 
 def test_shown(evil):
@@ -800,100 +671,62 @@ def command(*arguments, code=0):
     return done
 
 
-def test_exit_codes(folder):
+def test_exit_codes(folder, monkeypatch):
     old = ["--baseline", "old.parquet", "--max-drop", "nDCG@10:0.01"]
-    expected = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
-    done = command("worse.parquet", *old, code=1)
-    assert done.stdout == repr(expected) + "\n" and done.stderr == ""
-    assert (
-        json.loads(command("worse.parquet", *old, "--format", "json", code=1).stdout)["table"]
-        == expected.table.to_dicts()
-    )
-    better = ["--baseline", "worse.parquet", "--max-drop", "nDCG@10:0.01"]
-    assert command("old.parquet", *better).stdout.startswith("Gate passed: 1 passed")
-    assert "Gate inconclusive" in command("noisy.parquet", *old, code=3).stdout
-    warned = command("noisy.parquet", *old, "--inconclusive", "warn")
-    assert warned.stdout.startswith("Gate passed: 1 inconclusive")
-    assert warned.stderr == "Warning: inconclusive limits: 1\n"
-    assert (
-        "invalid" in command("noisy.parquet", *old, "--inconclusive", "no", code=2).stderr.lower()
-    )
-    command("noisy.parquet", *old, "--alpha", "0.999", code=1)
-    command("old.parquet", "--min", "nDCG@10>=0.48")
-    command("old.parquet", "--min", "nDCG@10>=0.48", "--min-bound", code=3)
-    command("old.parquet", "--min", "nDCG@10>=0.8", "--min-bound", code=1)
-    command("run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min", "P@1>=0.5")
-    command("run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min", "P@1>0.5", code=1)
-    sliced = [*old, "--by", "segment", "--min-queries", "8"]
-    assert "segment=new" in command("worse.parquet", *sliced, code=1).stdout
-    for arguments, message in (
+    runs = ["run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min"]
+    for arguments, code, start in (
+        (["worse.parquet", *old], 1, repr(rankql.gate(WORSE, baseline=OLD, max_drop=DROP)) + "\n"),
+        (["old.parquet", "--baseline", "worse.parquet", *old[2:]], 0, "Gate passed: 1 passed"),
+        (["noisy.parquet", *old], 3, "Gate inconclusive"),
+        (["noisy.parquet", *old, "--inconclusive", "warn"], 0, "Gate passed: 1 inconclusive"),
+        (["noisy.parquet", *old, "--alpha", "0.999"], 1, "Gate failed"),
+        (["old.parquet", "--min", "nDCG@10>=0.48"], 0, "Gate passed"),
+        (["old.parquet", "--min", "nDCG@10>=0.48", "--min-bound"], 3, "Gate inconclusive"),
+        (["old.parquet", "--min", "nDCG@10>=0.8", "--min-bound"], 1, "Gate failed"),
+        ([*runs, "P@1>=0.5"], 0, "Gate passed"),
+        ([*runs, "P@1>0.5"], 1, "Gate failed"),
+        (["worse.parquet", *old, "--by", "segment", "--min-queries", "8"], 1, "Gate failed"),
+    ):
+        done = command(*arguments, code=code)
+        assert done.stdout.startswith(start)
+        warned = "Warning: inconclusive limits: 1\n" if "warn" in arguments else ""
+        assert done.stderr == warned
+    table = json.loads(command("worse.parquet", *old, "--format", "json", code=1).stdout)["table"]
+    assert table == rankql.gate(WORSE, baseline=OLD, max_drop=DROP).table.to_dicts()
+    for arguments, text in (
         (["run.parquet", "qrels.parquet"], "Nothing to check. Pass --min or --baseline\n"),
-        (
-            ["old.parquet", "--min", "nDCG@10"],
-            "Cannot parse the limit 'nDCG@10' of --min. Expected",
-        ),
-        (["old.parquet", "--baseline", "none.parquet"], "file 'none.parquet' does not exist"),
+        (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit 'nDCG@10' of --min."),
+        (["old.parquet", "--baseline", "none.parquet"], "'none.parquet' does not exist"),
         (["old.parquet", *old, "--by", "x"], "Unknown attribute 'x'"),
         (["old.parquet", *old, "--junit", "no/gate.xml"], "does not exist"),
+        (["noisy.parquet", *old, "--inconclusive", "no"], "Invalid value"),
+        ([], "Usage"),
     ):
-        done = command(*arguments, code=2)
-        assert message in done.stderr and "Traceback" not in done.stderr, done.stderr
-    assert "Usage" in command(code=2).stderr
-
-
-def test_for_ci(folder, monkeypatch):
+        error = command(*arguments, code=2).stderr
+        assert text in error and "Traceback" not in error, error
+    # For GitHub Actions: annotations, a summary and a file.
     arguments = ["worse.parquet", "--baseline", "old.parquet", "--by", "segment"]
     verdict = rankql.gate(WORSE, baseline=OLD, by="segment")
-    quiet = command(*arguments, "--junit", "gate.xml", code=1)
-    assert Path("gate.xml").read_text("utf-8") == verdict.junit() and quiet.stderr == ""
-    lines = "".join(f"{line}\n" for line in verdict.annotations())
     Path("summary.md").write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    done = command(*arguments, code=1)
-    assert done.stderr == lines and done.stdout == quiet.stdout
+    done = command(*arguments, "--junit", "gate.xml", code=1)
+    assert done.stderr == "".join(f"{line}\n" for line in verdict.annotations())
+    assert Path("gate.xml").read_text("utf-8") == verdict.junit()
     assert Path("summary.md").read_text() == f"before\n{verdict.to_markdown()}\n\n"
 
 
-def python(folder, *arguments):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-
-
-def test_in_pytest(folder):
-    Path("test_ranking.py").write_text(
-        "from rankql.testing import assert_no_regression\n"
-        "def test_better():\n"
-        "    assert assert_no_regression('old.parquet', baseline='worse.parquet').passed\n"
-        "def test_worse():\n"
-        "    limits = {'baseline': 'old.parquet', 'max_drop': 'nDCG@10:0.01'}\n"
-        "    assert_no_regression('worse.parquet', **limits)\n"
-    )
-    done = python(folder, "pytest", "-q", "-p", "no:cacheprovider", "test_ranking.py")
-    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
-    assert f"E       AssertionError: {verdict.title}" in done.stdout
-    assert said(verdict)[0] in done.stdout
-    assert "raise AssertionError" not in done.stdout  # the helper's own frame is hidden
-
-
-def test_helper():
+def test_assert_no_regression():
     with pytest.raises(AssertionError) as caught:
-        assert_no_regression(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
-    expected = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
-    assert str(caught.value) == repr(expected)
+        assert_no_regression(WORSE, baseline=OLD, max_drop=DROP)
+    assert str(caught.value) == repr(rankql.gate(WORSE, baseline=OLD, max_drop=DROP))
+    assert "raise AssertionError" not in str(caught.getrepr())  # its own frame is hidden
     with pytest.raises(AssertionError, match="Gate inconclusive"):
-        assert_no_regression(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
-    limits = {"baseline": OLD, "max_drop": "nDCG@10:0.01", "inconclusive": "warn"}
-    with pytest.warns(UserWarning, match="nDCG@10 drop <= 0.01: dropped by 0.02"):
-        assert assert_no_regression(NOISY, **limits)
+        assert_no_regression(NOISY, baseline=OLD, max_drop=DROP)
+    with pytest.warns(UserWarning, match=r"nDCG@10 drop <= 0.01: dropped by 0.02"):
+        assert assert_no_regression(NOISY, baseline=OLD, max_drop=DROP, inconclusive="warn")
     with pytest.raises(rankql.RankqlError):
         assert_no_regression(OLD)
-    code = "import rankql.testing, sys; sys.exit('pytest' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.fixture
@@ -950,21 +783,18 @@ def test_the_workflow_runs_as_it_is(workflow):
 
 @pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
 def test_dl19(tmp_path):
-    runs = {name: DL19 / f"{name}.run" for name in ("BM25", "SPLADE_P_P_ENSEMBLE_DISTIL")}
-    old, new = runs.values()
+    old, new = (DL19 / f"{name}.run" for name in ("BM25", "SPLADE_P_P_ENSEMBLE_DISTIL"))
     qrels, metrics = DL19 / "dl19.qrels", ["nDCG@10", "AP"]
     checks = {"max_drop": ["nDCG@10:0.01", "AP:0.01"], "minimum": "nDCG@10>=0.5"}
     for one, other, status in ((new, old, "passed"), (old, new, "failed")):
         rankql.evaluate(other, qrels, metrics, output=tmp_path / "other.parquet")
         verdict = rankql.gate(one, qrels, tmp_path / "other.parquet", **checks)
-        assert verdict.table["status"].to_list() == ["passed", status, status]
-        compared = rankql.compare(
-            {"a": other, "b": one}, qrels, metrics, baseline="a", correction="none"
-        )
-        for column in ("difference", "lo", "hi"):  # hardly skewed, so hardly wider
+        assert statuses(verdict) == ["passed", status, status]
+        assert verdict.table["n"].to_list() == [43, 43, 43]
+        compared = rankql.compare({"a": other, "b": one}, qrels, metrics, correction="none")
+        for column in ("difference", "lo", "hi"):
             theirs = compared.table[column].to_list()
-            assert verdict.table[column][1:].to_list() == pytest.approx(theirs, abs=0.01)
-    assert verdict.table["n"].to_list() == [43, 43, 43]
+            assert verdict.table[column][1:].to_list() == pytest.approx(theirs)
 
 
 def test_slices_too_small_to_pass_do_not_weaken_the_others():
@@ -973,18 +803,10 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
     new = [value - 0.01 + (i * 37 % 11 - 5) / 50 for i, value in zip(queries, base, strict=True)]
     users = [min(i // 2, 100) for i in queries]
     old, now = (pl.DataFrame({"query": queries, "user": users, "AP": v}) for v in (base, new))
-    alone = rankql.gate(now, baseline=old, max_drop="AP:0")
     sliced = rankql.gate(now, baseline=old, max_drop="AP:0", by="user")
-    assert not alone and not sliced
-    assert sliced.table.filter(slice="all").equals(alone.table)
+    assert statuses(sliced, "all") == ["failed"]
     assert sliced.table.filter(slice="user=100")["confidence"].to_list() == [0.95]
-    assert sliced.table["status"].to_list().count("too few queries") == 100
-
-
-def test_a_gate_over_nothing_is_no_gate():
-    for frame in (OLD.head(0), OLD.with_columns(query=pl.lit(None, pl.String))):
-        with pytest.raises(rankql.RankqlError, match=r"have no queries|NULL in"):
-            rankql.gate(frame, minimum="nDCG@10>=0.1")
+    assert statuses(sliced).count("too few queries") == 100
 
 
 def test_large_numbers_have_separators():
@@ -993,26 +815,6 @@ def test_large_numbers_have_separators():
     limits = {"max_drop": "revenue:1000000", "minimum": "revenue>=1000"}
     verdict = rankql.gate(new, baseline=old, min_queries=1, **limits)
     assert verdict.table["check"].to_list() == ["revenue >= 1,000", "revenue drop <= 1,000,000"]
-    assert said(verdict)[0] == "4,250,000 over 4 queries"
-    assert "dropped by 2,500,000 (95% CI" in said(verdict)[1]
-    assert "the limit of 1,000,000" in said(verdict)[1]
-
-
-def test_an_unknown_cluster_is_called_so():
-    with pytest.raises(rankql.RankqlError, match=r"^cluster: Unknown attribute 'sg'"):
-        rankql.gate(OLD, baseline=OLD, cluster="sg")
-    run = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "pos": [1, 1], "rel": [1, 0]})
-    runs, metrics = {"new": run, "old": run}, ["nDCG@10"]
-    for argument, name, reason in (
-        ("cluster", "sg", r": no column of that name in run 'new' and run 'old'\. "),
-        ("cluster", "query", " is the column of the queries"),
-        ("by", "sg", ": no column of that name"),
-    ):
-        with pytest.raises(rankql.RankqlError, match=f"^{argument}='{name}'{reason}"):
-            rankql.compare(runs, metrics=metrics, **{argument: name})
-    with pytest.raises(rankql.RankqlError, match=r"^by='query_type': no column of that name"):
-        rankql.compare(runs, metrics=metrics, by="query_type", cluster="query")
-    with pytest.raises(rankql.RankqlError, match=r"^cluster='sg': no column of that name"):
-        rankql.gate(run, minimum="nDCG@10>=0.1", cluster="sg")
-    with pytest.raises(rankql.RankqlError, match=r"Available: nDCG@10\.$"):
-        rankql.gate(OLD, baseline=OLD, higher_is_better={"x": False})
+    mean, drop = messages(verdict)
+    assert mean == "4,250,000 over 4 queries"
+    assert "dropped by 2,500,000 (95% CI" in drop and "the limit of 1,000,000" in drop

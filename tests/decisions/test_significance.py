@@ -28,9 +28,6 @@ from rankql.stats.tests import (
     ZERO_VARIANCE,
 )
 from support.components import optional
-from support.paths import DL19
-
-RUNS = ("BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL")
 
 # Sakai's worked example, 20 topics: b is his X, a his Y.
 B = [7, 3, 2, 6, 4, 4, 0, 7, 1, 3, 5, 4, 0, 6, 5, 3, 1, 5, 2, 1]
@@ -51,8 +48,8 @@ def outcome(name, differences, clusters=None, alpha=0.05, bounds=None, **setting
     )
 
 
-def numbers(found):
-    return found.p, found.lo, found.hi
+def numbers(result):
+    return result.p, result.lo, result.hi
 
 
 def within(p, other, resamples, errors=4.5):
@@ -88,32 +85,18 @@ ALPHAS = (0.01, 0.05, 0.1, 0.25, 0.5)
 
 
 def test_sakai():
-    found = outcome("t", SAKAI)
-    sample = Sample(SAKAI)
+    sample, exact = Sample(SAKAI), outcome("randomisation", SAKAI)
     assert sample.mean / sample.error == pytest.approx(2.11576, abs=5e-6)
-    assert found.p == pytest.approx(0.0477968, abs=5e-8)
-    assert (found.lo, found.hi) == pytest.approx((0.000806, 0.149194), abs=5e-7)
-    assert sample.signs == (10, 5, 5)
-    assert sample.effect == pytest.approx(SAKAI.mean() / SAKAI.std(ddof=1), rel=1e-14)
-    exact = outcome("randomisation", SAKAI)
-    assert exact.p == 69120 / 2**20
-    assert exact.p_error is None
-
-
-def test_sakai_end_to_end():
-    queries = [f"q{i}" for i in range(20)]
-    frames = {
-        name: pl.DataFrame({"query": queries, "AP": [x / 10 for x in values]})
-        for name, values in (("y", A), ("x", B))
-    }
-    row = rankql.compare(frames, test="t").table.row(0, named=True)
+    assert (exact.p, exact.p_error) == (69120 / 2**20, None)
+    systems = frames(np.stack([A, B], axis=1) / 10)
+    row = rankql.compare(systems, test="t").table.row(0, named=True)
     assert row["p"] == pytest.approx(0.0477968, abs=5e-8)
     assert (row["lo"], row["hi"]) == pytest.approx((0.000806, 0.149194), abs=5e-7)
     assert (row["wins"], row["ties"], row["losses"], row["n"]) == (10, 5, 5, 20)
-    assert row["verdict"] == "better"
+    assert row["effect"] == pytest.approx(SAKAI.mean() / SAKAI.std(ddof=1), rel=1e-14)
     assert row["mean_b"] - row["mean_a"] == pytest.approx(row["difference"], rel=1e-12)
-    swapped = rankql.compare(dict(reversed(frames.items())), test="t").table.row(0, named=True)
-    assert swapped["verdict"] == "worse"
+    swapped = rankql.compare(dict(reversed(systems.items())), test="t").table["verdict"].item()
+    assert (row["verdict"], swapped) == ("better", "worse")
 
 
 # Student's t.
@@ -125,24 +108,24 @@ def test_t_is_scipys(differences, alpha):
     if np.ptp(differences) < 1e-9:
         return
     a = np.random.default_rng(len(differences)).random(len(differences))
-    found, theirs = outcome("t", differences, alpha=alpha), stats.ttest_rel(differences, 0 * a)
-    assert found.p == pytest.approx(theirs.pvalue, rel=1e-12)
+    result, theirs = outcome("t", differences, alpha=alpha), stats.ttest_rel(differences, 0 * a)
+    assert result.p == pytest.approx(theirs.pvalue, rel=1e-12)
     ends = theirs.confidence_interval(1 - alpha)
     size = np.abs(differences).max()
-    assert (found.lo, found.hi) == pytest.approx((ends.low, ends.high), rel=1e-11, abs=1e-13 * size)
+    assert (result.lo, result.hi) == pytest.approx(
+        (ends.low, ends.high), rel=1e-11, abs=1e-13 * size
+    )
 
 
 def test_detectable():
-    d = normal(43)
-    for alpha in (0.05, 0.01):
-        quantiles = stats.t.ppf(1 - alpha / 2, 42) + stats.t.ppf(0.8, 42)
-        expected = quantiles * d.std(ddof=1) / math.sqrt(43)
-        assert detectable_difference(Sample(d), alpha) == pytest.approx(expected, rel=1e-12)
-    # Were the true difference as large, a t test would show it so often.
-    centre = detectable_difference(Sample(d), 0.05) / Sample(d).error
-    assert stats.nct.sf(stats.t.ppf(0.975, 42), 42, centre) == pytest.approx(0.8, abs=0.005)
-    assert detectable_difference(Sample(np.array([0.2])), 0.05) is None
-    assert detectable_difference(Sample(np.array([0.2, 0.2])), 0.05) is None
+    sample, quantile = Sample(normal(43)), stats.t.ppf(0.975, 42)
+    size = detectable_difference(sample, 0.05)
+    expected = (quantile + stats.t.ppf(0.8, 42)) * sample.values.std(ddof=1) / math.sqrt(43)
+    assert size == pytest.approx(expected, rel=1e-12)
+    # If the true difference is as large, a t test detects it with this power.
+    assert stats.nct.sf(quantile, 42, size / sample.error) == pytest.approx(0.8, abs=0.005)
+    for values in ([0.2], [0.2, 0.2]):
+        assert detectable_difference(Sample(np.array(values)), 0.05) is None
 
 
 @pytest.mark.statsmodels
@@ -172,18 +155,6 @@ def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
     assert ("too few queries to detect any" in comparison.sentences[0]) == (units < 6)
 
 
-@pytest.mark.parametrize("effect", [0, math.nan, math.inf, 1e-200])
-def test_queries_needed_refuses_effects(effect):
-    with pytest.raises(RankqlError, match="effect must be"):
-        rankql.queries_needed(effect)
-
-
-@pytest.mark.parametrize("wrong", [{"alpha": 0}, {"alpha": 1}, {"power": 1}, {"power": 0.05}])
-def test_queries_needed_refuses(wrong):
-    with pytest.raises(RankqlError, match="must lie"):
-        rankql.queries_needed(0.5, **wrong)
-
-
 # Randomisation.
 
 
@@ -208,35 +179,23 @@ def counted(differences):
 @example([1, 2, -3, 1], 3, 1e-11)
 def test_exact_randomisation_counts_as_fractions_do(tenths, parts, scale):
     exact = counted([Fraction(x, parts) for x in tenths])
-    found = outcome("randomisation", [x / parts * scale for x in tenths])
-    assert Fraction(found.p) == exact
-    assert found.p_error is None
-
-
-@pytest.mark.parametrize("n", [5, 10, 13])
-@pytest.mark.parametrize("draw", [normal, skewed])
-def test_exact_randomisation_is_scipys(n, draw):
-    d = draw(n)
-    theirs = stats.permutation_test(
-        (d, 0 * d), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples",
-        vectorized=True, n_resamples=np.inf)  # fmt: skip
-    assert outcome("randomisation", d).p == pytest.approx(theirs.pvalue, abs=1e-12)
+    result = outcome("randomisation", [x / parts * scale for x in tenths])
+    assert Fraction(result.p) == exact
+    assert result.p_error is None
 
 
 @pytest.mark.parametrize("draw", [normal, skewed])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_sampled_randomisation_is_the_exact_one(draw, seed):
     d = draw(16, seed)
     exact = outcome("randomisation", d)
     options = {"resamples": 20_000, "exact": 8}
-    found = outcome("randomisation", d, seed=seed, **options)
-    assert within(found.p, exact.p, 20_000)
-    assert found.p_error == pytest.approx(math.sqrt(found.p * (1 - found.p) / 20_001))
-    assert (found.lo, found.hi) == pytest.approx((exact.lo, exact.hi), abs=0.01)
-    again = outcome("randomisation", d, seed=seed, **options)
-    assert numbers(again) == numbers(found)
-    other = outcome("randomisation", d, seed=seed + 1, **options)
-    assert numbers(other) != numbers(found)
+    result = outcome("randomisation", d, seed=seed, **options)
+    assert within(result.p, exact.p, 20_000)
+    assert result.p_error == pytest.approx(math.sqrt(result.p * (1 - result.p) / 20_001))
+    assert (result.lo, result.hi) == pytest.approx((exact.lo, exact.hi), abs=0.01)
+    assert outcome("randomisation", d, seed=seed, **options) == result
+    assert outcome("randomisation", d, seed=seed + 1, **options) != result
 
 
 @pytest.mark.parametrize("zeros", [15, 400])
@@ -244,29 +203,18 @@ def test_zero_differences_do_not_count(zeros):
     """p is that of the other queries, exact for up to 20 of them; the interval goes with it."""
     d = skewed(30, 4)
     d = np.append(d[d != 0][:12], np.zeros(zeros))
-    found = outcome("randomisation", d)
-    assert Fraction(found.p) == counted([Fraction(round(x * 100), 100) for x in d[:12]])
-    assert found.p_error is None
+    result = outcome("randomisation", d)
+    assert Fraction(result.p) == counted([Fraction(round(x * 100), 100) for x in d[:12]])
+    assert result.p_error is None
     sampled = outcome("randomisation", d, exact=0, resamples=20_000)
-    assert (found.lo, found.hi) == pytest.approx((sampled.lo, sampled.hi), abs=0.1 * found.hi)
-    at, below = (outcome("randomisation", d, alpha=x) for x in (found.p, found.p * 0.999))
+    assert (result.lo, result.hi) == pytest.approx((sampled.lo, sampled.hi), abs=0.1 * result.hi)
+    at, below = (outcome("randomisation", d, alpha=x) for x in (result.p, result.p * 0.999))
     assert not at.lo <= 0 <= at.hi and below.lo <= 0 <= below.hi
 
 
 def test_sampled_randomisation_is_never_zero():
-    found = outcome("randomisation", np.full(40, 0.5) + normal(40) / 100, resamples=999)
-    assert found.p == 1 / 1000
-
-
-@pytest.mark.parametrize("n", [21, 43, 600])
-def test_sampled_randomisation_is_scipys(n):
-    d = skewed(n, seed=n)
-    theirs = stats.permutation_test(
-        (d, 0 * d), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples",
-        vectorized=True, n_resamples=9_999, batch=500, rng=np.random.default_rng(3))  # fmt: skip
-    found = outcome("randomisation", d, resamples=9_999)
-    both = math.sqrt(2)
-    assert within(found.p, (found.p + theirs.pvalue) / 2, 9_999, errors=4 * both)
+    result = outcome("randomisation", np.full(40, 0.5) + normal(40) / 100, resamples=999)
+    assert result.p == 1 / 1000
 
 
 @pytest.mark.parametrize("n", [7, 12, 40])
@@ -278,23 +226,15 @@ def test_the_interval_of_randomisation_inverts_it(n, alpha, draw, clusters):
     n = max(n, 12) if clusters else n
     d = draw(n)
     codes = np.arange(n) * 6 // 7 if clusters else None
-    found = outcome("randomisation", d, codes, alpha=alpha)
+    result = outcome("randomisation", d, codes, alpha=alpha)
 
     def p(shift):
         return outcome("randomisation", d - shift, codes, alpha=alpha).p
 
-    for end, outwards in ((found.lo, -1e-7), (found.hi, 1e-7)):
+    for end, outwards in ((result.lo, -1e-7), (result.hi, 1e-7)):
         assert p(end - outwards) > alpha
         assert p(end + outwards) <= alpha
-    assert found.lo < d.mean() < found.hi
-
-
-def test_few_queries_have_a_p_and_no_interval():
-    for n in (2, 3, 4, 5):
-        found = outcome("randomisation", normal(n))
-        assert found.p >= 2 / 2**n
-        assert (found.lo, found.hi, found.reason) == (None, None, UNBOUNDED)
-    assert outcome("randomisation", normal(6)).lo is not None
+    assert result.lo < d.mean() < result.hi
 
 
 def block(n, m, seed=1):
@@ -329,9 +269,9 @@ def test_t_by_clusters_of_one_size_is_that_of_statsmodels(alpha):
     fit = sm.OLS(d, np.ones(80)).fit(
         cov_type="cluster", cov_kwds={"groups": codes, "df_correction": True}, use_t=True
     )
-    found = outcome("t", d, codes, alpha=alpha)
-    assert found.p == pytest.approx(fit.pvalues[0], rel=1e-10)
-    assert (found.lo, found.hi) == pytest.approx(tuple(fit.conf_int(alpha)[0]), rel=1e-9)
+    result = outcome("t", d, codes, alpha=alpha)
+    assert result.p == pytest.approx(fit.pvalues[0], rel=1e-10)
+    assert (result.lo, result.hi) == pytest.approx(tuple(fit.conf_int(alpha)[0]), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -352,10 +292,10 @@ def test_t_by_clusters_is_the_jackknife(seed):
     freedom = np.trace(product) ** 2 / np.trace(product @ product)
     assert sample.freedom == pytest.approx(freedom, rel=1e-10)
     assert freedom < groups - 1
-    found = outcome("t", d, codes)
-    assert found.p == pytest.approx(2 * stats.t.sf(abs(d.mean() / error), freedom), rel=1e-9)
+    result = outcome("t", d, codes)
+    assert result.p == pytest.approx(2 * stats.t.sf(abs(d.mean() / error), freedom), rel=1e-9)
     half = stats.t.ppf(0.975, freedom) * error
-    assert (found.lo, found.hi) == pytest.approx((d.mean() - half, d.mean() + half), rel=1e-9)
+    assert (result.lo, result.hi) == pytest.approx((d.mean() - half, d.mean() + half), rel=1e-9)
 
 
 def test_few_clusters_are_not_tested():
@@ -363,8 +303,6 @@ def test_few_clusters_are_not_tested():
     for name in CLUSTERED:
         assert outcome(name, skewed(60), codes).reason == NOT_TESTABLE
         assert outcome(name, skewed(60), np.arange(60) % 10).p is not None
-    given = frames(block(60, 2).round(2), queries=[f"q{i:02}" for i in range(60)], user=codes)
-    assert "needs at least 10 clusters, not 9" in rankql.compare(given, cluster="user").sentences[0]
 
 
 @pytest.mark.parametrize("name", CLUSTERED)
@@ -372,12 +310,6 @@ def test_few_clusters_are_not_tested():
 def test_clusters_of_one_query_each_are_none(name, n):
     d = skewed(n)
     assert outcome(name, d, np.arange(n)) == outcome(name, d)
-
-
-@pytest.mark.parametrize("name", CLUSTERED)
-def test_clusters_matter(name):
-    d, codes = normal(60, mean=0.2) + np.repeat(normal(10, 2, 0), 6), np.repeat(np.arange(10), 6)
-    assert outcome(name, d, codes).p > outcome(name, d).p
 
 
 def test_randomisation_flips_whole_clusters():
@@ -407,14 +339,14 @@ def capital(differences, mean, low, high):
 @pytest.mark.parametrize("shift", [0, 0.1, 0.5])
 def test_anytime_is_the_bets(n, shift):
     d = np.clip(skewed(n) + shift, -1, 1)
-    found = outcome("anytime", d, bounds=(-1, 1))
-    assert found.p == pytest.approx(min(1, 2 / max(capital(d, 0.0, -1, 1))), rel=1e-9)
-    for end, gambler in ((found.lo, 0), (found.hi, 1)):
+    result = outcome("anytime", d, bounds=(-1, 1))
+    assert result.p == pytest.approx(min(1, 2 / max(capital(d, 0.0, -1, 1))), rel=1e-9)
+    for end, gambler in ((result.lo, 0), (result.hi, 1)):
         assert capital(d, end, -1, 1)[gambler] == pytest.approx(2 / 0.05, rel=1e-6)
     # p is the least alpha whose interval excludes zero.
-    if found.p < 0.9:
+    if result.p < 0.9:
         near, far = (
-            outcome("anytime", d, alpha=found.p * x, bounds=(-1, 1)) for x in (1 - 1e-9, 1 + 1e-9)
+            outcome("anytime", d, alpha=result.p * x, bounds=(-1, 1)) for x in (1 - 1e-9, 1 + 1e-9)
         )
         assert near.lo <= 0 <= near.hi
         assert far.lo > 0 or far.hi < 0
@@ -434,17 +366,10 @@ def test_the_bets_are_fair():
 def test_anytime_of_many_queries_is_rounded_without_favour():
     """Differences on a grid give a slightly wider interval, never a narrower one."""
     d = np.clip(skewed(20_000) / 2 + np.random.default_rng(2).normal(0, 1e-3, 20_000), -1, 1)
-    found = outcome("anytime", d, bounds=(-1, 1))
-    for end, gambler, size in ((found.lo, 0, 1), (found.hi, 1, -1)):
+    result = outcome("anytime", d, bounds=(-1, 1))
+    for end, gambler, size in ((result.lo, 0, 1), (result.hi, 1, -1)):
         assert capital(d, end, -1, 1)[gambler] >= 2 / 0.05
         assert capital(d, end + size * 1e-6, -1, 1)[gambler] < 2 / 0.05
-
-
-def test_anytime_needs_bounds():
-    with pytest.raises(ValueError, match="lowest"):
-        TESTS["anytime"]().apply(Sample(SAKAI), 0.05)
-    wide, narrow = (outcome("anytime", SAKAI, bounds=(-b, b)) for b in (10, 1))
-    assert wide.hi - wide.lo > 2 * (narrow.hi - narrow.lo)
 
 
 # Corrections.
@@ -454,14 +379,14 @@ def test_anytime_needs_bounds():
 @given(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.04, 0.5, 1])), max_size=30))
 def test_corrections_are_those_of_statsmodels(p):
     multitest = optional("statsmodels.stats.multitest")
-    found = {name: np.array(adjust_p_values(p, name)) for name in CORRECTIONS}
-    assert found["none"].tolist() == p
+    result = {name: np.array(adjust_p_values(p, name)) for name in CORRECTIONS}
+    assert result["none"].tolist() == p
     for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
         expected = multitest.multipletests(p, method=theirs)[1] if p else []
-        assert found[ours] == pytest.approx(expected, rel=1e-12)
-    assert (found["none"] <= found["bh"] * (1 + 1e-12)).all()
-    assert (found["bh"] <= found["holm"] * (1 + 1e-12)).all()
-    assert (found["holm"] <= found["bonferroni"] * (1 + 1e-12)).all()
+        assert result[ours] == pytest.approx(expected, rel=1e-12)
+    assert (result["none"] <= result["bh"] * (1 + 1e-12)).all()
+    assert (result["bh"] <= result["holm"] * (1 + 1e-12)).all()
+    assert (result["holm"] <= result["bonferroni"] * (1 + 1e-12)).all()
 
 
 P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.001, 0.01, 0.0125, 0.025, 0.05, 0.04, 1]))
@@ -499,51 +424,42 @@ def test_levels_by_hand():
 
 
 @pytest.mark.parametrize("name", TESTS)
-@given(DIFFERENCES)
-@example(np.array([0.1, 0.2, -0.3]))
-@example(np.array([0.0, 0.0, 0.4]))
-@example(np.array([0.1, 0.1, 0.4]) * 1e9)
-@example(np.array([0.0, 1.0, 1.0]))
-def test_the_interval_goes_with_p(name, differences):
-    """Zero lies in it just where p is above alpha. No number is NaN or without end."""
+@given(DIFFERENCES, st.sampled_from([None, 10, 12]))
+@example(np.array([0.1, 0.2, -0.3]), None)
+@example(np.array([0.0, 0.0, 0.4]), None)
+@example(np.array([0.1, 0.1, 0.4]) * 1e9, None)
+@example(np.array([0.0, 1.0, 1.0]), None)
+def test_the_interval_goes_with_p(name, differences, clusters):
+    """It contains 0 exactly if p is above alpha. No number is NaN or infinite."""
+    codes = None
+    if clusters and name in CLUSTERED:
+        codes = np.arange(len(differences)) ** (1 if len(differences) >= 10 else 2) % clusters
     for alpha in ALPHAS:
-        found = outcome(name, differences, alpha=alpha)
-        if found.reason:
-            assert found.reason in (NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
-            assert (found.lo, found.hi) == (None, None)
-            assert (found.p is not None) == (found.reason == UNBOUNDED)
-            if found.p is not None and name == "randomisation":
-                assert found.p > alpha
+        result = outcome(name, differences, codes, alpha=alpha)
+        if result.reason:
+            assert result.reason in (NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
+            assert (result.lo, result.hi) == (None, None)
+            assert (result.p is not None) == (result.reason == UNBOUNDED)
+            assert name != "randomisation" or result.p is None or result.p > alpha
             continue
-        assert all(type(x) is float for x in (found.p,))
-        assert 0 <= found.p <= 1
-        assert found.p or name != "randomisation"
-        assert type(found.lo) is type(found.hi) is float
-        assert math.isfinite(found.lo) and math.isfinite(found.hi)
-        assert found.lo <= found.hi
-        assert (found.lo <= 0 <= found.hi) == (found.p > alpha)
+        assert {type(x) for x in (result.p, result.lo, result.hi)} == {float}
+        assert 0 <= result.p <= 1 and (result.p or name != "randomisation")
+        assert -math.inf < result.lo <= result.hi < math.inf
+        assert (result.lo <= 0 <= result.hi) == (result.p > alpha)
 
 
 @pytest.mark.parametrize("name", TESTS)
-@given(DIFFERENCES)
-def test_swapped_systems_mirror_everything(name, differences):
-    one, other = outcome(name, differences), outcome(name, -differences)
+@given(DIFFERENCES, st.sampled_from([-1, 2]))
+def test_swapped_systems_and_other_units_change_nothing_else(name, differences, factor):
+    one, other = outcome(name, differences), outcome(name, factor * differences)
     assert (one.p, one.p_error, one.reason) == (other.p, other.p_error, other.reason)
     if one.lo is not None:
-        assert (one.lo, one.hi) == pytest.approx((-other.hi, -other.lo), rel=1e-12, abs=1e-15)
-    here, there = Sample(differences), Sample(-differences)
-    assert here.signs == there.signs[::-1]
-    assert here.effect == (None if there.effect is None else -there.effect)
-
-
-@pytest.mark.parametrize("name", TESTS)
-@given(LISTS)
-def test_twice_the_differences_twice_the_interval(name, differences):
-    differences = np.array(differences)
-    one, other = outcome(name, differences), outcome(name, differences * 2)
-    assert (one.p, one.reason) == (other.p, other.reason)
-    if one.lo is not None:
-        assert (2 * one.lo, 2 * one.hi) == (other.lo, other.hi)
+        ends = sorted((factor * one.lo, factor * one.hi))
+        assert [other.lo, other.hi] == pytest.approx(ends, rel=1e-12, abs=1e-15)
+    same, scaled = Sample(differences), Sample(factor * differences)
+    if factor < 0:
+        assert same.signs == scaled.signs[::-1]
+        assert same.effect == (None if scaled.effect is None else -scaled.effect)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -561,23 +477,6 @@ def test_the_order_of_queries_changes_what_is_drawn_at_most(name, differences, r
         assert one.p == pytest.approx(other.p, rel=1e-9, abs=1e-12)
     if one.lo is not None:
         assert (one.lo, one.hi) == pytest.approx((other.lo, other.hi), abs=1e-9 * size)
-
-
-@pytest.mark.parametrize("name", CLUSTERED)
-@given(DIFFERENCES, st.integers(10, 12))
-def test_clusters_keep_the_interval_with_p(name, differences, many):
-    codes = (
-        np.arange(len(differences)) ** 2 % many
-        if len(differences) < 10
-        else (np.minimum(np.arange(len(differences)), many))
-    )
-    for alpha in ALPHAS:
-        found = outcome(name, differences, codes, alpha=alpha)
-        if found.lo is not None:
-            assert found.lo <= found.hi
-            assert (found.lo <= 0 <= found.hi) == (found.p > alpha)
-        else:
-            assert found.reason
 
 
 WORDS = {
@@ -598,14 +497,14 @@ def test_words(name, case):
     """Equal differences have an interval only if their range is known."""
     differences, word = WORDS[case]
     for bounds in ((-10e9, 10e9), None):
-        found = outcome(name, differences, bounds=bounds)
+        result = outcome(name, differences, bounds=bounds)
         if word == ZERO_VARIANCE and name in ("auto", "anytime"):
             if differences[0]:
-                assert 0.05 < found.p <= 1 and found.lo < differences[0] < found.hi
+                assert 0.05 < result.p <= 1 and result.lo < differences[0] < result.hi
         elif word == ZERO_VARIANCE and name == "randomisation" and differences[0] > 0.1:
-            assert found.p == 2 / 8 and found.reason == UNBOUNDED
+            assert result.p == 2 / 8 and result.reason == UNBOUNDED
         else:
-            assert (found.p, found.lo, found.reason) == (None, None, word)
+            assert (result.p, result.lo, result.reason) == (None, None, word)
     if name == "auto":
         assert TESTS[name]().apply(Sample(np.array(differences)), 0.05).reason == word
 
@@ -629,93 +528,49 @@ def frames(values, metrics=("AP",), queries=QUERIES, **attributes):
     }
 
 
+@pytest.mark.parametrize("clusters", [False, True])
 @pytest.mark.parametrize("name", TESTS)
-def test_compare_says_what_the_test_does(name):
+def test_compare_prints_the_numbers_of_the_test(name, clusters):
+    if clusters and name not in CLUSTERED:
+        return
     values = block(30, 2).round(2)
-    row = rankql.compare(frames(values), test=name, resamples=499).table.row(0, named=True)
     a, b = values.T
-    expected = outcome(name, b - a)
-    if name == "anytime":  # whose bounds are those of AP
-        expected = outcome(name, b - a, bounds=(-1, 1))
+    users = [f"u{i * i % 23}" for i in range(30)] if clusters else None
+    options = {"cluster": "user"} if clusters else {}
+    systems = frames(values, **({"user": users} if clusters else {}))
+    row = rankql.compare(systems, test=name, resamples=499, **options).table.row(0, named=True)
+    # The anytime test has the bounds of AP.
+    expected = outcome(name, b - a, users, bounds=(-1, 1) if name == "anytime" else None)
     assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
-    assert row["p_adjusted"] == row["p"]
+    assert row["p_adjusted"] == row["p"] is not None
     assert row["difference"] == pytest.approx(b.mean() - a.mean(), rel=1e-12)
-    assert (row["wins"], row["ties"], row["losses"]) == (
-        (b > a).sum(), (b == a).sum(), (b < a).sum())  # fmt: skip
+    counts = [(b > a).sum(), (b == a).sum(), (b < a).sum(), 30]
+    assert [row[x] for x in ("wins", "ties", "losses", "n")] == counts
     assert row["effect"] == pytest.approx((b - a).mean() / (b - a).std(ddof=1), rel=1e-12)
-    if name == "anytime":  # of wider intervals
+    if name == "anytime":
         room = stats.t.ppf(0.8, 29) * Sample(b - a).error
         assert row["detectable"] == pytest.approx((row["hi"] - row["lo"]) / 2 + room)
-    else:
+    elif not clusters:
         assert row["detectable"] == pytest.approx(detectable_difference(Sample(b - a), 0.05))
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_bit_for_bit(name):
-    """Neither the order of rows and queries nor that of the systems changes a bit."""
+def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
-    users = [f"u{i * 7 % 11}" for i in range(30)]
     cluster = {"cluster": "user"} if TESTS[name].weights else {}
-    given = frames(values, user=users)
+    systems = frames(values, user=[f"u{i * 7 % 11}" for i in range(30)])
     options = {"test": name, "resamples": 499, **cluster}
-    table = rankql.compare(given, **options).table
-    for seed in range(3):
-        moved = {k: v.sample(fraction=1, shuffle=True, seed=seed) for k, v in given.items()}
-        assert rankql.compare(moved, **options).table.equals(table)
+    table = rankql.compare(systems, **options).table
+    moved = {k: v.sample(fraction=1, shuffle=True, seed=1) for k, v in systems.items()}
+    assert rankql.compare(moved, **options).table.equals(table)
     row = table.row(0, named=True)
-    swapped = rankql.compare(dict(reversed(given.items())), **options).table.row(0, named=True)
+    swapped = rankql.compare(dict(reversed(systems.items())), **options).table.row(0, named=True)
     for one, other in (("lo", "hi"), ("difference", "difference"), ("effect", "effect")):
         assert swapped[one] == -row[other]
-    for one, other in (("wins", "losses"), ("mean_a", "mean_b")):
-        assert (swapped[one], swapped[other]) == (row[other], row[one])
-    for same in ("p", "p_adjusted", "p_error", "ties", "n", "detectable"):
-        assert swapped[same] == row[same]
-
-
-@pytest.mark.parametrize("name", TESTS)
-@settings(max_examples=8)
-@given(
-    st.lists(
-        st.tuples(*[st.sampled_from([0, 0.1, 0.3, 0.5, 1, None])] * 3), min_size=1, max_size=7
-    ),
-    st.sampled_from([0.95, 0.6]),
-)
-@example([(0.1, 0.2, 0.3)], 0.95)
-@example([(0.1, 0.2, 0.3), (0.2, 0.3, 0.4)], 0.95)
-@example([(0.1, 0.2, 0.3), (0.2, 0.2, None)], 0.95)
-@example([(0.3, 0.3, 0.3), (0.1, 0.1, 0.1)], 0.95)
-def test_every_table_has_numbers_or_words(name, values, confidence):
-    """Neither NaN nor inf; a p or a word; intervals that go with p."""
-    columns = list(zip(*values, strict=True))
-    given = {
-        f"s{i}": pl.DataFrame(
-            {"query": QUERIES[: len(values)], "AP": column},
-            schema={"query": pl.String, "AP": pl.Float64},
-        )
-        for i, column in enumerate(columns)
-    }
-    compared = rankql.compare(given, test=name, resamples=199, confidence=confidence)
-    assert len(compared.table) == 3
-    for row in compared.table.iter_rows(named=True):
-        assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
-        judged = ("better", "worse", "not significant")
-        words = (NOT_TESTABLE, ZERO_VARIANCE)
-        assert row["verdict"] in (words if row["p"] is None else judged)
-        assert (row["p"] is None) == (row["p_adjusted"] is None)
-        assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
-        assert row["p"] or name != "randomisation" or row["p"] is None
-        assert row["wins"] + row["ties"] + row["losses"] == row["n"]
-        if row["lo"] is not None:
-            assert (row["lo"] <= 0 <= row["hi"]) == (row["verdict"] == "not significant")
-    assert "nan" not in "\n".join(compared.sentences).lower()
-
-
-@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-def test_nan_is_refused(wrong):
-    given = frames([[0.1, 0.2], [0.3, wrong], [0.5, 0.6]])
-    with pytest.raises(RankqlError, match=rf"AP of 's1' is {wrong}"
-                       " for query 'q01'. A value must be a finite number, or NULL"):  # fmt: skip
-        rankql.compare(given)
+    same = {"wins": "losses", "losses": "wins", "mean_a": "mean_b", "mean_b": "mean_a"}
+    for each in ("p", "p_adjusted", "p_error", "ties", "n", "detectable"):
+        same[each] = each
+    assert [swapped[x] for x in same] == [row[x] for x in same.values()]
 
 
 def test_less_is_better():
@@ -729,45 +584,64 @@ def test_less_is_better():
 
 
 def test_families():
-    """p_adjusted over all tests; what cannot be tested is none."""
+    """p_adjusted is over all tests. Rows that cannot be tested do not count."""
     values = np.stack([block(30, 3, 1), block(30, 3, 2), block(30, 3, 3)]).round(2)
     values[2, :, 1] = values[2, :, 0]  # no difference
-    given = frames(values, ["AP", "RR", "P@1"], segment=[f"g{i % 2}" for i in range(30)])
+    systems = frames(values, ["AP", "RR", "P@1"], segment=[f"g{i % 2}" for i in range(30)])
     for correction in CORRECTIONS:
-        compared = rankql.compare(given, test="t", correction=correction, by="segment")
-        able = compared.table.drop_nulls("p")
-        assert (len(compared.table), len(able)) == (27, 24)
-        assert able["p_adjusted"].to_list() == adjust_p_values(able["p"].to_list(), correction)
-        if correction != "none":
-            label = f"{CORRECTIONS[correction]}-adjusted for 24 tests"
-            assert all(label in sentence for sentence in able["sentence"])
+        compared = rankql.compare(systems, test="t", correction=correction, by="segment")
+        tested = compared.table.drop_nulls("p")
+        assert (len(compared.table), len(tested)) == (27, 24)
+        adjusted = adjust_p_values(tested["p"].to_list(), correction)
+        assert tested["p_adjusted"].to_list() == adjusted
+        label = "" if correction == "none" else f"{CORRECTIONS[correction]}-adjusted for 24 tests"
+        assert all(label in sentence for sentence in tested["sentence"])
         assert compared.table["verdict"].to_list().count(ZERO_VARIANCE) == 3
         assert "Not tested: 3 of 27 rows (zero variance: 3)" in compared.notes
-    p = [set(rankql.compare(given, test="t", correction=x).table["p"]) for x in CORRECTIONS]
-    assert all(each == p[0] for each in p)
 
 
-def agrees(table):
-    """Each interval excludes zero exactly where the verdict says different. How many do?"""
+def count_significant(table, alpha=0.05):
+    """The number of significant rows. Their intervals exclude 0, and no others do."""
     for row in table.drop_nulls("p").iter_rows(named=True):
         significant = row["verdict"] in ("better", "worse")
-        assert significant == (row["p_adjusted"] <= 0.05)
+        assert significant == (row["p_adjusted"] <= alpha + 1e-12)
         if row["lo"] is not None:
             assert significant == (not row["lo"] <= 0 <= row["hi"]), row
     return table["verdict"].is_in(["better", "worse"]).sum()
 
 
 @pytest.mark.parametrize("name", TESTS)
-@settings(max_examples=4)
-@given(st.integers(0, 10**6), st.sampled_from([6, 16, 30]), st.sampled_from([0, 0.05, 0.15]))
-def test_intervals_agree_with_verdicts(name, seed, n, apart):
-    """Whatever the correction; with slices and values with many ties."""
-    values = np.stack([block(n, 3, seed + i) + apart * np.arange(3) for i in range(2)])
-    parts = ["x", "y"] * (n // 2)
-    given = frames(values.clip(0, 1).round(1), ["AP", "RR"], QUERIES[:n], part=parts)
-    for correction in CORRECTIONS:
-        options = {"test": name, "correction": correction, "resamples": 299}
-        agrees(rankql.compare(given, by="part", **options).table)
+@settings(max_examples=12)
+@given(
+    st.lists(
+        st.tuples(*[st.sampled_from([0, 0.1, 0.3, 0.5, 0.5, 1, None])] * 3), min_size=1, max_size=7
+    ),
+    st.sampled_from([1, 1, 4]),
+    st.sampled_from([*CORRECTIONS]),
+    st.sampled_from([0.95, 0.6]),
+)
+@example([(0.1, 0.2, 0.3)], 1, "holm", 0.95)
+@example([(0.1, 0.2, 0.3), (0.2, 0.3, 0.4)], 1, "holm", 0.95)
+@example([(0.1, 0.2, 0.3), (0.2, 0.2, None)], 1, "bh", 0.95)
+@example([(0.3, 0.3, 0.3), (0.1, 0.1, 0.1)], 1, "none", 0.95)
+@example([(0.1, 0.3, 0.5), (0, 0.1, 0.5), (0, 0.3, 1)], 8, "bh", 0.95)
+def test_every_row_has_numbers_or_a_reason(name, values, times, correction, confidence):
+    """Neither NaN nor infinity; a p or a reason; intervals that go with the verdict."""
+    values = np.array(values * times, dtype=float)
+    systems = frames(values, queries=range(len(values)), part=np.arange(len(values)) % 2)
+    systems = {name: frame.fill_nan(None) for name, frame in systems.items()}
+    options = {"test": name, "correction": correction, "confidence": confidence, "resamples": 199}
+    compared = rankql.compare(systems, by="part", **options)
+    count_significant(compared.table, 1 - confidence)
+    for row in compared.table.iter_rows(named=True):
+        assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
+        verdicts = ("better", "worse", "not significant")
+        assert row["verdict"] in ((NOT_TESTABLE, ZERO_VARIANCE) if row["p"] is None else verdicts)
+        assert (row["p"] is None) == (row["p_adjusted"] is None)
+        assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
+        assert row["p"] or name != "randomisation" or row["p"] is None
+        assert row["wins"] + row["ties"] + row["losses"] == row["n"]
+    assert "nan" not in "\n".join(compared.sentences).lower()
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -775,13 +649,13 @@ def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
     apart = (0.2 if name == "anytime" else 0.04) * np.arange(3)
     values = np.stack([block(30, 3, seed) / 2 + apart for seed in (1, 2)]).clip(0, 1)
-    given = frames(values, ["AP", "RR"])
-    table = rankql.compare(given, test=name, resamples=1_999).table
-    found = agrees(table)
-    assert 0 < found < 6
+    systems = frames(values, ["AP", "RR"])
+    table = rankql.compare(systems, test=name, resamples=1_999).table
+    result = count_significant(table)
+    assert 0 < result < 6
     p = np.array(table["p"].to_list())
     for row in table.iter_rows(named=True):
-        step = min(int((p < row["p"]).sum()), found)
+        step = min(int((p < row["p"]).sum()), result)
         j = ["AP", "RR"].index(row["metric"])
         d = values[j, :, int(row["b"][1])] - values[j, :, int(row["a"][1])]
         expected = outcome(name, d, alpha=0.05 / (6 - step), resamples=1_999, bounds=(-1, 1))
@@ -789,44 +663,26 @@ def test_intervals_are_those_of_their_levels(name):
 
 
 def test_a_query_undefined_in_one_system_is_out_of_its_pairs():
-    given = frames(block(12, 3).round(2))
-    given["s2"] = given["s2"].with_columns(
+    systems = frames(block(12, 3).round(2))
+    systems["s2"] = systems["s2"].with_columns(
         pl.when(pl.col("query") != "q03").then(pl.col("AP")).alias("AP")
     )
-    assert rankql.compare(given).table["n"].to_list() == [12, 11, 11]
+    assert rankql.compare(systems).table["n"].to_list() == [12, 11, 11]
 
 
 @pytest.mark.parametrize("name", ["t", "randomisation", "anytime"])
 def test_slices_are_comparisons_of_their_own(name):
     values = block(30, 2).round(2)
-    given = frames(values, segment=["x" if i % 3 else "y" for i in range(30)])
+    systems = frames(values, segment=["x" if i % 3 else "y" for i in range(30)])
     options = {"test": name, "resamples": 499, "correction": "none"}
-    table = rankql.compare(given, by="segment", **options).table
+    table = rankql.compare(systems, by="segment", **options).table
     assert table["slice"].to_list() == ["all", "segment=x", "segment=y"]
     for label in "xy":
-        alone = {k: f.filter(segment=label).drop("segment") for k, f in given.items()}
+        alone = {k: f.filter(segment=label).drop("segment") for k, f in systems.items()}
         expected = rankql.compare(alone, **options).table
         columns = ["mean_a", "mean_b", "difference", "lo", "hi", "p", "effect", "wins", "n"]
         part = table.filter(slice=f"segment={label}")
         assert part.select(columns).equals(expected.select(columns))
-
-
-@pytest.mark.parametrize("name", CLUSTERED)
-def test_clusters_end_to_end(name):
-    values = block(30, 2).round(2)
-    users = [f"u{i * i % 23}" for i in range(30)]
-    given = frames(values, user=users)
-    row = rankql.compare(given, cluster="user", test=name, resamples=499).table.row(0, named=True)
-    expected = outcome(name, values[:, 1] - values[:, 0], users)
-    assert expected.p is not None
-    assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
-    assert row["n"] == 30
-    lone = frames(values, user=QUERIES)
-    alone = rankql.compare(lone, cluster="user", test=name, resamples=499).table
-    assert alone.equals(rankql.compare(lone, test=name, resamples=499).table)
-    users[4] = None
-    with pytest.raises(RankqlError, match="cluster: user is NULL for query 'q04'"):
-        rankql.compare(frames(values, user=users), cluster="user", test=name)
 
 
 def runs(**systems):
@@ -855,66 +711,42 @@ def test_missing_and_undefined():
     )
 
     def row(**conventions):
-        found = rankql.compare(systems, QRELS, "AP", **conventions)
-        return found.table.row(0, named=True), "\n".join(found.notes)
+        compared = rankql.compare(systems, QRELS, "AP", **conventions)
+        return compared.table.row(0, named=True), "\n".join(compared.notes)
 
     # a, b: both 1; c: 1 and missing; d: 0 and 1; e: missing and 0; f: undefined.
-    found, notes = row()
-    assert (found["wins"], found["ties"], found["losses"], found["n"]) == (1, 3, 1, 5)
-    assert (found["mean_a"], found["mean_b"]) == (0.6, 0.6)
+    counts, notes = row()
+    assert (counts["wins"], counts["ties"], counts["losses"], counts["n"]) == (1, 3, 1, 5)
+    assert (counts["mean_a"], counts["mean_b"]) == (0.6, 0.6)
     assert "1 of 6 queries is missing in old: counted as 0" in notes
     assert "1 of 6 queries is undefined" in notes
-    found, notes = row(missing="skip")
-    assert (found["wins"], found["ties"], found["losses"], found["n"]) == (1, 2, 0, 3)
+    counts, notes = row(missing="skip")
+    assert (counts["wins"], counts["ties"], counts["losses"], counts["n"]) == (1, 2, 0, 3)
     assert "1 of 6 queries is missing in new: left out" in notes
-    assert "AP: 1 of 6 queries is undefined" in notes
-    found, _ = row(undefined="zero")
-    assert (found["ties"], found["n"], found["mean_a"]) == (4, 6, 0.5)
-    for kind, said in (
-        ("missing", "with judgments but not in the run"),
-        ("undefined", "an undefined"),
-    ):
-        with pytest.raises(RankqlError, match=said):
+    counts, _ = row(undefined="zero")
+    assert (counts["ties"], counts["n"], counts["mean_a"]) == (4, 6, 0.5)
+    for kind in ("missing", "undefined"):
+        with pytest.raises(RankqlError, match=kind if kind == "undefined" else "not in the run"):
             row(**{kind: "error"})
 
 
 @pytest.mark.parametrize(
-    ("metrics", "rule"),
+    ("metrics", "rule", "n"),
     [
-        ("RMSE", "left out"),
-        (["AP", "RMSE"], "counted as 0 (left out for RMSE)"),
-        (["AP", "P@2"], "counted as 0"),
+        ("RMSE", "left out", [2]),
+        (["AP", "RMSE"], "counted as 0 (left out for RMSE)", [3, 2]),
+        (["AP", "P@2"], "counted as 0", [3, 3]),
     ],
 )
-def test_a_missing_query_has_no_error(metrics, rule):
-    """0 would be the best value of an error, so the query is left out and the note says so."""
+def test_a_missing_query_counts_as_0_unless_lower_is_better(metrics, rule, n):
+    """0 would be the best RMSE, so the query is left out, and is not called undefined."""
     values = {"AP": [0.5, 0.6, 0.7], "P@2": [0.5, 0.5, 1.0], "RMSE": [1.0, 2.0, 3.0]}
     old = pl.DataFrame({"query": list("abc"), **values})
     new = old.head(2).with_columns(pl.col("AP", "RMSE") * 1.1)
-    found = rankql.compare({"old": old, "new": new}, metrics=metrics)
-    assert f"1 of 3 queries is missing in new: {rule}" in found.notes
-    counts = dict(found.table.select("metric", "n").iter_rows())
-    assert counts == {name: 2 if name == "RMSE" else 3 for name in counts}
-
-
-def test_a_missing_query_is_not_called_undefined():
-    old = pl.DataFrame({"query": [*"abcd"], "wait": [1.0, 2, 3, 4]})
-    new = old.head(3).with_columns(pl.col("wait") + pl.Series([1, 2, 1]))
-    found = rankql.compare({"old": old, "new": new}, higher_is_better={"wait": False})
-    assert "1 of 4 queries is missing in new: left out" in found.notes
-    assert not [note for note in found.notes if "undefined" in note]
-
-
-def test_other_queries():
-    """Frames of other queries: those that one lacks count as 0, of RMSE as nothing."""
-    one, other = frames(block(6, 2), ["AP"]).values()
-    given = {"one": one.head(4), "other": other.tail(4)}
-    row = rankql.compare(given).table.row(0, named=True)
-    filled = [*one["AP"][:4], 0, 0], [0, 0, *other["AP"][2:]]
-    assert row["n"] == 6
-    assert row["difference"] == pytest.approx(np.mean(filled[1]) - np.mean(filled[0]))
-    given = {name: frame.rename({"AP": "RMSE"}) for name, frame in given.items()}
-    assert rankql.compare(given).table["n"].to_list() == [2]
+    compared = rankql.compare({"old": old, "new": new}, metrics=metrics)
+    assert f"1 of 3 queries is missing in new: {rule}" in compared.notes
+    assert not [note for note in compared.notes if "undefined" in note]
+    assert compared.table["n"].to_list() == n
 
 
 def test_micro_averages_get_a_word():
@@ -930,61 +762,28 @@ def test_micro_averages_get_a_word():
 
 
 @pytest.mark.parametrize("name", TESTS)
-@pytest.mark.parametrize("n", [1, 2])
-def test_one_and_two_queries(name, n):
-    values = np.array([[0.1, 0.5], [0.2, 0.4]])[:n]
-    row = rankql.compare(frames(values), test=name).table.row(0, named=True)
-    if n == 1:
-        assert (row["verdict"], row["p"], row["lo"], row["effect"]) == (NOT_TESTABLE, *[None] * 3)
-        assert row["difference"] == 0.4
-        label = TESTS[name].label
-        assert row["sentence"] == (
-            f"s1 differs from s0 by 0.4 (1 query). Not tested: the {label} needs at least 2 queries"
-        )
-    else:
-        assert 0.05 < row["p"] <= 1
-        assert row["verdict"] == "not significant"
+def test_one_and_two_queries(name):
+    values = np.array([[0.1, 0.5], [0.2, 0.4]])
+    one, two = (
+        rankql.compare(frames(x), test=name).table.row(0, named=True) for x in (values[:1], values)
+    )
+    assert (one["verdict"], one["p"], one["lo"], one["effect"]) == (NOT_TESTABLE, *[None] * 3)
+    assert one["difference"] == 0.4
+    assert f"the {TESTS[name].label} needs at least 2 queries" in one["sentence"]
+    assert 0.05 < two["p"] <= 1 and two["verdict"] == "not significant"
 
 
 def test_many_systems():
-    """50 systems: each pair once; against a baseline, 49."""
-    values = block(43, 50)
-    given = frames(values, queries=[f"q{i:02}" for i in range(43)])
-    table = rankql.compare(given, test="t").table
-    assert len(table) == table.select("a", "b").n_unique() == 1225
-    for row in table.sample(20, seed=1).iter_rows(named=True):
+    """20 systems: each pair once; against a baseline, 19."""
+    values = block(43, 20)
+    systems = frames(values, queries=[f"q{i:02}" for i in range(43)])
+    table = rankql.compare(systems, test="t").table
+    assert len(table) == table.select("a", "b").n_unique() == 190
+    for row in table.iter_rows(named=True):
         a, b = (values[:, int(row[side][1:])] for side in "ab")
         assert row["p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
-    expected = adjust_p_values(table["p"].to_list(), "holm")
-    assert table["p_adjusted"].to_list() == expected
-    some = rankql.compare(given, baseline="s7").table
-    assert some["a"].unique().to_list() == ["s7"] and len(some) == 49
-
-
-# Real data.
-
-
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-def test_dl19():
-    """SPLADE against BM25 and TAS-B: scipy's differences, p-values and intervals."""
-    runs = {name: DL19 / f"{name}.run" for name in RUNS}
-    result = rankql.evaluate(runs, DL19 / "dl19.qrels", ["nDCG@10", "AP", "RR", "P@5"])
-    tables = [
-        rankql.compare(result, baseline=RUNS[2], test=name, correction="none").table
-        for name in ("t", "randomisation")
-    ]
-    for row, resampled in zip(*(table.rows(named=True) for table in tables), strict=True):
-        a, b = (
-            result.per_query.filter(system=row[side]).sort("query")[row["metric"]].to_numpy()
-            for side in "ab"
-        )
-        student = stats.ttest_rel(b, a)
-        ends = tuple(student.confidence_interval(0.95))
-        assert row["n"] == 43 and row["difference"] == pytest.approx((b - a).mean(), abs=1e-14)
-        assert row["p"] == pytest.approx(student.pvalue, rel=1e-12)
-        assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=1e-12)
-        width = ends[1] - ends[0]
-        assert (resampled["lo"], resampled["hi"]) == pytest.approx(ends, abs=0.06 * width)
+    some = rankql.compare(systems, baseline="s7").table
+    assert some["a"].unique().to_list() == ["s7"] and len(some) == 19
 
 
 # One million queries.
@@ -994,12 +793,12 @@ import sys, numpy as np, polars as pl, rankql
 rng = np.random.default_rng(1)
 a = rng.beta(2, 2, 1_000_000).round(3)
 b = np.clip(a + rng.normal(0.0005, 0.1, len(a)), 0, 1)
-given = {k: pl.DataFrame({"query": np.arange(len(a)), "AP": v}) for k, v in (("a", a), ("b", b))}
+systems = {k: pl.DataFrame({"query": np.arange(len(a)), "AP": v}) for k, v in (("a", a), ("b", b))}
 def peak():  # ru_maxrss of a child may be that of its parent
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 2**20
 before = peak()
 for test in sys.argv[1:]:
-    row = rankql.compare(given, test=test, resamples=10_000).table.row(0, named=True)
+    row = rankql.compare(systems, test=test, resamples=10_000).table.row(0, named=True)
     print(test, row["p"], row["lo"], row["hi"])
 print(peak() - before)
 """
@@ -1031,19 +830,19 @@ def test_equivalence_of_the_sleep_data(name, p):
     """statsmodels ttost_paired; the interval at twice the level lies within the margin."""
     a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0, 2.0]
     b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
-    given = {n: pl.DataFrame({"query": range(10), "sleep": x}) for n, x in (("a", a), ("b", b))}
-    row = rankql.compare(given, test=name, equivalence=2.5).table.row(0, named=True)
+    systems = {n: pl.DataFrame({"query": range(10), "sleep": x}) for n, x in (("a", a), ("b", b))}
+    row = rankql.compare(systems, test=name, equivalence=2.5).table.row(0, named=True)
     assert row["p_equivalence"] == pytest.approx(p, abs=5e-8)
     assert row["verdict"] == "equivalent within 2.5" and -2.5 < row["lo"] < row["hi"] < 2.5
-    narrow = rankql.compare(given, test=name, equivalence=1.5)
+    narrow = rankql.compare(systems, test=name, equivalence=1.5)
     assert narrow.table["verdict"].to_list() == ["better"] and narrow.table["lo"].item() > 0
 
 
 @pytest.mark.parametrize("name", ["auto", "t", "randomisation", "anytime"])
 def test_equivalent_rows_have_an_interval_within_the_margin(name):
     """In a family too, each at its own level."""
-    given = frames(block(400, 3) * 0.02 + 0.5, queries=range(400))
-    table = rankql.compare(given, test=name, equivalence=0.1, resamples=999).table
+    systems = frames(block(400, 3) * 0.02 + 0.5, queries=range(400))
+    table = rankql.compare(systems, test=name, equivalence=0.1, resamples=999).table
     assert (table["verdict"] == "equivalent within 0.1").sum() == 3
     assert (table["lo"] > -0.1).all() and (table["hi"] < 0.1).all()
 
@@ -1054,19 +853,21 @@ def test_equivalent_rows_have_an_interval_within_the_margin(name):
 def test_tukey(name, p):
     """The studentised range of a two-way layout, and all 7,776 orders within queries."""
     rows = [[2, 3, 5], [4, 4, 7], [1, 3, 2], [6, 5, 9], [3, 6, 6], [5, 4, 8]]
-    given = frames(np.array(rows) / 10, queries=range(6))
-    compared = rankql.compare(given, test=name, correction="tukey")
+    systems = frames(np.array(rows) / 10, queries=range(6))
+    compared = rankql.compare(systems, test=name, correction="tukey")
     assert compared.table["p_adjusted"].to_list() == pytest.approx(p, abs=6e-6)
-    agrees(compared.table)
+    count_significant(compared.table)
     widths = compared.table["hi"] - compared.table["lo"]
     assert widths.to_list() == pytest.approx([widths[0]] * 3)  # simultaneous
 
 
 def test_tukey_of_many_orders_is_sampled():
-    given = frames(block(30, 4), queries=range(30))
-    both = [rankql.compare(given, test=x, correction="tukey").table for x in ("t", "randomisation")]
+    systems = frames(block(30, 4), queries=range(30))
+    both = [
+        rankql.compare(systems, test=x, correction="tukey").table for x in ("t", "randomisation")
+    ]
     assert both[1]["p_adjusted"].to_list() == pytest.approx(both[0]["p_adjusted"], abs=0.05)
-    agrees(both[1])
+    count_significant(both[1])
 
 
 # Rare losses.

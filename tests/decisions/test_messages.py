@@ -1,0 +1,223 @@
+"""What compare, gate, judges and queries_needed refuse, and the words of each error."""
+
+import math
+from datetime import date
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError, compare, gate, judges, queries_needed
+from support.judged_runs import simulated
+
+RUN = pl.DataFrame({"query": [*"aabb"], "item": [*"xyxy"], "score": [2.0, 1, 2, 1]})
+QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
+RUNS = {"old": RUN, "new": RUN}
+RESULT = rankql.evaluate(RUN, QRELS, "AP")
+JUDGED, HUMAN, JUDGE, _ = simulated()
+CORRECTED = rankql.evaluate(JUDGED, HUMAN, "AP", judge=JUDGE)
+
+
+def values(queries="abc", name="AP", numbers=(0.1, 0.3, 0.4), **columns):
+    """One row per query, as a result in a table."""
+    frame = {"query": [*queries], name: [*numbers][: len(queries)], **columns}
+    return pl.DataFrame(frame, strict=False)
+
+
+GOOD = values(segment=["x", "x", "y"])
+FLAT = RUN.select("query", "item", pos=pl.lit([1, 2, 1, 2]).explode(), rel=1)
+
+
+def require_refused(text, function, *arguments, **keywords):
+    with pytest.raises(RankqlError) as caught:
+        function(*arguments, **keywords)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "text"),
+    [
+        ({"test": "tt"}, "Unknown test 'tt'. Did you mean 't'?"),
+        ({"correction": "holmes"}, "Unknown correction 'holmes'. Did you mean 'holm'?"),
+        ({"baseline": "odl"}, "Unknown system in baseline=: 'odl'"),
+        ({"baseline": 1}, "Unknown system in baseline=: 1"),
+        ({"confidence": 95}, "confidence must lie between 0 and 1"),
+        ({"confidence": 1 - 1e-13}, "confidence"),
+        ({"confidence": "0.95"}, "not the text '0.95'"),
+        ({"resamples": 10}, "resamples must be a whole number from 100"),
+        ({"seed": 1.5}, "seed must be a whole number from 0"),
+        ({"min_queries": -1}, "min_queries must be a whole number from 0"),
+        ({"cluster": "query", "test": "anytime"}, "does not support cluster="),
+        ({"cluster": ""}, "''"),
+        ({"cluster": "sg"}, "cluster='sg': no column of that name in qrels, run 'old' and run"),
+        ({"cluster": "query"}, "cluster='query' is the column of the queries"),
+        ({"by": "sg", "cluster": "query"}, "by='sg': no column of that name"),
+        ({"basline": "old"}, "Did you mean 'baseline'?"),
+        ({"tie": 1}, "Unknown option 'tie'"),
+        ({"interval": "t"}, "interval= is an option of evaluate"),
+        ({"output": "x.parquet"}, "output= is an option of evaluate"),
+        *(({"equivalence": x}, "equivalence must be") for x in (0, -1, "x", math.nan, math.inf)),
+        ({"equivalence": 0.1, "confidence": 0.5}, "needs confidence above 0.5"),
+        ({"correction": "tukey", "test": "auto"}, "needs test='t' or test='randomisation'"),
+        ({"correction": "tukey", "test": "anytime"}, "correction='tukey'"),
+        ({"correction": "tukey", "test": "t", "baseline": "old"}, "not support baseline='old'"),
+        ({"bounds": {"RR": (0, 5)}}, "bounds= has no effect on test='auto'. Pass test='anytime'"),
+        ({"test": "anytime", "bounds": {"AP": (0, 1)}}, "Unknown metric in bounds=: 'AP'."),
+        ({"test": "anytime", "bounds": {"RR": (0.6, 1)}}, "outside its range of 0.6 to 1"),
+        *(({"test": "anytime", "bounds": x}, "bounds must be a dict of metric") for x in (
+            (0, 1), {"RR": 1}, {"RR": (1, 0)}, {"RR": (0, math.inf)}, {"RR": ("0", "1")})),
+        ({"judge": JUDGE, "test": "randomisation"}, "test='randomisation' does not support judge="),
+        ({"judge": JUDGE, "test": "anytime"}, "test='anytime' does not support judge="),
+        ({"judge": JUDGE, "test": "t", "correction": "tukey"}, "does not support judge="),
+    ],
+)  # fmt: skip
+def test_options_of_compare(keywords, text):
+    require_refused(text, compare, RUNS, QRELS, "RR", **keywords)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "text"),
+    [
+        (({}, QRELS), {}, "compare needs at least one run"),
+        (([RUN] * 3, QRELS), {"metric": "RR"}, "Did you mean 'metrics'"),
+        (({"old": RESULT, "new": RUN}, QRELS), {}, "'old' is a result"),
+        (({"old": RESULT, "new": RESULT}, QRELS), {}, "qrels= is an option for runs"),
+        (({"old": RESULT, "new": rankql.evaluate(RUN, QRELS, "RR")},), {}, "no metric in common"),
+        (({"old": RESULT, "new": rankql.evaluate(RUN, QRELS, "AP", undefined="zero")},), {},
+         "different conventions"),
+        (({"old": RESULT},), {"ties": "expected"}, "ties= is an option for runs"),
+        (({"old": RESULT},), {"by": "segment"}, "The results have no attribute 'segment'"),
+        (({"old": RESULT},), {"metrics": "RR"}, "Unknown metric 'RR'"),
+        (({"old": RESULT},), {"judge": JUDGE}, "judge= is an option for runs"),
+        (({"a": CORRECTED, "b": RESULT},), {}, "judge="),
+        (({"x": GOOD, "y": values("aab")},), {}, "to queries that occur twice, such as 'a'"),
+        (({"x": GOOD, "y": values(["a", None, "b"])},), {}, "query is NULL in 1 of 3 rows"),
+        (({"x": GOOD, "y": values("yz")},), {}, "'x' has no query in common with the other"),
+        (({"x": GOOD, "y": values([1, 2, 3])},), {}, "text in 'x', numbers in 'y'"),
+        (({"x": GOOD, "y": values([date(2020, 1, 1)])},), {}, "text in 'x', Date in 'y'"),
+        (({"x": GOOD.head(0), "y": GOOD.head(0)},), {}, "The results have no queries"),
+        *((({name: GOOD, "b": GOOD},), {}, "Names of systems must be non-empty strings")
+          for name in (None, 1, "")),
+        *((({"x": GOOD, "y": values(numbers=[0.1, x, 0.2])},), {},
+           f"AP of 'y' is {x} for query 'b'. A value must be a finite number, or NULL")
+          for x in (math.nan, math.inf, -math.inf)),
+        (({"x": GOOD.with_columns(segment=pl.Series(["x", None, "y"]))},), {"cluster": "segment"},
+         "cluster: segment is NULL for query 'b'"),
+        *((({"x": values(name=name)},), {"test": "anytime"}, f"--bounds {name}:LOWEST:HIGHEST")
+          for name in ("DCG@2", "CG@2", "RMSE", "nDCG(negative=keep)@2")),
+        (({"x": values(numbers=[0.1, 1.2, 0.3])},), {"test": "anytime"}, "AP is 1.2 for a query"),
+        (({"a": JUDGED}, HUMAN, "Coverage@3"), {"judge": JUDGE}, "Coverage"),
+    ],
+)  # fmt: skip
+def test_inputs_of_compare(arguments, keywords, text):
+    require_refused(text, compare, *arguments, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "text"),
+    [
+        ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
+        ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. max_drop= is empty: leave it"),
+        ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
+        ((RUN, QRELS), {"equivalence": "AP:0.1"}, "equivalence= needs a baseline. Pass baseline="),
+        ((RUN, QRELS, RUN), {"equivalence": "AP:0"}, "METRIC:NUMBER with a number above 0"),
+        ((RUN, QRELS, RUN), {"equivalence": "AP:0.1", "alpha": 0.5}, "alpha below 0.5, not 0.5"),
+        ((RUN, QRELS, RUN), {"minimum_bound": True}, "needs a limit on a mean. Pass minimum="),
+        ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit 'AP=0.4' of minimum=."),
+        ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
+        ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
+        ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP is between"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:1"}, "max_drop='AP:1' can never fail"),
+        ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
+        ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
+        ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),
+        ((RUN, QRELS), {"minimum": 0.4}, "minimum= must be a string or a list of strings, not 0.4"),
+        ((RUN, QRELS), {"minimum": "microP@1>=0", "minimum_bound": True},
+         "microP@1 is one value for all queries, so it has no confidence interval"),
+        ((RUN, QRELS, RUN), {"minimum": "microP@1>=0"}, "microP@1 is one value for all queries"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit 'AP' of max_drop=."),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "Cannot parse"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:inf"}, "Cannot parse"),
+        ((RUN, QRELS, RUN), {"max_drop": {"AP": "often"}}, "AP:often"),
+        ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
+        ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
+        ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
+        ((RUN, QRELS, RUN), {"metrics": "AP"}, "Unknown option 'metrics'."),
+        ((RUN, QRELS, RUN), {"beyond_noise": False}, "gate(beyond_noise=) was removed"),
+        ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
+        ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
+        ((RUN, QRELS, RUN), {"by": "segment"}, "by='segment': no column of that name"),
+        ((RUN, QRELS), {"minimum": "AP>0", "cluster": "sg"}, "cluster='sg': no column of"),
+        ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
+        ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
+        ((RUNS, QRELS), {"minimum": "AP>=0"}, "run has several systems"),
+        ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
+        ((GOOD, QRELS), {"minimum": "AP>=0"}, "item"),
+        ((RESULT, QRELS), {"minimum": "AP>=0"}, "qrels= is an option for runs"),
+        ((RESULT,), {"minimum": "AP>=0", "ties": "best"}, "ties= is an option for runs"),
+        ((RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),
+        ((RESULT,), {"minimum": "AP>=0", "judge": JUDGE}, "judge= needs rankings, not results"),
+        ((RUN, QRELS, RESULT), {"max_drop": "RR:0"}, "baseline: Unknown metric 'RR'"),
+        ((RUN, QRELS, RESULT), {"gain": "exp2", "max_drop": "AP:0"}, "different conventions"),
+        ((RESULT,), {"minimum": "AP>=0", "by": "x"}, "by: The results have no attribute 'x'"),
+        ((GOOD,), {"minimum": "AP>=0", "by": "segmet"}, "by: Unknown attribute 'segmet'. Did you"),
+        ((GOOD, None, GOOD), {"cluster": "sg"}, "cluster: Unknown attribute 'sg'"),
+        ((GOOD, None, GOOD), {"higher_is_better": {"x": False}}, "Available: AP"),
+        ((GOOD.head(0),), {"minimum": "AP>=0"}, "have no queries"),
+        ((values([None, None]),), {"minimum": "AP>=0"}, "NULL in"),
+        ((GOOD, None, values("xyz")), {}, "'run' has no query in common with the other systems"),
+        ((values(numbers=[0.1, math.nan, 0.2]),), {"minimum": "AP>=0"}, "AP of 'run' is nan"),
+        ((GOOD, None, values(numbers=[0.1, math.inf, 0.2])), {}, "AP of 'baseline' is inf"),
+        ((FLAT,), {"minimum": "AP>=0", "judge": JUDGE}, "human labels"),
+    ],
+)  # fmt: skip
+def test_gate(arguments, keywords, text):
+    require_refused(text, gate, *arguments, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        *(([x], "effect must be finite and not 0") for x in (0, math.nan, math.inf, 1e-200)),
+        (["x"], "effect must be a number, not 'x'"),
+        ([0.5, 0], "alpha must lie between 0 and 1"),
+        ([0.5, 1], "alpha must lie between 0 and 1"),
+        ([0.5, 0.05, 1], "power must lie between alpha and 1"),
+        ([0.5, 0.05, 0.05], "power must lie between alpha and 1"),
+    ],
+)
+def test_queries_needed(arguments, text):
+    require_refused(text, queries_needed, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "keywords", "text"),
+    [
+        (lambda llm: pl.concat([llm, llm.head(1)]), {}, "several labels for an item of query"),
+        (lambda llm: llm.with_columns(item="x" + pl.col("item")), {}, "have no item in common"),
+        (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), {}, "different grades"),
+        (lambda llm: llm.drop("item"), {}, "No item column in judge 'llm'"),
+        (lambda llm: llm, {"threshold": math.nan}, "threshold must be a finite number, not nan"),
+        (lambda llm: llm, {"confidence": 1.5}, "confidence must lie between 0 and 1, not 1.5"),
+    ],
+)
+def test_judges(change, keywords, text):
+    require_refused(text, judges, change(JUDGE), HUMAN, **keywords)
+
+
+def test_methods_of_a_comparison():
+    comparison = compare(RUNS, QRELS, ["RR", "Bpref"])
+    for text, function, *arguments in (
+        ("Bpref has no cutoff", comparison.cutoffs, "Bpref"),
+        ("ks= must be a list of cutoffs", comparison.cutoffs, "RR", 5),
+        ("ks= must be a list of cutoffs", comparison.cutoffs, "RR", []),
+        ("k must be a whole number", comparison.cutoffs, "RR", [0]),
+        ("cutoffs needs runs", compare({"old": RESULT, "new": RESULT}).cutoffs),
+        ("Unknown system 1", comparison.differences, "RR", 1, "new"),
+        ("leaderboard needs all pairs", compare(RUNS, QRELS, baseline="old").leaderboard),
+        ("differences needs a baseline", gate(RESULT, minimum="AP>=0").differences, "AP"),
+    ):
+        require_refused(text, function, *arguments)
+    with pytest.raises(AttributeError, match=r"^Comparison.discriminative_power was removed"):
+        comparison.discriminative_power()
