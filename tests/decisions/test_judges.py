@@ -5,10 +5,9 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import RankqlError, judges
+from rankql import judges
 from support.paths import ROOT
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
@@ -52,8 +51,8 @@ def test_published_agreement():
     table = judges(files, LLMJUDGE / "human.qrels").table
     assert table["pairs"].unique().to_list() == [4423]
     for name, expected in PUBLISHED.items():
-        found = table.filter(judge=name).select("cohen_kappa", "krippendorff_alpha").row(0)
-        assert tuple(round(x, 4) for x in found) == expected
+        row = table.filter(judge=name).select("cohen_kappa", "krippendorff_alpha").row(0)
+        assert tuple(round(x, 4) for x in row) == expected
 
 
 def test_measures_are_those_of_the_sql():
@@ -77,14 +76,14 @@ def test_measures_are_those_of_the_sql():
 
 def test_intervals_leave_out_one_query_at_a_time():
     human, llm, _ = simulated(12)
-    found = judges(llm, human).summary.filter(measure="cohen_kappa").row(0, named=True)
+    row = judges(llm, human).summary.filter(measure="cohen_kappa").row(0, named=True)
     left_out = [
         judges(llm, human.filter(pl.col("query") != query)).summary.filter(measure="cohen_kappa")
         for query in human["query"].unique()
     ]
     values = np.array([frame["value"][0] for frame in left_out])
     error = np.sqrt(11 / 12 * np.square(values - values.mean()).sum())
-    assert found["hi"] - found["lo"] == pytest.approx(2 * 2.200985 * error, rel=1e-6)
+    assert row["hi"] - row["lo"] == pytest.approx(2 * 2.200985 * error, rel=1e-6)
 
 
 def test_grades_and_confusion():
@@ -93,12 +92,10 @@ def test_grades_and_confusion():
     for side, frame in (("human", human), ("llm", llm)):
         counts = frame["rel"].value_counts(normalize=True).sort("rel")
         assert report.grades[side].to_list() == pytest.approx(counts["proportion"].to_list())
-    pairs = human.with_columns(llm=llm["rel"]).group_by("rel", "llm").len()
-    found = report.confusion.filter(pl.col("pairs") > 0).select("human", "llm", "pairs")
-    assert_frame_equal(
-        found.sort("human", "llm").cast(pl.Int64),
-        pairs.rename({"rel": "human", "len": "pairs"}).sort("human", "llm").cast(pl.Int64),
-    )
+    pairs = human.select(human=pl.col("rel").cast(float), llm=llm["rel"].cast(float))
+    cells = report.confusion.filter(pl.col("pairs") > 0).select("human", "llm", "pairs")
+    expected = pairs.group_by("human", "llm").len("pairs").sort("human", "llm")
+    assert cells.sort("human", "llm").rows() == expected.rows()
     rows = report.confusion.group_by("human").agg(pl.col("share").sum())
     assert rows["share"].to_list() == pytest.approx([1] * 4)
 
@@ -126,13 +123,11 @@ def test_systems_under_both_labels():
 
 def test_labels_as_dicts():
     human, llm, _ = simulated()
-    dicts = [
-        {query: dict(zip(rows["item"], rows["rel"], strict=True))
-         for (query,), rows in frame.group_by("query")}
-        for frame in (llm, human)
-    ]  # fmt: skip
-    assert judges(*dicts).table.equals(judges(llm, human).table)
-    assert judges({"llm": dicts[0]}, dicts[1]).table.equals(judges(llm, human).table)
+    dicts = [{query: dict(rows["item", "rel"].rows()) for (query,), rows in x.group_by("query")}
+             for x in (llm, human)]  # fmt: skip
+    expected = judges(llm, human).table
+    assert judges(*dicts).table.equals(expected)
+    assert judges({"llm": dicts[0]}, dicts[1]).table.equals(expected)
 
 
 def test_an_adversarial_judge_turns_the_order_around():
@@ -166,25 +161,3 @@ def test_labels_of_one_only_are_left_out_and_counted():
     assert report.table["pairs"][0] == 60
     assert any("48 items" in note for note in report.notes)
     assert any("rough" in note for note in report.notes)
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        (lambda llm: pl.concat([llm, llm.head(1)]), "several labels"),
-        (lambda llm: llm.with_columns(item="x" + pl.col("item")), "in common"),
-        (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), "different grades"),
-        (lambda llm: llm.drop("item"), "No item column in judge 'llm'"),
-    ],
-)
-def test_refusals(change, word):
-    human, llm, _ = simulated()
-    with pytest.raises(RankqlError, match=word):
-        judges(change(llm), human)
-
-
-@pytest.mark.parametrize("option", [{"threshold": float("nan")}, {"confidence": 1.5}])
-def test_options_out_of_range(option):
-    human, llm, _ = simulated(3)
-    with pytest.raises(RankqlError, match=next(iter(option))):
-        judges(llm, human, **option)

@@ -58,29 +58,24 @@ def values(rng, *means, n=40):
 
 
 def test_of_a_comparison():
-    rng = np.random.default_rng(1)
-    three = values(rng, 1, 1, 9)
+    three = values(np.random.default_rng(1), 1, 1, 9)
     comparison = rankql.compare(three, metrics="revenue", higher_is_better=True)
     assert comparison.title == "revenue: s2 is significantly better than every other system"
     assert repr(comparison).startswith(comparison.title)
     assert comparison.leaderboard()["system"][0] == "s2"
     lower = rankql.compare(three, metrics="revenue", higher_is_better=False)
-    assert lower.title.endswith("and s1 cannot be distinguished from the best") or (
-        lower.title.endswith("and s0 cannot be distinguished from the best")
-    )
+    assert lower.title.endswith("s1 cannot be distinguished from the best")
     against = rankql.compare(three, metrics="revenue", higher_is_better=True, baseline="s0")
     assert not against.ranked_metrics and against.title.startswith("s2 is best on revenue")
-    with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
-        against.leaderboard()
 
 
 def test_a_system_without_any_value():
-    rng = np.random.default_rng(1)
-    three = values(rng, 1, 9, 1)
+    three = values(np.random.default_rng(1), 1, 9, 1)
     three["s2"] = three["s2"].with_columns(revenue=pl.lit(None, pl.Float64))
     comparison = rankql.compare(three, metrics="revenue", higher_is_better=True)
-    best = "revenue: s1 is significantly better than every other system with a value"
-    assert comparison.title == best
+    assert comparison.title.endswith(
+        "s1 is significantly better than every other system with a value"
+    )
     ranks = comparison.leaderboard().select("system", "rank_lo", "rank_hi", "maybe_best").rows()
     assert ranks == [("s1", 1, 1, True), ("s0", 2, 2, False), ("s2", None, None, False)]
 

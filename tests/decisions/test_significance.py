@@ -260,20 +260,6 @@ def test_ranx():
 # Clusters.
 
 
-@pytest.mark.statsmodels
-@pytest.mark.parametrize("alpha", [0.05, 0.2])
-def test_t_by_clusters_of_one_size_is_that_of_statsmodels(alpha):
-    sm = optional("statsmodels.api")
-    codes = np.arange(80) % 16
-    d = skewed(80) + np.random.default_rng(1).normal(0, 0.2, 16)[codes]
-    fit = sm.OLS(d, np.ones(80)).fit(
-        cov_type="cluster", cov_kwds={"groups": codes, "df_correction": True}, use_t=True
-    )
-    result = outcome("t", d, codes, alpha=alpha)
-    assert result.p == pytest.approx(fit.pvalues[0], rel=1e-10)
-    assert (result.lo, result.hi) == pytest.approx(tuple(fit.conf_int(alpha)[0]), rel=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_t_by_clusters_is_the_jackknife(seed):
     """The means without one cluster each; degrees of freedom from the matrix of Satterthwaite."""
@@ -350,17 +336,6 @@ def test_anytime_is_the_bets(n, shift):
         )
         assert near.lo <= 0 <= near.hi
         assert far.lo > 0 or far.hi < 0
-
-
-def test_the_bets_are_fair():
-    """The capital's expectation is 1 when the mean is true: over all outcomes of four queries."""
-    values, chances = (-1.0, -0.25, 1.0), (0.1, 0.8, 0.1)
-    mean = sum(v * c for v, c in zip(values, chances, strict=True))
-    expected = np.zeros(2)
-    for drawn in itertools.product(range(3), repeat=4):
-        chance = math.prod(chances[i] for i in drawn)
-        expected += chance * np.array(capital([values[i] for i in drawn], mean, -1, 1))
-    assert expected == pytest.approx(np.ones(2), rel=1e-12)
 
 
 def test_anytime_of_many_queries_is_rounded_without_favour():
@@ -460,23 +435,6 @@ def test_swapped_systems_and_other_units_change_nothing_else(name, differences, 
     if factor < 0:
         assert same.signs == scaled.signs[::-1]
         assert same.effect == (None if scaled.effect is None else -scaled.effect)
-
-
-@pytest.mark.parametrize("name", TESTS)
-@given(DIFFERENCES, st.randoms(use_true_random=False))
-def test_the_order_of_queries_changes_what_is_drawn_at_most(name, differences, random):
-    """A p that is not resampled is the same; bit for bit, compare sorts the queries."""
-    if name == "randomisation" and len(differences) > 20:
-        return
-    moved = list(differences)
-    random.shuffle(moved)
-    one, other = outcome(name, differences), outcome(name, moved)
-    assert one.reason == other.reason
-    size = np.abs(differences).max(initial=0)
-    if one.p is not None:
-        assert one.p == pytest.approx(other.p, rel=1e-9, abs=1e-12)
-    if one.lo is not None:
-        assert (one.lo, one.hi) == pytest.approx((other.lo, other.hi), abs=1e-9 * size)
 
 
 WORDS = {
@@ -761,35 +719,10 @@ def test_micro_averages_get_a_word():
     assert plain["p"] == plain["p_adjusted"]  # a family of one
 
 
-@pytest.mark.parametrize("name", TESTS)
-def test_one_and_two_queries(name):
-    values = np.array([[0.1, 0.5], [0.2, 0.4]])
-    one, two = (
-        rankql.compare(frames(x), test=name).table.row(0, named=True) for x in (values[:1], values)
-    )
-    assert (one["verdict"], one["p"], one["lo"], one["effect"]) == (NOT_TESTABLE, *[None] * 3)
-    assert one["difference"] == 0.4
-    assert f"the {TESTS[name].label} needs at least 2 queries" in one["sentence"]
-    assert 0.05 < two["p"] <= 1 and two["verdict"] == "not significant"
-
-
-def test_many_systems():
-    """20 systems: each pair once; against a baseline, 19."""
-    values = block(43, 20)
-    systems = frames(values, queries=[f"q{i:02}" for i in range(43)])
-    table = rankql.compare(systems, test="t").table
-    assert len(table) == table.select("a", "b").n_unique() == 190
-    for row in table.iter_rows(named=True):
-        a, b = (values[:, int(row[side][1:])] for side in "ab")
-        assert row["p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
-    some = rankql.compare(systems, baseline="s7").table
-    assert some["a"].unique().to_list() == ["s7"] and len(some) == 19
-
-
 # One million queries.
 
 MILLION = """
-import sys, numpy as np, polars as pl, rankql
+import numpy as np, polars as pl, rankql
 rng = np.random.default_rng(1)
 a = rng.beta(2, 2, 1_000_000).round(3)
 b = np.clip(a + rng.normal(0.0005, 0.1, len(a)), 0, 1)
@@ -797,29 +730,23 @@ systems = {k: pl.DataFrame({"query": np.arange(len(a)), "AP": v}) for k, v in ((
 def peak():  # ru_maxrss of a child may be that of its parent
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 2**20
 before = peak()
-for test in sys.argv[1:]:
-    row = rankql.compare(systems, test=test, resamples=10_000).table.row(0, named=True)
-    print(test, row["p"], row["lo"], row["hi"])
+for test in ("t", "randomisation"):
+    print(*rankql.compare(systems, test=test, resamples=10_000).table["p", "lo", "hi"].row(0))
 print(peak() - before)
 """
 
 
 @pytest.mark.slow
 def test_a_million_queries():
-    """10,000 resamples of them take less than a gigabyte, and say what t does."""
-    done = subprocess.run(
-        [sys.executable, "-c", MILLION, "t", "randomisation", "anytime"],
-        capture_output=True,
-        text=True,
-    )
+    """10,000 resamples of them take less than a gigabyte, and agree with t."""
+    done = subprocess.run([sys.executable, "-c", MILLION], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    student, randomisation, anytime, (rise,) = (line.split() for line in done.stdout.splitlines())
-    assert within(float(randomisation[1]), float(student[1]), 10_000)
-    ends = [[float(x) for x in line[2:]] for line in (randomisation, student)]
-    assert ends[0] == pytest.approx(ends[1], abs=0.05 * (ends[1][1] - ends[1][0]))
-    low, high = map(float, anytime[2:])
-    assert low < ends[1][0] < ends[1][1] < high < low + 2.5 * (ends[1][1] - ends[1][0])
-    assert float(rise) < 1
+    student, randomisation, (rise,) = (map(float, x.split()) for x in done.stdout.splitlines())
+    p, *ends = student
+    other_p, *other_ends = randomisation
+    assert within(other_p, p, 10_000)
+    assert other_ends == pytest.approx(ends, abs=0.05 * (ends[1] - ends[0]))
+    assert rise < 1
 
 
 # Equivalence and Tukey's HSD.

@@ -1,11 +1,6 @@
 """How often the tests of compare reject, and their intervals hold, in the long run.
 
-    python tests/run_simulation.py
-    python tests/run_simulation.py --means
-    python tests/run_simulation.py --gate
-    python tests/run_simulation.py --weights
-    python tests/run_simulation.py --monitor
-    python tests/run_simulation.py --judges
+    python tests/run_simulation.py [--means | --gate | --weights | --monitor | --judges]
 
 prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
 """
@@ -255,31 +250,25 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
 
 
 def gate_tables(repeats):
-    """The tables of the page on the gate."""
-    result = {
-        (shape, n, true): gated(shape, n, true, repeats)
-        for shape in LOSSES
-        for n in GATE_SIZES
-        for true in (LIMIT, 0, 3 * LIMIT)
-    }
-    sizes = [str(n) for n in GATE_SIZES]
-    for one, other, head in (
-        ((LIMIT, "passed"), (LIMIT, "t"), ("passes at the limit, n =", "Student, n =")),
-        ((0, "passed"), (3 * LIMIT, "failed"), ("no loss passes, n =", "3 x the limit fails, n =")),
+    """The tables of limits of a gate."""
+    keys = itertools.product(LOSSES, GATE_SIZES, (LIMIT, 0, 3 * LIMIT))
+    result = {key: gated(*key, repeats) for key in keys}
+    for one, other, titles in (
+        ((LIMIT, "passed"), (LIMIT, "t"), ("passes at the limit", "Student")),
+        ((0, "passed"), (3 * LIMIT, "failed"), ("no loss passes", "3 x the limit fails")),
     ):
-        names = [f"{title} {size}" for title in head for size in sizes]
-        body = [
-            [shape, *(percent(result[shape, n, true][outcome])
-                      for true, outcome in (one, other) for n in GATE_SIZES)]
+        head = [f"{title}, n = {n}" for title in titles for n in GATE_SIZES]
+        print_table(["losses", *head], {
+            shape: [result[shape, n, true][outcome]
+                    for true, outcome in (one, other) for n in GATE_SIZES]
             for shape in LOSSES
-        ]  # fmt: skip
-        print(rows(["losses", *names], *body), end="\n\n")
-    worst = max(result[shape, n, 3 * LIMIT]["passed"] for shape in LOSSES for n in GATE_SIZES)
-    print(f"3 x the limit passes: {percent(worst)} at most")
-    worst = max(result[shape, n, 0]["failed"] for shape in LOSSES for n in GATE_SIZES)
-    print(f"no loss fails: {percent(worst)} at most")
-    worst = max(result[shape, n, LIMIT]["constant"] for shape in LOSSES for n in GATE_SIZES)
-    print(f"samples without variation: {percent(worst)} at most")
+        })  # fmt: skip
+    for title, true, outcome in (
+        ("3 x the limit passes", 3 * LIMIT, "passed"), ("no loss fails", 0, "failed"),
+        ("samples without variation", LIMIT, "constant"),
+    ):  # fmt: skip
+        worst = max(result[shape, n, true][outcome] for shape in LOSSES for n in GATE_SIZES)
+        print(f"{title}: {percent(worst)} at most")
 
 
 # Values of queries with a known mean, and their weights: traffic that grows by a factor, by
@@ -299,13 +288,13 @@ WEIGHT_SIZES = (10, 20, 50, 200)
 
 
 def weighted(weights, shape, n, repeats=REPEATS, clusters=None):
-    """How often the interval of a weighted mean holds the true one; the mean effective number.
+    """How often the interval of a weighted mean contains the true one.
 
     With `clusters`, that many groups of queries share half of the variance.
     """
     rng = np.random.default_rng([n, 8])
     draw, true = VALUES[shape]
-    held = effective = 0
+    held = 0
     for _ in range(repeats):
         w, values, codes = WEIGHTS[weights](rng, n), draw(rng, n), None
         if clusters:
@@ -314,8 +303,7 @@ def weighted(weights, shape, n, repeats=REPEATS, clusters=None):
         sample = Sample(values - true, codes, w)
         held += sample.constant or TESTS["t"]().apply(sample, ALPHA).p > ALPHA
         held -= sample.constant and abs(sample.mean) > 1e-9
-        effective += w.sum() ** 2 / (w**2).sum()
-    return held / repeats, effective / repeats
+    return held / repeats
 
 
 def weighted_level(name, weights, n, repeats=REPEATS):
@@ -410,52 +398,31 @@ def means_of_users(size, repeats=REPEATS, users=40, queries=5):
     return (held / repeats).tolist()
 
 
-def means_table(repeats):
+def means_tables(repeats):
     """The tables of intervals of means."""
     body = []
     for name in MEANS:
         shares = [means_covered(name, n, repeats) for n in MEANS_SIZES]
         body.append([name, *(" / ".join(map(percent, pair)) for pair in shares)])
     print(rows(["values", *(f"n = {n}" for n in MEANS_SIZES)], *body), end="\n\n")
-    body = [[f"{size:.0%}", *map(percent, means_of_users(size, repeats))] for size in SHARED]
-    print(rows(["variance shared by a user's queries", "without `cluster=`", "with it"], *body))
-
-
-STRATUM_SIZES = (10, 30, 80)
+    print_table(["variance shared by a user's queries", "without `cluster=`", "with it"],
+                {f"{size:.0%}": means_of_users(size, repeats) for size in SHARED})  # fmt: skip
 
 
 def weight_tables(repeats):
-    """The tables of the page on weights."""
-    body = [
-        [f"{shape}; {weights}", *(percent(weighted(weights, shape, n, repeats)[0])
-                                  for n in WEIGHT_SIZES)]
-        for weights in WEIGHTS
-        for shape in VALUES
-    ]  # fmt: skip
-    sizes = [f"n = {n}" for n in WEIGHT_SIZES]
-    print(rows(["values; weights", *sizes], *body), end="\n\n")
-    body = [
-        [name, *(f"{weighted(name, 'normal', n, 100)[1]:.0f}" for n in WEIGHT_SIZES)]
-        for name in WEIGHTS
-    ]
-    print(rows(["effective number", *sizes], *body), end="\n\n")
-    body = [
-        [name, *(percent(weighted(name, shape, 120, repeats, clusters)[0])
-                 for shape in ("normal", "like nDCG") for clusters in (12, 40))]
-        for name in WEIGHTS
-    ]  # fmt: skip
-    head = ["120 queries in clusters", *(f"{x}, {n}" for x in ("normal", "nDCG") for n in (12, 40))]
-    print(rows(head, *body), end="\n\n")
+    """The tables of weights."""
+    print_table(["values; weights", *(f"n = {n}" for n in WEIGHT_SIZES)], {
+        f"{shape}; {weights}": [weighted(weights, shape, n, repeats) for n in WEIGHT_SIZES]
+        for weights in WEIGHTS for shape in VALUES
+    })  # fmt: skip
     names = [name for name in TESTS if TESTS[name].weights]
-    body = [
-        [weights, *(percent(weighted_level(name, weights, n, repeats // 4))
-                    for name in names for n in (12, 43))]
-        for weights in WEIGHTS
-    ]  # fmt: skip
     head = ["rejected without a difference", *(f"{x}, n = {n}" for x in names for n in (12, 43))]
-    print(rows(head, *body), end="\n\n")
-    body = [[str(each), *map(percent, stratified(each, repeats))] for each in STRATUM_SIZES]
-    print(rows(["queries per stratum", "weighted", "without weight="], *body))
+    print_table(head, {
+        weights: [weighted_level(x, weights, n, repeats // 4) for x in names for n in (12, 43)]
+        for weights in WEIGHTS
+    })  # fmt: skip
+    print_table(["queries per stratum", "weighted", "without weight="],
+                {str(each): stratified(each, repeats) for each in (10, 30, 80)})  # fmt: skip
 
 
 def by_chance(rate, expected=ALPHA, repeats=REPEATS, confidence=0.999):
@@ -478,74 +445,48 @@ def rows(*lines):
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *body))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=REPEATS)
-    parser.add_argument("--means", action="store_true", help="only the table of evaluate")
-    parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
-    parser.add_argument("--monitor", action="store_true", help="only those of monitor")
-    parser.add_argument("--weights", action="store_true", help="only the tables of weights")
-    parser.add_argument("--judges", action="store_true", help="only the table of judges")
-    arguments = parser.parse_args()
-    repeats = arguments.repeats
-    if arguments.monitor:
-        from support.monitor_simulation import monitor_table
+def print_table(head, shares):
+    """Print a table of shares by label."""
+    print(rows(head, *([label, *map(percent, x)] for label, x in shares.items())), end="\n\n")
 
-        monitor_table(repeats)
-        return
-    if arguments.judges:
-        from support.judge_simulation import judge_table
 
-        judge_table(repeats)
-        return
-    if arguments.means:
-        means_table(repeats)
-        return
-    if arguments.weights:
-        weight_tables(repeats)
-        return
-    if arguments.gate:
-        gate_tables(repeats)
-        return
+def comparison_tables(repeats):
+    """The tables of the tests of compare."""
     error = 1.96 * math.sqrt(ALPHA * (1 - ALPHA) / repeats)
-    print(
-        f"{repeats:,} repetitions, level 5%: a rate of 5% is seen as {percent(ALPHA - error)} to "
-        f"{percent(ALPHA + error)}. Resampling: {RESAMPLES}.\n"
-    )
+    print(f"{repeats:,} repetitions: 5% is seen as 5% +- {percent(error)}. {RESAMPLES} resamples\n")
     result = {(name, n): single(name, n, repeats) for n in SIZES for name in TESTS}
     sizes = [f"n = {n}" for n in SIZES]
-    for i, title in enumerate(("rejected without a difference", "intervals that hold the true")):
-        body = [[name, *(percent(result[name, n][i]) for n in SIZES)] for name in TESTS]
-        print(rows([title, *sizes], *body), end="\n\n")
-    wrong, false, held = family(repeats)
-    body = [
-        [name, *(percent(each[name]) if name in each else "" for each in (wrong, false, held))]
-        for name in wrong
-    ]
-    head = ["4 systems, 2 metrics, n = 43", "a wrong rejection", "FDR, one better", "all hold"]
-    print(rows(head, *body), end="\n\n")
-    body = [
-        [f"{name}, {shape}", *(percent(small(name, shape, n, repeats)) for n in SMALL)]
-        for name in ("auto", "t", "randomisation")
-        for shape in SHAPES
-    ]
-    print(rows(["rejected, few queries", *(f"n = {n}" for n in SMALL)], *body), end="\n\n")
+    for i, title in enumerate(("rejected without a difference", "intervals with the true one")):
+        print_table([title, *sizes], {x: [result[x, n][i] for n in SIZES] for x in TESTS})
+    wrong, false, _ = family(repeats)
+    print_table(["4 systems, 2 metrics, n = 43", "a wrong rejection", "FDR, one better"],
+                {name: (wrong[name], false[name]) for name in wrong})  # fmt: skip
+    print_table(["rejected, few queries", *(f"n = {n}" for n in SMALL)], {
+        f"{name}, {shape}": [small(name, shape, n, repeats) for n in SMALL]
+        for name in ("auto", "t", "randomisation") for shape in SHAPES
+    })  # fmt: skip
     names = [name for name in TESTS if TESTS[name].weights]
-    body = [[name, *map(percent, clustered(name, repeats))] for name in names]
-    print(rows(["40 users, 1 to 12 queries each", "by query", "cluster="], *body), end="\n\n")
-    body = [
-        [f"{name}, {sizes}", *(percent(unequal(name, sizes, n, repeats=repeats))
-                               for n in CLUSTER_COUNTS)]
-        for name in names
-        for sizes in CLUSTER_SIZES
-    ]  # fmt: skip
-    counts = [f"{n} clusters" for n in CLUSTER_COUNTS]
-    print(rows(["intervals that hold the true", *counts], *body), end="\n\n")
-    body = [
-        [name, *map(percent, peeking(name, noise, repeats))] for name in ("auto", "t", "anytime")
-    ]
-    print(
-        rows(["30 looks, 10 queries more each", "ever rejected", "at the last"], *body), end="\n\n"
-    )
-    body = [[shape, percent(often(shape, repeats))] for shape in SHAPES]
-    print(rows(["anytime, a look at every query from 2 to 300", "ever rejected"], *body))
+    print_table(["40 users, 1 to 12 queries each", "by query", "cluster="],
+                {name: clustered(name, repeats) for name in names})  # fmt: skip
+    print_table(["intervals with the true one", *(f"{n} clusters" for n in CLUSTER_COUNTS)], {
+        f"{name}, {sizes}": [unequal(name, sizes, n, repeats=repeats) for n in CLUSTER_COUNTS]
+        for name in names for sizes in CLUSTER_SIZES
+    })  # fmt: skip
+    print_table(["30 looks, 10 queries more each", "ever rejected", "at the last"],
+                {x: peeking(x, noise, repeats) for x in ("auto", "t", "anytime")})  # fmt: skip
+    print_table(["anytime, a look at every query from 2 to 300", "ever rejected"],
+                {shape: [often(shape, repeats)] for shape in SHAPES})  # fmt: skip
+
+
+def main():
+    from support.judge_simulation import judge_table
+    from support.monitor_simulation import monitor_table
+
+    tables = {"means": means_tables, "gate": gate_tables, "weights": weight_tables,
+              "monitor": monitor_table, "judges": judge_table}  # fmt: skip
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    for name, function in tables.items():
+        parser.add_argument(f"--{name}", dest="print_tables", action="store_const", const=function)
+    arguments = parser.parse_args()
+    (arguments.print_tables or comparison_tables)(arguments.repeats)
