@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import duckdb
 import polars as pl
@@ -140,16 +139,6 @@ def longest_list(result: Result) -> int | None:
     rows = "list_max(map_values(histogram(hash(*COLUMNS('^(system|query)$')))))"
     longest = result.steps.run("run", "max(pos)" if has_positions else rows).item()
     return None if longest is None else int(longest)
-
-
-def describe_missing_rule(
-    rules: Mapping[str, Any], metrics: Sequence[str], lower: Collection[str]
-) -> str:
-    """How a missing query counts. Not as 0 if lower is better, as 0 would be the best value."""
-    errors = [metric for metric in metrics if metric in lower]
-    if rules["missing"] == "skip" or len(errors) == len(metrics):
-        return "left out"
-    return f"counted as 0 (left out for {text.join_words(errors)})" if errors else "counted as 0"
 
 
 def query_differences(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.decisions.gate import gate
+from rankql.decisions.verdict import BETTER, SIGNIFICANT
 from rankql.errors import RankqlError
 from rankql.text import join_words
 
@@ -34,21 +35,25 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
     undecidable = not others or (len(others) > 1 and settings.baseline is None)
     if undecidable or comparison.table["difference"].drop_nulls().is_empty():
         return headline
-    new = _best(comparison, others)
+    # The best mean of the first metric.
+    metric = comparison.metrics[0]
+    rows = comparison.summary.filter(pl.col("system").is_in(others), slice="all", metric=metric)
+    best = rows.sort("mean", descending=comparison.higher_is_better[metric], nulls_last=True)
+    new = str([*best["system"], others[0]][0])
     verdicts = comparison.table.filter(
         pl.col("a").is_in([old, new]), pl.col("b").is_in([old, new]),
-        pl.col("verdict").is_in(["better", "worse"]),
+        pl.col("verdict").is_in(SIGNIFICANT),
     )["metric", "slice", "b", "verdict"].rows()  # fmt: skip
     better, worse = (
         _name_places(
-            (metric, part)
-            for metric, part, b, word in verdicts
-            if (word == "better") == (b == name)
+            (metric, part) for metric, part, b, word in verdicts if (word == BETTER) == (b == name)
         )
         for name in (new, old)
     )
     found = " but ".join(
-        f"{word} on {places}" for word, places in (("better", better), ("worse", worse)) if places
+        f"{word} on {places}"
+        for word, places in zip(SIGNIFICANT, (better, worse), strict=True)
+        if places
     )
     found = f"is significantly {found}" if found else "is not significantly better or worse"
     also = f" {headline}" if len(others) > 1 else ""
@@ -64,16 +69,15 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         short = "Yes" if better or max_drop is not None else "Undecided"
     else:
         short = "No" if len(verdict.failures) else "Undecided"
-    gated = _describe_gate(verdict, max_drop is None)
+    if verdict.passed and max_drop is None:
+        testable = re.search("max_drop=('[^']+')", " ".join(verdict.notes))
+        hint = f"; these queries can test max_drop={testable[1]}" if testable else ""
+        gated = f"The gate passed: nothing drops significantly{hint}"
+    else:
+        decisive = verdict.failures if len(verdict.failures) else verdict.inconclusive
+        limits = verdict.table.filter(slice="all") if verdict.passed else decisive
+        gated = f"The gate {verdict.outcome}: {_name_places(limits['check', 'slice'].rows())}"
     return f"May {new} replace {old}? {short}. {new} {found}. {gated}.{also}"
-
-
-def _best(comparison: Comparison, systems: Sequence[str]) -> str:
-    """The system with the best mean of the first metric."""
-    metric = comparison.metrics[0]
-    rows = comparison.summary.filter(pl.col("system").is_in(systems), slice="all", metric=metric)
-    best = rows.sort("mean", descending=comparison.higher_is_better[metric], nulls_last=True)
-    return str([*best["system"], systems[0]][0])
 
 
 def _name_places(rows: Iterable[tuple[str, str]]) -> str:
@@ -82,27 +86,14 @@ def _name_places(rows: Iterable[tuple[str, str]]) -> str:
     for name, part in pairs:
         if part == "all" or (name, "all") not in pairs:
             by_slice.setdefault(part, []).append(name)
-    return "; ".join(
-        _list(names) + ("" if part == "all" else f" for {part}")
-        for part, names in [*by_slice.items()][:PLACES]
-    ) + (f"; {len(by_slice) - PLACES:,} more slices" if len(by_slice) > PLACES else "")
-
-
-def _list(names: Sequence[str]) -> str:
-    """List names, the first of many."""
-    more = len(names) - PLACES
-    return join_words([*names[:PLACES], *([f"{more:,} more"] if more > 0 else [])])
-
-
-def _describe_gate(verdict: Verdict, without_limits: bool) -> str:
-    """Name the limits that decide; without limits, recommend one that these queries can test."""
-    if verdict.passed and without_limits:
-        testable = re.search("max_drop=('[^']+')", " ".join(verdict.notes))
-        hint = f"; these queries can test max_drop={testable[1]}" if testable else ""
-        return f"The gate passed: nothing drops significantly{hint}"
-    decisive = verdict.failures if len(verdict.failures) else verdict.inconclusive
-    limits = verdict.table.filter(slice="all") if verdict.passed else decisive
-    return f"The gate {verdict.outcome}: {_name_places(limits['check', 'slice'].rows())}"
+    places = []
+    for part, names in [*by_slice.items()][:PLACES]:
+        more = len(names) - PLACES
+        listed = join_words([*names[:PLACES], *([f"{more:,} more"] if more > 0 else [])])
+        places.append(listed + ("" if part == "all" else f" for {part}"))
+    if len(by_slice) > PLACES:
+        places.append(f"{len(by_slice) - PLACES:,} more slices")
+    return "; ".join(places)
 
 
 def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) -> Verdict:

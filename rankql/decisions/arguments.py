@@ -14,7 +14,7 @@ from rankql import text
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import combine_systems
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import Request, align_results, identify
+from rankql.evaluation.values import ROWS, Argument, Request, align_results, identify
 from rankql.registry.parse import is_metric, resolve_names
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
@@ -50,21 +50,15 @@ def arrange_arguments(
         return runs, qrels, metrics, []
     if not runs:
         raise RankqlError(_NO_RUNS)
-    names = _name_runs(runs)
+    paths = [run for run in runs if isinstance(run, str | os.PathLike)]
+    names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
+    if not (len(paths) == len(runs) == len({*names}) and all(names)):
+        names = [f"run {i}" for i in range(1, len(runs) + 1)]
     note = f"Systems are named {text.join_words([*names])}. Pass a dict to choose other names"
     return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
 
 
 _NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
-
-
-def _name_runs(runs: Sequence[Any]) -> list[str]:
-    """Names for the runs of a list: those of their files, or run 1, run 2."""
-    paths = [run for run in runs if isinstance(run, str | os.PathLike)]
-    names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
-    if len(paths) == len(runs) and len({*names}) == len(names) and all(names):
-        return names
-    return [f"run {i}" for i in range(1, len(runs) + 1)]
 
 
 def _are_metrics(positional: Sequence[Any], several: bool) -> bool:
@@ -87,38 +81,48 @@ def _are_systems(second: Any, first: Any, metrics: Any, keywords: Mapping[str, A
     )
 
 
+def read_systems(
+    systems: Mapping[str, Any], qrels: Any, request: Request, run_options: Mapping[str, Any]
+) -> dict[str, Argument]:
+    """What each system is, and the result in it. Options of runs are refused if all are results.
+
+    With judgments, tables are runs, but for the baseline of a gate.
+    """
+    arguments = {}
+    for name, data in systems.items():
+        table = identify(data).kind != "result" and not (request.judged and name == "baseline")
+        arguments[name] = ROWS if table and qrels is not None else identify(data, name, request)
+    for name, value in {"qrels": qrels, **run_options}.items():
+        # `con` and `query` are used to read tables.
+        used = name in ("con", "query") or value is None
+        if not used and all(argument.result for argument in arguments.values()):
+            raise RankqlError(
+                f"{name}= is an option for runs, but these are results, already evaluated. Leave "
+                "it out, or pass the runs"
+            )
+    return arguments
+
+
 def combine_results(
-    runs: Any, qrels: Any, request: Request, on_mismatch: str = "error"
+    runs: Any, qrels: Any, request: Request, run_options: Mapping[str, Any], on_mismatch: str
 ) -> Result | None:
     """The results of all systems as one result; None if the systems are runs."""
     several = identify(runs).kind == "several runs"
-    runs_by_name = runs if several else {"run": runs}
-    if not runs_by_name:
+    systems = runs if several else {"run": runs}
+    if not systems:
         raise RankqlError(_NO_RUNS)
-    if not all(isinstance(name, str) and name for name in runs_by_name):
+    if not all(isinstance(name, str) and name for name in systems):
         raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
-    saved = [name for name, data in runs_by_name.items() if identify(data).kind == "result"]
-    if qrels is not None:
-        if len(saved) == len(runs_by_name):
-            require_no_run_options({"qrels": qrels})
-        if saved:
-            raise RankqlError(
-                f"{saved[0]!r} is a result, but other systems are runs. Evaluate them "
-                "too, or pass its run"
-            )
-        return None
-    read = {name: identify(data, name, request).result for name, data in runs_by_name.items()}
-    results = {name: result for name, result in read.items() if result is not None}
+    arguments = read_systems(systems, qrels, request, run_options)
+    results = {name: result for name, (_, result) in arguments.items() if result is not None}
     if not results:
         return None
-    if len(results) < len(read):
-        run = next(name for name in read if name not in results)
+    if rows := [name for name in arguments if name not in results]:
         raise RankqlError(
-            f"{next(iter(results))!r} is a result, but {run!r} is a run or has several rows per "
-            "query. Evaluate it too, or pass runs only"
+            f"{next(iter(results))!r} is a result, but {rows[0]!r} is a run or has several rows "
+            "per query. Evaluate it too, or pass runs only"
         )
-    tables = [name for name in runs_by_name if name not in saved]
-    if tables:
+    if tables := [name for name, argument in arguments.items() if argument.kind == "values"]:
         results = align_results(results, tables, request.attributes)
     return combine_systems(results, on_mismatch) if several else next(iter(results.values()))
 
@@ -151,13 +155,3 @@ def require_attributes(result: Result, names: Sequence[str], label: str = "") ->
 
 
 _NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster= or weight="
-
-
-def require_no_run_options(keywords: Mapping[str, Any]) -> None:
-    """Refuse options of runs if results were passed; `con` and `query` are used to read tables."""
-    for name, value in keywords.items():
-        if name not in ("con", "query") and value is not None:
-            raise RankqlError(
-                f"{name}= is an option for runs, but these are results, already evaluated. Leave "
-                "it out, or pass the runs"
-            )

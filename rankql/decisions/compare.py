@@ -15,7 +15,6 @@ from rankql.decisions.arguments import (
     arrange_arguments,
     combine_results,
     require_attributes,
-    require_no_run_options,
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
@@ -157,9 +156,9 @@ def compare(
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     request = Request.of(keywords, metrics, sliced_by, higher_is_better)
-    result = combine_results(runs, qrels, request, on_mismatch)
+    run_options = {"judge": judge, **keywords}
+    result = combine_results(runs, qrels, request, run_options, on_mismatch)
     if result is not None:
-        require_no_run_options({"judge": judge, **keywords})
         require_attributes(result, sliced_by)
         result = select_metrics(result, metrics)
     else:

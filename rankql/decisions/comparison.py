@@ -13,6 +13,7 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import query_differences
+from rankql.decisions.verdict import NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
@@ -94,8 +95,9 @@ class Comparison(EvaluatedTable):
         pair = ["metric", "a", "b"]
         overall = self.table.filter(slice="all").select(*pair, overall="verdict")
         rows = self.table.join(overall, on=pair, how="left", maintain_order="left")
-        significant = pl.col("verdict").is_in(["better", "worse"])
-        other = significant & pl.col("verdict").ne_missing(pl.col("overall"))
+        other = pl.col("verdict").is_in(SIGNIFICANT) & pl.col("verdict").ne_missing(
+            pl.col("overall")
+        )
         return [
             f"{text.add_slice(metric, part)}: {sentence}"
             for metric, part, sentence in rows.filter((pl.col("slice") == "all") | other)[
@@ -105,14 +107,38 @@ class Comparison(EvaluatedTable):
 
     @property
     def title(self) -> str:
-        """Which system is best over all queries, by metric, or which ones may be the best."""
-        return describe_best(self)
+        """Which systems are or may be best on which metrics, and slices that say the reverse."""
+        means = self.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
+        if means.is_empty():
+            return "No metric is defined on these queries"
+        if len(self.systems) == 1:
+            rows = means["metric", "mean", "lo", "hi"].rows()
+            values = [f"{name} {format_interval(ends)}" for name, *ends in rows[:NAMES]]
+            return f"{self.systems[0]}: {', '.join(values)}"
+        findings: dict[tuple[str, str], list[str]] = {}
+        for (metric,), group in means.group_by("metric", maintain_order=True):
+            name = str(metric)
+            findings.setdefault(_describe_lead(self, group, name), []).append(name)
+        total = len(self.metrics)
+        sentences = []
+        for (start, end), metrics in findings.items():
+            count = len(metrics)
+            named = join_words(metrics) if count <= NAMES else f"{count} of {total} metrics"
+            if start and count == total > 1:
+                named = "both metrics" if total == 2 else f"all {total} metrics"
+            sentences.append(start + named + end)
+        # Slices in which the significant finding is the opposite of the overall one.
+        pair = ["metric", "a", "b"]
+        significant = self.table.filter(pl.col("verdict").is_in(SIGNIFICANT))
+        overall = significant.filter(slice="all").select(*pair, overall="verdict")
+        reverse = significant.join(overall, on=pair).filter(pl.col("verdict") != pl.col("overall"))
+        if slices := reverse["slice"].unique(maintain_order=True).to_list():
+            sentences.append(f"The reverse is true for {_join_names(slices, 'slices')}")
+        return ". ".join(sentences)
 
     @property
     def ranked_metrics(self) -> list[str]:
         """The metrics with tests of all pairs of three or more systems over all queries."""
-        from rankql.decisions.pair_comparisons import NO_DIFFERENCE  # which needs scipy
-
         if len(self.systems) < 3 or self.settings.baseline is not None:
             return []
         tested = pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE)
@@ -244,7 +270,7 @@ class Comparison(EvaluatedTable):
         """The table without empty columns; the means if there is only one system."""
         if self.table.is_empty():
             return self.result.displayed()
-        frame = self.table.drop("sentence", "p_error")
+        frame = self.table.drop("sentence")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
         frame = drop_idle_columns(frame)
@@ -306,8 +332,9 @@ def rank_systems(
     the number of systems minus those that are significantly worse.
     """
     part = ["metric", "slice"]
-    won = pl.when(verdict="better").then("b").when(verdict="worse").then("a")
-    lost = pl.when(verdict="better").then("a").when(verdict="worse").then("b")
+    better, worse = (pl.col("verdict") == word for word in SIGNIFICANT)
+    won = pl.when(better).then("b").when(worse).then("a")
+    lost = pl.when(better).then("a").when(worse).then("b")
     beaten, beaten_by = (
         pairs.select(*part, system=column).drop_nulls().group_by(*part, "system").len(name)
         for name, column in (("beaten", won), ("beaten_by", lost))
@@ -331,42 +358,6 @@ def rank_systems(
     )  # fmt: skip
 
 
-def describe_best(comparison: Comparison) -> str:
-    """Which systems are or may be best on which metrics, and slices that say the reverse."""
-    means = comparison.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
-    if means.is_empty():
-        return "No metric is defined on these queries"
-    if len(comparison.systems) == 1:
-        rows = means["metric", "mean", "lo", "hi"].rows()
-        values = [f"{name} {format_interval(ends)}" for name, *ends in rows[:NAMES]]
-        return f"{comparison.systems[0]}: {', '.join(values)}"
-    ranked = comparison.ranked_metrics
-    ranks = comparison.leaderboard().filter(slice="all") if ranked else None
-    findings: dict[tuple[str, str], list[str]] = {}
-    for (metric,), group in means.group_by("metric", maintain_order=True):
-        if ranks is not None and metric in ranked:
-            finding = _describe_ranks(ranks.filter(metric=metric))
-        else:
-            finding = _describe_lead(comparison, group, str(metric))
-        findings.setdefault(finding, []).append(str(metric))
-    total = len(comparison.metrics)
-    sentences = []
-    for (start, end), metrics in findings.items():
-        every = "both metrics" if total == 2 else f"all {total} metrics"
-        named = (
-            join_words(metrics) if len(metrics) <= NAMES else f"{len(metrics)} of {total} metrics"
-        )
-        sentences.append(start + (every if start and len(metrics) == total > 1 else named) + end)
-    # Slices in which the significant finding is the opposite of the overall one.
-    pair = ["metric", "a", "b"]
-    significant = comparison.table.filter(pl.col("verdict").is_in(["better", "worse"]))
-    overall = significant.filter(slice="all").select(*pair, overall="verdict")
-    reverse = significant.join(overall, on=pair).filter(pl.col("verdict") != pl.col("overall"))
-    if slices := reverse["slice"].unique(maintain_order=True).to_list():
-        sentences.append(f"The reverse is true for {_join_names(slices, 'slices')}")
-    return ". ".join(sentences)
-
-
 # More names are counted.
 NAMES = 5
 
@@ -375,18 +366,20 @@ def _join_names(names: Sequence[str], noun: str = "systems") -> str:
     return join_words(names) if len(names) <= NAMES else f"{len(names)} {noun}"
 
 
-def _describe_ranks(ranks: pl.DataFrame) -> tuple[str, str]:
-    """Which of several systems may be the best: the words before and after the metrics."""
-    best = ranks.filter("maybe_best")["system"].to_list()
-    if len(best) > 1:
-        named = join_words(best) if len(best) <= NAMES else f"{len(best)} of {len(ranks)} systems"
-        return "", f": {named} cannot be distinguished from the best"
-    others = "every other system" + " with a value" * bool(ranks["mean"].null_count())
-    return "", f": {best[0]} is significantly better than {others}"
-
-
 def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> tuple[str, str]:
-    """Which system has the best mean, and what it beats: the words before and after the metrics."""
+    """Which system has the best mean, and what it beats: the words before and after the metrics.
+
+    If all pairs of several systems were tested, which of them may be the best.
+    """
+    if metric in comparison.ranked_metrics:
+        ranks = comparison.leaderboard().filter(slice="all", metric=metric)
+        best = ranks.filter("maybe_best")["system"].to_list()
+        if len(best) > 1:
+            some = f"{len(best)} of {len(ranks)} systems"
+            named = join_words(best) if len(best) <= NAMES else some
+            return "", f": {named} cannot be distinguished from the best"
+        others = "every other system" + " with a value" * bool(ranks["mean"].null_count())
+        return "", f": {best[0]} is significantly better than {others}"
     higher = comparison.higher_is_better[metric]
     if higher and (means["mean"] == 0).all():
         return "No system has a mean above 0 on ", ""
@@ -401,7 +394,7 @@ def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> 
             better.append(winner)
         if best == [winner] or best == [loser]:
             verdicts.add(verdict)
-            if best == [winner] and verdict in ("better", "worse"):
+            if best == [winner] and verdict in SIGNIFICANT:
                 won.append(loser)
     if better:
         return (
@@ -416,6 +409,6 @@ def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> 
         return lead, f", and significantly better than {_join_names(won)}"
     if any(verdict.startswith("equivalent") for verdict in verdicts):
         return lead, ", but the lead is too small to matter"
-    if verdicts & {"better", "worse", "not significant"}:
+    if verdicts & {*SIGNIFICANT, NOT_SIGNIFICANT}:
         return lead, ", but the lead is not significant"
     return lead, "; the lead was not tested"

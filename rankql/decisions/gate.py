@@ -20,9 +20,9 @@ from rankql.decisions.alignment import (
 )
 from rankql.decisions.arguments import (
     Results,
+    read_systems,
     require_attributes,
     require_metrics,
-    require_no_run_options,
 )
 from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits, split_limits
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
@@ -32,7 +32,7 @@ from rankql.evaluation.combining import combine_systems, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import describe_clusters
-from rankql.evaluation.values import ROWS, Request, identify, set_directions
+from rankql.evaluation.values import Request, set_directions
 from rankql.macros import MISSING
 from rankql.registry.argument_checks import (
     require,
@@ -162,17 +162,10 @@ def gate(
     request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
     request = replace(request, judged=qrels is not None)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    arguments = {
-        name: identify(value, name, request)
-        if name != "run" or qrels is None or identify(value).kind == "result" else ROWS
-        for name, value in data.items()
-    }  # fmt: skip
+    arguments = read_systems(data, qrels, request, keywords)
     results = {name: argument.result for name, argument in arguments.items()}
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
-    if all(results.values()):
-        run_options = {name: value for name, value in keywords.items() if name != "con"}
-        require_no_run_options({"qrels": qrels, **run_options})
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
@@ -197,8 +190,16 @@ def gate(
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
-    names = evaluated["run"].metrics
-    run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
+    run_result = evaluated["run"]
+    names, meta = run_result.metrics, run_result.meta
+    attributes_ = dict.fromkeys([*itertools.chain(*attribute_groups), *filter(None, [meta.weight])])
+    for name in attributes_:
+        require_attributes(run_result, [name], "cluster: " if name == cluster else "by: ")
+    metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
+    require_metrics(run_result, metrics, "run: ")
+    slices = [list(group) for group in groups]
+    meta = replace(meta, metrics=metrics, by=[*attributes_], groupings=slices)
+    run_result = replace(run_result, meta=meta, interval=None, _summary=None)
     run_result = set_directions(run_result, higher_is_better, names)
     notes = describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
     rows: list[dict[str, Any]] = []
@@ -242,23 +243,6 @@ def _require_one_system(name: str, result: Result) -> Result:
     judge = result.judge and _require_one_system(name, result.judge)
     meta = replace(result.meta, system=False)
     return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
-
-
-def _select_run(
-    run: Result,
-    limits: Sequence[GateLimit],
-    groups: Sequence[Sequence[str]],
-    attributes: Sequence[Sequence[str]],
-    cluster: str | None,
-) -> Result:
-    """The run with the metrics of the limits, and with the slices and attributes."""
-    by = list(dict.fromkeys([*itertools.chain(*attributes), *filter(None, [run.meta.weight])]))
-    for name in by:
-        require_attributes(run, [name], "cluster: " if name == cluster else "by: ")
-    metrics = list(dict.fromkeys(limit.name(run) for limit in limits))
-    require_metrics(run, metrics, "run: ")
-    meta = replace(run.meta, metrics=metrics, by=by, groupings=[list(group) for group in groups])
-    return replace(run, meta=meta, interval=None, _summary=None)
 
 
 def _combine(

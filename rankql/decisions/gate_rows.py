@@ -10,7 +10,14 @@ from typing import Any
 from rankql import text
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.pair_comparisons import PairComparison
-from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_FEW
+from rankql.decisions.verdict import (
+    FAILED,
+    INCONCLUSIVE,
+    NOT_SIGNIFICANT,
+    PASSED,
+    SCHEMA,
+    TOO_FEW,
+)
 from rankql.errors import RankqlError
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
@@ -155,7 +162,7 @@ def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least:
         )
     elif worse:
         significant = limit.bound or not decision.interval
-        words += f", within the limit of {limit.text}" if significant else ": not significant"
+        words += f", within the limit of {limit.text}" if significant else f": {NOT_SIGNIFICANT}"
     ending = " (one value for all queries: no confidence interval)"
     return words if pair.overall is None else words + ending
 

@@ -14,6 +14,13 @@ import numpy as np
 from rankql import text
 from rankql.decisions.alignment import hash_rankings
 from rankql.decisions.system_values import SystemValues
+from rankql.decisions.verdict import (
+    BETTER,
+    NO_DIFFERENCE,
+    NOT_SIGNIFICANT,
+    TOO_FEW,
+    WORSE,
+)
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability, require_whole_number
@@ -27,11 +34,6 @@ from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
-TOO_FEW = "too few queries"
-# Identical rankings need no test.
-NO_DIFFERENCE = "no difference"
-NOT_SIGNIFICANT = "not significant"
-
 
 _SMALLEST = {"resamples": 100, "seed": 0, "min_queries": 0}
 
@@ -147,16 +149,6 @@ class PairComparison:
         first, last = self.means[0] if len(self.means) > 1 else 0.0, self.means[-1]
         return None if first is None or last is None else last - first
 
-    def explain_untested(self, settings: Settings) -> str:
-        """The reason why this pair is not tested, or ''."""
-        if self.overall is not None:
-            return OVERALL
-        if self.identical:
-            return NO_DIFFERENCE
-        reason = settings.paired_test.explain_untestable(self.sample)
-        few = self.slice != "all" and self.queries < settings.min_queries
-        return reason if reason or not few else TOO_FEW
-
     def detectable(self, settings: Settings) -> float | None:
         """The difference that would be detected with 80% power, at the level of this test.
 
@@ -176,7 +168,7 @@ class PairComparison:
             return f"equivalent within {settings.equivalence:g}"
         if self.result.p_adjusted > settings.alpha:
             return NOT_SIGNIFICANT
-        return "better" if (self.sample.mean > 0) != self.lower_is_better else "worse"
+        return BETTER if (self.sample.mean > 0) != self.lower_is_better else WORSE
 
 
 def list_pairs(
@@ -226,7 +218,11 @@ def run_tests(
         if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
             known = hashes(comparison.a)
             comparison.identical = known is not None and known == hashes(comparison.b)
-        comparison.result = TestResult(reason=comparison.explain_untested(settings))
+        small = comparison.slice != "all" and comparison.queries < settings.min_queries
+        reason = OVERALL if comparison.overall is not None else ""
+        reason = reason or NO_DIFFERENCE * comparison.identical
+        reason = reason or settings.paired_test.explain_untestable(comparison.sample)
+        comparison.result = TestResult(reason=reason or TOO_FEW * small)
         if not comparison.result.reason:
             tested.append(comparison)
     families: dict[Any, list[PairComparison]] = {}
@@ -267,7 +263,14 @@ def required_ranges(
     if not TESTS[settings.test].needs_range:
         return {}
     bounds = settings.bounds or {}
-    if not isinstance(bounds, Mapping) or not all(map(_is_range, bounds.values())):
+    valid = isinstance(bounds, Mapping) and all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and all(isinstance(x, int | float) and math.isfinite(x) for x in pair)
+        and pair[0] < pair[1]
+        for pair in bounds.values()
+    )
+    if not valid:
         raise RankqlError(
             f"bounds must be a dict of metric: (lowest, highest), such as {{'DCG@10': (0, 20)}}, "
             f"not {settings.bounds!r}"
@@ -294,11 +297,3 @@ def required_ranges(
             )
         ranges[name] = float(high - low)
     return ranges
-
-
-def _is_range(value: Any) -> bool:
-    """Return whether this is a pair of finite numbers, the first below the second."""
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        return False
-    numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in value)
-    return numbers and value[0] < value[1]

@@ -12,14 +12,13 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.pair_comparisons import (
-    NO_DIFFERENCE,
     OVERALL,
-    TOO_FEW,
     PairComparison,
     Settings,
     run_tests,
 )
 from rankql.decisions.system_values import SystemValues, describe_left_out
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import describe_clusters
@@ -39,7 +38,7 @@ RARE = 30
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
     **dict.fromkeys(("mean_a", "mean_b", "difference", "lo", "hi"), pl.Float64),
-    **dict.fromkeys(("p", "p_adjusted", "p_error", "effect"), pl.Float64),
+    **dict.fromkeys(("p", "p_adjusted", "effect"), pl.Float64),
     **dict.fromkeys(("wins", "ties", "losses", "n"), pl.Int64),
     **{"detectable": pl.Float64, "verdict": pl.String, "sentence": pl.String},
 }
@@ -92,7 +91,6 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "hi": pair.result.hi,
         "p": pair.result.p,
         "p_adjusted": pair.result.p_adjusted,
-        "p_error": pair.result.p_error,
         "p_equivalence": pair.result.p_equivalence,
         "effect": pair.sample.effect if has_values else None,
         "wins": negative if lower else positive,
@@ -107,7 +105,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
     if result.p_adjusted is None:
         return _describe_untested(pair, settings)
-    significant, mean = verdict in ("better", "worse"), pair.sample.mean
+    significant, mean = verdict in SIGNIFICANT, pair.sample.mean
     sign = -1 if significant and mean < 0 else 1
     difference, interval = text.format_number(sign * mean), ""
     if result.lo is not None and result.hi is not None:
@@ -128,7 +126,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
-        return f"{b} {'beats' if verdict == 'better' else 'loses to'} {a} by {basis}"
+        return f"{b} {'beats' if verdict == BETTER else 'loses to'} {a} by {basis}"
     if result.equivalent:
         return f"{b} and {a} are {verdict}: {basis}"
     words, detectable = f"no significant difference between {b} and {a}: {basis}", None
@@ -258,24 +256,22 @@ def _describe_resampling(
 ) -> Iterator[str]:
     """Notes on the precision of resampled p-values, and on too few resamples."""
     resamples = f"{settings.resamples:,}"
-    errors = [x.result.p_error for x in pairs if x.result.p_error is not None]
     if settings.correction == "tukey":
         yield (
             "All orders of the systems within queries were counted if there are at most 2^20, "
             f"otherwise {resamples} random ones (seed {settings.seed})"
         )
-    elif not errors:
-        yield "p-values are exact: all patterns of signs were counted"
-    else:
+        return
+    exact = settings.paired_test.exact
+    sampled = any(x.sample.units > exact for x in pairs if x.result.p is not None)
+    units = "queries" if settings.cluster is None else "clusters"
+    others = f", otherwise {resamples} random ones (seed {settings.seed})" if sampled else ""
+    yield f"All patterns of signs were counted if at most {exact} {units} differ{others}"
+    # The smallest adjusted p-value that this number of resamples can give.
+    smallest = tests / (settings.resamples + 1)
+    if sampled and settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
+        enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
         yield (
-            f"p-values are from {resamples} resamples (seed {settings.seed}). Their standard error "
-            f"is at most {max(errors):.1g}"
+            f"{resamples} resamples cannot give an adjusted p-value of {settings.alpha:g} or less "
+            f"for {tests:,} tests. Pass resamples={enough}"
         )
-        # The smallest adjusted p-value that this number of resamples can give.
-        smallest = tests / (settings.resamples + 1)
-        if settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
-            enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
-            yield (
-                f"{resamples} resamples cannot give an adjusted p-value of {settings.alpha:g} or "
-                f"less for {tests:,} tests. Pass resamples={enough}"
-            )

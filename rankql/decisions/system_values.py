@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql import text
-from rankql.decisions.alignment import describe_missing_rule
 from rankql.evaluation.judged_values import PairedValues
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import cluster_codes, compared_value, slice_queries
@@ -143,10 +142,14 @@ class SystemValues:
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
     """Notes on queries that are missing or undefined in a system."""
     total = text.format_queries(len(values.queries))
+    # 0 would be the best value of a metric if lower is better.
+    lower = [name for name in values.values if name in values.lower]
+    missing = "left out"
+    if rules["missing"] != "skip" and len(lower) < len(values.values):
+        missing = "counted as 0" + f" (left out for {text.join_words(lower)})" * bool(lower)
     for system, count in values.missing.items():
         if count:
-            rule = describe_missing_rule(rules, list(values.values), values.lower)
-            yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {rule}"
+            yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {missing}"
     for metric, count in values.undefined.items():
         if count:
             other = UNDEFINED_VALUES.get(rules["undefined"])

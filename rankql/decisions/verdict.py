@@ -1,4 +1,4 @@
-"""The result of a gate, for people, pull requests and CI."""
+"""The words of verdicts, and the result of a gate for people, pull requests and CI."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ from rankql.errors import RankqlError
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
 
+# The verdicts of compare on tested pairs, if they are not equivalent; and on identical rankings.
+BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (
+    "better", "worse", "not significant", "no difference"
+)  # fmt: skip
+SIGNIFICANT = (BETTER, WORSE)
+# The statuses of a gate.
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
 # The choices of inconclusive=.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.decisions.verdict import BETTER, NOT_SIGNIFICANT, WORSE
 from rankql.output.chart_selection import order_systems, select_pairs
 from rankql.output.panels import shorten_names
 from rankql.output.report_elements import ReportTable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # The largest number of rows of all pairs. Other formats have all rows.
 ROWS = 200
 
-_VERDICTS = {"better": "▲ better", "worse": "▼ worse", "not significant": "≈ not significant"}
+_VERDICTS = {BETTER: f"▲ {BETTER}", WORSE: f"▼ {WORSE}", NOT_SIGNIFICANT: f"≈ {NOT_SIGNIFICANT}"}
 
 
 def tabulate_means(comparison: Comparison) -> ReportTable:

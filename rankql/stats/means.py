@@ -97,9 +97,8 @@ def mean_interval(
     quantile = t_quantile((1 + min(confidence, HIGHEST_CONFIDENCE)) / 2, moments.freedom)
     if interval == "auto" and math.isfinite(low) and math.isfinite(high):
         return logistic_interval(moments.mean, quantile * moments.error, low, high)
-    below, above = skewed_quantiles(quantile, moments.slope if interval == "auto" else 0.0)
-    ends = moments.mean - below * moments.error, moments.mean + above * moments.error
-    return Interval(*ends).within(low, high)
+    slope = moments.slope if interval == "auto" else 0.0
+    return skewed_interval(moments.mean, moments.error, quantile, slope).within(low, high)
 
 
 def logistic_interval(mean: float, width: float, lowest: float, highest: float) -> Interval:
@@ -131,26 +130,27 @@ def constant_interval(
     return Interval(lowest + share * (value - lowest), highest - share * (highest - value))
 
 
-def skewed_quantiles(quantile: float, slope: float) -> tuple[float, float]:
-    """The quantiles of Student's t below and above a mean, widened for skewness / sqrt(n).
+def skewed_interval(mean: float, error: float, quantile: float, slope: float) -> Interval:
+    """The interval of a mean by this quantile of Student's t, widened for skewness / sqrt(n).
 
     Hall (1992): with s = skewness / sqrt(n), T + s T^2 / 3 + s^2 T^3 / 27 + s / 6 is closer to
     Student's t than T is. It increases with T, so its bounds can be transformed back to T. Strong
     skewness would make them narrower again, so the widest for any skewness up to s is used.
     """
     if abs(slope) < 1e-7:
-        return quantile, quantile
+        return Interval(mean - quantile * error, mean + quantile * error)
 
     def back(x: float, s: float) -> float:
         return 3 / s * (math.cbrt(1 + s * (x - s / 6)) - 1)
 
     slopes = _slopes(slope)
     below = max(quantile, *(back(quantile, s) for s in slopes))
-    return below, max(quantile, *(-back(-quantile, s) for s in slopes))
+    above = max(quantile, *(-back(-quantile, s) for s in slopes))
+    return Interval(mean - below * error, mean + above * error)
 
 
 def unskewed_quantile(t: float, slope: float) -> float:
-    """The quantile whose interval, by `skewed_quantiles`, ends `t` standard errors from the mean.
+    """The quantile whose interval, by `skewed_interval`, ends `t` standard errors from the mean.
 
     t > 0 is the end below the mean, t < 0 the one above.
     """

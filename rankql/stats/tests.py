@@ -20,7 +20,7 @@ from rankql.stats.means import (
     Interval,
     constant_interval,
     mean_interval,
-    skewed_quantiles,
+    skewed_interval,
     unskewed_quantile,
 )
 from rankql.stats.power import POWER, detectable_difference
@@ -39,7 +39,7 @@ CLUSTERS = 10
 
 @dataclass(frozen=True)
 class TestResult:
-    """A p-value (with its Monte Carlo error if resampled) and an interval, or why not.
+    """A p-value and an interval, or why not.
 
     In a family: p adjusted for all tests, and the level of its own test and interval.
     """
@@ -50,7 +50,6 @@ class TestResult:
     lo: float | None = None
     hi: float | None = None
     reason: str = ""
-    p_error: float | None = None
     p_adjusted: float | None = None
     level: float | None = None
     # Adjusted p of two one-sided tests of equivalence, and whether it is at most alpha.
@@ -88,13 +87,13 @@ class PairedTest:
         """p, and the interval at this level, cut at the range of the values."""
         if reason := self.explain_untestable(sample):
             return TestResult(reason=reason)
-        p, ends, error = self.test(sample, alpha)
+        p, ends = self.test(sample, alpha)
         if not (math.isfinite(ends.lo) and math.isfinite(ends.hi)):
-            return TestResult(p, reason=UNBOUNDED, p_error=error)
-        return TestResult(p, *ends.within(sample.lowest, sample.highest), p_error=error)
+            return TestResult(p, reason=UNBOUNDED)
+        return TestResult(p, *ends.within(sample.lowest, sample.highest))
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
-        """p, the interval at this level, and the Monte Carlo error of p."""
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
+        """p, and the interval at this level."""
         raise NotImplementedError
 
     def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
@@ -120,12 +119,12 @@ class Student(PairedTest):
 
     label = "paired t test"
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """p and the interval of Student's t distribution."""
         mean, error = sample.mean, sample.error
         p = 2 * special.stdtr(sample.freedom, -abs(mean / error))
         width = float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * error
-        return float(p), Interval(mean - width, mean + width), None
+        return float(p), Interval(mean - width, mean + width)
 
     def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
         """By the studentised range."""
@@ -145,7 +144,7 @@ class Randomisation(PairedTest):
     constant = True
     resampled = True
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """The share of patterns with a mean as large, and the shifts that are not rejected."""
         columns = np.stack([sample.sums, sample.sizes])
         zero = np.abs(sample.sums) <= sample.rounding * sample.sizes
@@ -178,13 +177,12 @@ class Randomisation(PairedTest):
         extra = 0 if exact else 1  # count the observed pattern too
         patterns = len(signed) + extra
         p = float((extra + np.count_nonzero((low <= 0) & (high >= 0))) / patterns)
-        error = None if exact else math.sqrt(p * (1 - p) / patterns)
         # The lowest shift at which more than alpha of the patterns hold.
         first = math.floor(alpha * patterns - extra + 1e-9)
         if first < 0:
-            return p, Interval(-math.inf, math.inf), error
+            return p, Interval(-math.inf, math.inf)
         lo, hi = np.partition(low, first)[first], -np.partition(-high, first)[first]
-        return p, Interval(float(lo), float(hi)), error
+        return p, Interval(float(lo), float(hi))
 
     def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
         """By the range of permuted values."""
@@ -204,9 +202,9 @@ class Anytime(PairedTest):
     constant = True
     needs_range = True
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """The smallest level, and the interval, of the confidence sequence."""
-        return betting_p(sample), betting_interval(sample, alpha), None
+        return betting_p(sample), betting_interval(sample, alpha)
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """Half the interval, plus room for an estimate below the true difference."""
@@ -232,7 +230,7 @@ class SkewedStudent(PairedTest):
             return "" if math.isfinite(sample.highest - sample.lowest) else ZERO_VARIANCE
         return reason
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """p and the interval of the skewed t statistic."""
         mean = sample.mean
         if sample.constant:
@@ -241,12 +239,11 @@ class SkewedStudent(PairedTest):
             end = lowest if mean > 0 else highest
             share = end / (end - mean) if mean else 1.0
             p = min(1.0, 2 * max(0.0, share) ** sample.units)
-            return p, ends or Interval(-math.inf, math.inf), None
+            return p, ends or Interval(-math.inf, math.inf)
         quantile = unskewed_quantile(mean / sample.error, sample.slope)
         p = min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))
         width = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
-        below, above = skewed_quantiles(width, sample.slope)
-        return p, Interval(mean - below * sample.error, mean + above * sample.error), None
+        return p, skewed_interval(mean, sample.error, width, sample.slope)
 
 
 class MeanTest(SkewedStudent):
@@ -254,7 +251,7 @@ class MeanTest(SkewedStudent):
 
     label = "interval of a mean"
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval, float | None]:
+    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """The level at which the interval of the mean ends at 0, and the interval."""
         low, high = sample.lowest, sample.highest
         if sample.constant or not (math.isfinite(low) and math.isfinite(high)):
@@ -262,11 +259,11 @@ class MeanTest(SkewedStudent):
         ends = mean_interval(sample.moments, 1 - alpha)
         share, zero = (sample.mean - low) / (high - low), -low / (high - low)
         if not 0 < zero < 1:
-            return 0.0, ends or Interval(low, high), None
+            return 0.0, ends or Interval(low, high)
         distance = float(special.logit(share) - special.logit(zero))
         width = sample.error / (high - low) / (share * (1 - share))
         p = 2 * float(special.stdtr(sample.freedom, -abs(distance / width)))
-        return p, ends or Interval(low, high), None
+        return p, ends or Interval(low, high)
 
 
 TESTS: dict[str, type[PairedTest]] = {
