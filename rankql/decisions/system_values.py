@@ -146,7 +146,9 @@ def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterato
     lower = [name for name in values.values if name in values.lower]
     missing = "left out"
     if rules["missing"] != "skip" and len(lower) < len(values.values):
-        missing = "counted as 0" + f" (left out for {text.join_words(lower)})" * bool(lower)
+        missing = (
+            f"counted as 0 (left out for {text.join_words(lower)})" if lower else "counted as 0"
+        )
     for system, count in values.missing.items():
         if count:
             yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {missing}"

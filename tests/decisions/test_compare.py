@@ -294,7 +294,7 @@ def test_sentences():
             "AP: y and x have the same value for every query (1 query)"]),
         (dict(zip("xy", four, strict=True)), {}, [
             "AP: no significant difference between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
-            "queries). A difference of about 0.20 would have been detected with 80% power"]),
+            "queries). A difference of about 0.24 would have been detected with 80% power"]),
     ):  # fmt: skip
         assert rankql.compare(systems, **options).sentences == sentences
 
