@@ -192,13 +192,30 @@ class Comparison(EvaluatedTable):
         names = ["metric", "other", "tau_b", "swapped", "pairs"]
         return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
 
-    def cutoffs(self, metric: str | None = None, ks: Sequence[int] = CUTOFFS) -> Comparison:
-        """The same comparison at several cutoffs of one metric, to choose k.
+    def cutoffs(
+        self, metric: str | Sequence[str] | None = None, ks: Sequence[int] = CUTOFFS
+    ) -> Comparison:
+        """The same comparison at several cutoffs of a metric, or of several, to choose k.
 
         `summary` has the curves, `table` says at which k the systems differ, and `agreement()`
         whether their order depends on k.
         """
-        return compare_at_cutoffs(self, [metric or self.metrics[0]], ks, **asdict(self.settings))
+        source, settings, names = self.source, asdict(self.settings), []
+        if source is None:
+            raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
+        for name in [metric or self.metrics[0]] if isinstance(metric, str | None) else metric:
+            parsed = parse(name)[0]
+            if parsed.record is None or not parsed.record.has_cutoff:
+                raise RankqlError(
+                    f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'"
+                )
+            if not isinstance(ks, list | tuple | range) or not ks:
+                raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
+            names += [parsed.at(k).name for k in ks]
+        if bounds := settings["bounds"]:
+            settings["bounds"] = {name: bounds[name] for name in names if name in bounds}
+        keywords = {**source.keywords, **settings, "by": ()}
+        return source.compare(source.runs, qrels=source.qrels, metrics=names, **keywords)
 
     def _details(self) -> dict[str, Any]:
         return {
@@ -290,26 +307,6 @@ def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int,
     swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
     tau = float(kendalltau(x, y).statistic)
     return None if math.isnan(tau) else tau, swapped, len(i)
-
-
-def compare_at_cutoffs(
-    comparison: Comparison, metrics: Sequence[str], ks: Sequence[int], **settings: Any
-) -> Comparison:
-    """Compare the same runs at several cutoffs of these metrics, which are evaluated once."""
-    source, names = comparison.source, []
-    if source is None:
-        raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
-    for metric in metrics:
-        parsed = parse(metric)[0]
-        if parsed.record is None or not parsed.record.has_cutoff:
-            raise RankqlError(f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'")
-        if not isinstance(ks, list | tuple | range) or not ks:
-            raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
-        names += [parsed.at(k).name for k in ks]
-    if bounds := settings.get("bounds"):
-        settings["bounds"] = {name: bounds[name] for name in names if name in bounds}
-    keywords = {**source.keywords, **settings, "by": ()}
-    return source.compare(source.runs, qrels=source.qrels, metrics=names, **keywords)
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:

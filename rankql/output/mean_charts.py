@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rankql.decisions.alignment import longest_list
-from rankql.decisions.comparison import CUTOFFS, compare_at_cutoffs
+from rankql.decisions.comparison import CUTOFFS
 from rankql.errors import RankqlError
 from rankql.output import panels
 from rankql.output.chart_selection import (
@@ -89,10 +89,10 @@ def draw_ranks(comparison: Comparison, metric: str) -> Spec:
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
-    settings = {**asdict(comparison.settings), "test": "t", "bounds": None}
+    settings = replace(comparison.settings, test="t", bounds=None)
     longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
     drawn = [*(k for k in CUTOFFS if k < longest), longest]
-    curves = compare_at_cutoffs(comparison, metrics, drawn, **settings)
+    curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}
