@@ -190,16 +190,8 @@ def gate(
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
-    run_result = evaluated["run"]
-    names, meta = run_result.metrics, run_result.meta
-    attributes_ = dict.fromkeys([*itertools.chain(*attribute_groups), *filter(None, [meta.weight])])
-    for name in attributes_:
-        require_attributes(run_result, [name], "cluster: " if name == cluster else "by: ")
-    metrics = list(dict.fromkeys(limit.name(run_result) for limit in [*minima, *drops]))
-    require_metrics(run_result, metrics, "run: ")
-    slices = [list(group) for group in groups]
-    meta = replace(meta, metrics=metrics, by=[*attributes_], groupings=slices)
-    run_result = replace(run_result, meta=meta, interval=None, _summary=None)
+    names = evaluated["run"].metrics
+    run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
     notes = describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
     rows: list[dict[str, Any]] = []
@@ -243,6 +235,23 @@ def _require_one_system(name: str, result: Result) -> Result:
     judge = result.judge and _require_one_system(name, result.judge)
     meta = replace(result.meta, system=False)
     return replace(result, meta=meta, values=rows.drop("system"), judge=judge)
+
+
+def _select_run(
+    run: Result,
+    limits: Sequence[GateLimit],
+    groups: Sequence[Sequence[str]],
+    attributes: Sequence[Sequence[str]],
+    cluster: str | None,
+) -> Result:
+    """The run with the metrics of the limits, and with the slices and attributes."""
+    by = list(dict.fromkeys([*itertools.chain(*attributes), *filter(None, [run.meta.weight])]))
+    for name in by:
+        require_attributes(run, [name], "cluster: " if name == cluster else "by: ")
+    metrics = list(dict.fromkeys(limit.name(run) for limit in limits))
+    require_metrics(run, metrics, "run: ")
+    meta = replace(run.meta, metrics=metrics, by=by, groupings=[list(group) for group in groups])
+    return replace(run, meta=meta, interval=None, _summary=None)
 
 
 def _combine(

@@ -35,8 +35,6 @@ from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
 
-_SMALLEST = {"resamples": 100, "seed": 0, "min_queries": 0}
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -61,7 +59,7 @@ class Settings:
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))
         require_probability("confidence", self.confidence, LEAST_ALPHA)
-        for name, smallest in _SMALLEST.items():
+        for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
             require_whole_number(name, getattr(self, name), smallest)
         if self.equivalence is not None:
             margin = self.equivalence
@@ -179,8 +177,7 @@ def list_pairs(
     summary = {}
     if whole or alone:
         columns = ("metric", "slice", "system", "mean", "queries", "undefined")
-        summary = {tuple(key): rest for *key, rest in (
-            (*row[:3], row[3:]) for row in result.summary.select(columns).rows())}  # fmt: skip
+        summary = {row[:3]: row[3:] for row in result.summary.select(columns).rows()}
     found = []
     for metric, (label, places), pair in itertools.product(
         result.metrics, values.slices.items(), pairs

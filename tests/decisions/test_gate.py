@@ -23,7 +23,7 @@ from rankql.evaluation.values import Request, identify
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS
 from rankql.testing import assert_no_regression
-from support.paths import DL19, ROOT
+from support.paths import ROOT
 
 # 20 queries in two slices; in `WORSE` one slice has lost, in `NOISY` the ups and downs are large.
 IDS = [f"q{i:02}" for i in range(20)]
@@ -69,16 +69,6 @@ def test_a_drop_beyond_its_limit_fails():
     (message,) = messages(verdict)
     assert message == "dropped by 0.062 (95% CI 0.031 to 0.091), beyond the limit of 0.01"
     assert messages(verdict, "segment=old") == ["improved by 0.0088 (95% CI 0.0018 to 0.0167)"]
-
-
-def test_a_dict_of_drops_is_the_text():
-    new = values(shift=lambda i: -0.02)
-    for limit in (0.005, 1e-5):
-        one, other = (
-            rankql.gate(new, baseline=OLD, max_drop=drops).table
-            for drops in ({"nDCG@10": limit}, f"nDCG@10:{limit}")
-        )
-        assert one.equals(other)
 
 
 def test_the_interval_decides():
@@ -262,7 +252,7 @@ def test_equal_losses_have_an_interval(loss, n):
     new = old.with_columns(pl.col("AP") - loss)
     share = 0.025 ** (1 / n)
     for limit in (loss, 0.1, 0.5):
-        verdict = rankql.gate(new, baseline=old, max_drop=f"AP:{limit}")
+        verdict = rankql.gate(new, baseline=old, max_drop={"AP": limit})
         row = verdict.table.row(0, named=True)
         ends = -1 + share * (1 - loss), 1 - share * (1 + loss)
         assert (row["lo"], row["hi"]) == pytest.approx(ends)
@@ -756,22 +746,6 @@ def test_the_workflow_runs_as_it_is(tmp_path):
     assert "**Gate passed" in (tmp_path / "summary.md").read_text()
     strict = run(scripts["Gate"].replace("0.03", "0.001"))
     assert strict.returncode == 1 and strict.stderr.startswith("::error title=nDCG@10 drop <=")
-
-
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-def test_dl19(tmp_path):
-    old, new = (DL19 / f"{name}.run" for name in ("BM25", "SPLADE_P_P_ENSEMBLE_DISTIL"))
-    qrels, metrics = DL19 / "dl19.qrels", ["nDCG@10", "AP"]
-    checks = {"max_drop": ["nDCG@10:0.01", "AP:0.01"], "minimum": "nDCG@10>=0.5"}
-    for one, other, status in ((new, old, "passed"), (old, new, "failed")):
-        rankql.evaluate(other, qrels, metrics, output=tmp_path / "other.parquet")
-        verdict = rankql.gate(one, qrels, tmp_path / "other.parquet", **checks)
-        assert statuses(verdict) == ["passed", status, status]
-        assert verdict.table["n"].to_list() == [43, 43, 43]
-        compared = rankql.compare({"a": other, "b": one}, qrels, metrics, correction="none")
-        for column in ("difference", "lo", "hi"):
-            theirs = compared.table[column].to_list()
-            assert verdict.table[column][1:].to_list() == pytest.approx(theirs)
 
 
 def test_slices_too_small_to_pass_do_not_weaken_the_others():
