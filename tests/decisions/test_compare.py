@@ -1,4 +1,4 @@
-"""Comparisons as a user makes them: from runs and results, shown, and asked for more."""
+"""Comparisons of runs and results: their numbers, sentences, notes and methods."""
 
 import json
 
@@ -82,7 +82,7 @@ def test_cutoffs(two):
     assert curve.table.equals(expected.table)
 
 
-def test_shown(two):
+def test_printed_and_saved(two):
     title, table, *_ = repr(two).split("\n\n")
     header = table.splitlines()[0]
     assert title == two.title and "verdict" in header
@@ -159,7 +159,7 @@ def frame(queries, values, **attributes):
     return pl.DataFrame({"query": queries, **attributes, "AP": values})
 
 
-def test_columns_with_the_names_of_ours():
+def test_columns_may_have_any_name():
     runs = {"old": OLD, "new": NEW}
     expected = rankql.compare(runs, QRELS, "RR").table
 

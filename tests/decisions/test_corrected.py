@@ -43,14 +43,14 @@ def test_differences_are_corrected(metric, options):
     comparison = rankql.compare(
         RUNS, qrels=HUMAN, metrics=metric, judge=JUDGE, attributes=ABOUT, test="t", **options
     )
-    row, found = comparison.table.row(0, named=True), expected(metric, **options)
-    assert row["difference"] == pytest.approx(found.mean)
-    assert row["mean_b"] - row["mean_a"] == pytest.approx(found.mean)
-    assert row["lo"] == pytest.approx(found.mean - half_width(found))
-    assert row["hi"] == pytest.approx(found.mean + half_width(found))
-    assert (row["lambda"], row["worth"]) == (pytest.approx(found.lam), found.worth(0.05))
+    row, sample = comparison.table.row(0, named=True), expected(metric, **options)
+    assert row["difference"] == pytest.approx(sample.mean)
+    assert row["mean_b"] - row["mean_a"] == pytest.approx(sample.mean)
+    assert row["lo"] == pytest.approx(sample.mean - half_width(sample))
+    assert row["hi"] == pytest.approx(sample.mean + half_width(sample))
+    assert (row["lambda"], row["worth"]) == (pytest.approx(sample.lam), sample.worth(0.05))
     assert (row["verdict"] == "not significant") == (row["lo"] < 0 < row["hi"])
-    assert f"worth {found.worth(0.05)}" in row["sentence"]
+    assert f"worth {sample.worth(0.05)}" in row["sentence"]
 
 
 def test_slices():

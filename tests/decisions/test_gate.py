@@ -1,4 +1,4 @@
-"""The gate: what fails, what does not, and how it is said to people and to CI."""
+"""The gate: what fails, what does not, and what people and CI read."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def test_a_drop_beyond_its_limit_fails():
 
 
 def test_the_interval_decides():
-    """A drop of 0.0169 with a limit of 0.01: passes, fails or neither, by the interval shown."""
+    """A drop of 0.0169 with a limit of 0.01: passes, fails or neither, by the printed interval."""
     drop = [0.0169 + 0.045 * (-1) ** i for i in range(40)]
     old = pl.DataFrame({"query": range(40), "AP": [0.6] * 40})
     new = old.with_columns(pl.col("AP") - pl.Series(drop))
@@ -554,7 +554,7 @@ def test_micro_averages():
     assert verdict.table["n"].to_list() == [2, 3]
 
 
-# How it is said
+# What people and CI read
 
 EVIL = '<script>alert(1)</script>\n::error::100% "sure", a|b: c\x00\x1b\r'
 
@@ -574,11 +574,11 @@ def test_junit(evil):
     assert root.tag == "testsuites" and suite.tag == "testsuite"
     counts = {"tests": "6", "failures": "4", "errors": "0", "skipped": "2"}
     assert counts.items() <= suite.attrib.items() and counts.items() <= root.attrib.items()
-    found = [(case.get("name"), [child.tag for child in case]) for case in suite]
-    assert found[0] == ("nDCG@10 >= 0.6", ["failure"])
-    shown = EVIL.replace("\x00", "\ufffd").replace("\x1b", "\ufffd")
-    assert (f"nDCG@10 >= 0.6 [segment='{shown}']", ["failure"]) in found
-    assert sum(tags == ["skipped"] for _, tags in found) == 2
+    cases = [(case.get("name"), [child.tag for child in case]) for case in suite]
+    assert cases[0] == ("nDCG@10 >= 0.6", ["failure"])
+    name = EVIL.replace("\x00", "\ufffd").replace("\x1b", "\ufffd")
+    assert (f"nDCG@10 >= 0.6 [segment='{name}']", ["failure"]) in cases
+    assert sum(tags == ["skipped"] for _, tags in cases) == 2
     assert {case.get("classname") for case in suite} == {"rankql.gate.nDCG@10"}
     messages = [case[0].get("message") for case in suite]
     assert messages == [case[0].text for case in suite] == evil.table["message"].to_list()
@@ -616,7 +616,7 @@ def test_inconclusive_limits_for_ci(inconclusive, level, tag, counts, outcome):
     assert verdict.to_dict()["outcome"] == outcome
 
 
-def test_shown(evil):
+def test_printed_and_converted(evil):
     assert repr(evil).splitlines()[0] == "Gate failed: 4 failed, 2 too few queries"
     assert not any(line.startswith("::") for line in repr(evil).splitlines())
     assert "<script>" not in evil.to_markdown() and "<script>" not in evil._repr_html_()

@@ -29,35 +29,36 @@ N, M = len(Y), len(U)
 )
 def test_large_samples_as_in_ppi_python(lam, expected):
     """Which takes z, and divides both variances by the number of values."""
-    found = corrected(Y, F, U, lam=lam)
+    sample = corrected(Y, F, U, lam=lam)
     others = lam**2 * U.var() / M
-    human = (found.error**2 - others * M / (M - 1)) * (N - 1) / N
+    human = (sample.error**2 - others * M / (M - 1)) * (N - 1) / N
     width = special.ndtri(0.975) * (2 * (human + others)) ** 0.5
-    assert (found.mean, found.mean - width, found.mean + width) == pytest.approx(expected, abs=1e-9)
+    ends = (sample.mean - width, sample.mean + width)
+    assert (sample.mean, *ends) == pytest.approx(expected, abs=1e-9)
 
 
 def test_small_samples_by_definition():
-    found = corrected(Y, 2 * F, U)
+    sample = corrected(Y, 2 * F, U)
     cov, var, var_u = np.cov(Y, 2 * F)[0, 1], (2 * F).var(ddof=1), U.var(ddof=1)
     lam = cov / N / (var / N + var_u / M)
-    assert found.lam == pytest.approx(lam)
+    assert sample.lam == pytest.approx(lam)
     shift = U.mean() - 2 * F.mean()
     variance = (Y - lam * 2 * F).var(ddof=1) / N + lam**2 * var_u / M
     variance *= (N - 1) / (N - 2)
     variance *= 1 + shift**2 / ((N - 1) * (var / N + var_u / M))
-    assert found.mean == pytest.approx(Y.mean() + lam * shift)
-    assert found.error == pytest.approx(variance**0.5)
-    assert found.freedom == N - 2
+    assert sample.mean == pytest.approx(Y.mean() + lam * shift)
+    assert sample.error == pytest.approx(variance**0.5)
+    assert sample.freedom == N - 2
 
 
 @pytest.mark.parametrize("judge", [1 - F, np.full(N, 0.5), np.full(N, np.nan)])
 def test_judges_without_information_change_nothing(judge):
-    found, human = corrected(Y, judge, np.full(M, 0.5)), Sample(Y)
-    assert (found.lam, found.mean) == (0, Y.mean())
-    assert found.error == pytest.approx(human.error)
-    assert (found.freedom, found.effect) == (human.freedom, pytest.approx(human.effect))
-    assert found.skewness == pytest.approx(human.skewness)
-    assert found.worth(0.05) == N
+    sample, human = corrected(Y, judge, np.full(M, 0.5)), Sample(Y)
+    assert (sample.lam, sample.mean) == (0, Y.mean())
+    assert sample.error == pytest.approx(human.error)
+    assert (sample.freedom, sample.effect) == (human.freedom, pytest.approx(human.effect))
+    assert sample.skewness == pytest.approx(human.skewness)
+    assert sample.worth(0.05) == N
 
 
 def test_too_few_queries_are_not_corrected():
@@ -66,11 +67,11 @@ def test_too_few_queries_are_not_corrected():
 
 
 def test_worth_gives_the_same_width():
-    found = corrected(Y, F, U)
-    worth = found.worth(0.05)
+    sample = corrected(Y, F, U)
+    worth = sample.worth(0.05)
     assert worth > 2 * N
     width = special.stdtrit(worth - 1, 0.975) * Sample(Y).error * (N / worth) ** 0.5
-    assert width == pytest.approx(half_width(found), rel=1 / worth)
+    assert width == pytest.approx(half_width(sample), rel=1 / worth)
 
 
 def same(one, other):
@@ -96,22 +97,22 @@ def test_a_weight_counts_like_repeated_queries():
 def test_clusters_that_have_both_kinds_of_queries():
     """The error is the jackknife's at a fixed lambda: leave out one cluster at a time."""
     codes = np.arange(N) % 11, np.arange(M) % 11
-    found = corrected(Y, F, U, codes, lam=0.5)
+    sample = corrected(Y, F, U, codes, lam=0.5)
 
     def mean(kept, other):
         return Y[kept].mean() + 0.5 * (U[other].mean() - F[kept].mean())
 
     left_out = [mean(codes[0] != i, codes[1] != i) for i in range(11)]
-    squares = np.square(np.array(left_out) - found.mean).sum()
-    assert found.error == pytest.approx((10 / 11 * squares) ** 0.5)
+    squares = np.square(np.array(left_out) - sample.mean).sum()
+    assert sample.error == pytest.approx((10 / 11 * squares) ** 0.5)
 
 
 def test_undefined_values():
     """The mean is over the defined values; an undefined one of the judge counts as its mean."""
-    found = corrected(np.append(Y, np.nan), np.append(F, np.nan), U, lam=0.5)
+    sample = corrected(np.append(Y, np.nan), np.append(F, np.nan), U, lam=0.5)
     filled = np.append(F, np.concatenate([F, U]).mean())
-    assert found.mean == pytest.approx(Y.mean() + 0.5 * (U.mean() - filled.mean()))
-    assert len(found.values) == N
+    assert sample.mean == pytest.approx(Y.mean() + 0.5 * (U.mean() - filled.mean()))
+    assert len(sample.values) == N
 
 
 TARGET_WIDTHS = {20: (1.03, 0.80), 50: (1.015, 0.78), 200: (1.005, 0.78)}

@@ -98,14 +98,14 @@ def corrected(judge, n, repeats):
     held, widths, worth = np.zeros(3), np.zeros(2), 0.0
     for _ in range(repeats):
         y, f = draw(judge, rng, RATIO * n)
-        found = correct_sample(y, f, np.arange(len(y)) < n)
+        sample = correct_sample(y, f, np.arange(len(y)) < n)
         human = y[:n].std(ddof=1) / math.sqrt(n) * t_quantile(0.975, n - 1)
         own = f.std(ddof=1) / math.sqrt(len(f)) * 1.96
-        ends = (human, t_quantile(0.975, found.freedom) * found.error, own)
-        means = (y[:n].mean(), found.mean, f.mean())
+        ends = (human, t_quantile(0.975, sample.freedom) * sample.error, own)
+        means = (y[:n].mean(), sample.mean, f.mean())
         held += np.abs(np.array(means) - truth) <= ends
         widths += ends[:2]
-        worth += found.worth(0.05)
+        worth += sample.worth(0.05)
     return *(held / repeats).tolist(), float(widths[1] / widths[0]), worth / repeats
 
 

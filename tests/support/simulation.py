@@ -33,7 +33,7 @@ EXACT = 14
 
 
 def ndcg(rng, n, systems=2):
-    """Values as of nDCG: skewed, some queries at 0 and at 1, alike in all systems."""
+    """Values as of nDCG: skewed, some queries at 0 and at 1, similar in all systems."""
     easy = rng.beta(0.8, 1.2, (n, 1))
     return np.clip(1.2 * (easy + rng.normal(0, 0.15, (n, systems))) - 0.1, 0, 1).round(2)
 
@@ -74,8 +74,8 @@ def single(name, n, repeats=REPEATS):
     for seed in range(repeats):
         a, b = ndcg(rng, n).T
         rejected += tried(name, Sample(b - a), seed).p <= ALPHA
-        found = tried(name, Sample(improved(rng, b) - a), seed)
-        held += found.lo is None or found.lo <= improvement() <= found.hi
+        result = tried(name, Sample(improved(rng, b) - a), seed)
+        held += result.lo is None or result.lo <= improvement() <= result.hi
     return rejected / repeats, held / repeats
 
 
@@ -102,7 +102,7 @@ def family(repeats=REPEATS, n=43, systems=4, metrics=2):
 
     for _ in range(repeats):
         one = ndcg(rng, n, systems)
-        other = np.clip(one + rng.normal(0, 0.1, one.shape), 0, 1).round(2)  # alike
+        other = np.clip(one + rng.normal(0, 0.1, one.shape), 0, 1).round(2)  # similar
         p = [x.p for x in by_t([one, other])]
         for correction in wrong:
             wrong[correction] += min(adjust_p_values(p, correction)) <= ALPHA
@@ -192,7 +192,7 @@ def often(shape, repeats=REPEATS):
     return peeking("anytime", SHAPES[shape], repeats, first=2, step=1)[0]
 
 
-# Limits of a gate: losses by query, of skewed shapes around a given true mean.
+# Limits of a gate: losses by query, of skewed shapes around a true mean.
 GATE_SIZES = (20, 50, 300)
 LIMIT = 0.05
 LOSSES = {
@@ -221,10 +221,10 @@ def mean_loss(shape):
 
 def decide(sample, limit=LIMIT):
     """The decision of a gate about losses."""
-    found = TESTS["auto"]().apply(replace(sample, lowest=-1.0, highest=1.0), ALPHA)
-    if found.hi is None or found.lo <= limit < found.hi:
+    result = TESTS["auto"]().apply(replace(sample, lowest=-1.0, highest=1.0), ALPHA)
+    if result.hi is None or result.lo <= limit < result.hi:
         return "inconclusive"
-    return "passed" if found.hi <= limit else "failed"
+    return "passed" if result.hi <= limit else "failed"
 
 
 def gated(shape, n, true, repeats=REPEATS, users=None):
@@ -338,14 +338,14 @@ SHARED = (0.1, 0.3, 0.5, 0.8)
 MEANS = {
     "like nDCG": (lambda rng, shape: ndcg(rng, math.prod(shape), 1).reshape(shape), None, "RR"),
     "one in ten is 1, others 0": (lambda rng, shape: 1.0 * (rng.random(shape) < 0.1), 0.1, "RR"),
-    "RR, found at 1 to 10 for 30% of queries": (
+    "RR, result at 1 to 10 for 30% of queries": (
         lambda rng, shape: (rng.random(shape) < 0.3) / rng.integers(1, 11, shape),
         0.3 * sum(1 / x for x in range(1, 11)) / 10, "RR",
     ),
     "90% are 1, the others uniform": (
         lambda rng, shape: np.where(rng.random(shape) < 0.9, 1, rng.random(shape)), 0.95, "RR",
     ),
-    "RR, found at 1 to 10 for 10% of queries": (
+    "RR, result at 1 to 10 for 10% of queries": (
         lambda rng, shape: (rng.random(shape) < 0.1) / rng.integers(1, 11, shape),
         0.1 * sum(1 / x for x in range(1, 11)) / 10, "RR",
     ),
