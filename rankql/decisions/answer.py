@@ -50,12 +50,12 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         )
         for name in (new, old)
     )
-    found = " but ".join(
+    finding = " but ".join(
         f"{word} on {places}"
         for word, places in zip(SIGNIFICANT, (better, worse), strict=True)
         if places
     )
-    found = f"is significantly {found}" if found else "is not significantly better or worse"
+    finding = f"is significantly {finding}" if finding else "is not significantly better or worse"
     also = f" {headline}" if len(others) > 1 else ""
     try:
         verdict = _check_drops(comparison, old, new, max_drop)
@@ -64,7 +64,7 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
             raise
         reason = str(error).splitlines()[0]
         short = "No" if worse else "Yes" if better else "Undecided"
-        return f"May {new} replace {old}? {short}. {new} {found}. Not gated: {reason}.{also}"
+        return f"May {new} replace {old}? {short}. {new} {finding}. Not gated: {reason}.{also}"
     if verdict.passed:
         short = "Yes" if better or max_drop is not None else "Undecided"
     else:
@@ -77,7 +77,7 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         decisive = verdict.failures if len(verdict.failures) else verdict.inconclusive
         limits = verdict.table.filter(slice="all") if verdict.passed else decisive
         gated = f"The gate {verdict.outcome}: {_name_places(limits['check', 'slice'].rows())}"
-    return f"May {new} replace {old}? {short}. {new} {found}. {gated}.{also}"
+    return f"May {new} replace {old}? {short}. {new} {finding}. {gated}.{also}"
 
 
 def _name_places(rows: Iterable[tuple[str, str]]) -> str:

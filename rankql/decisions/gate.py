@@ -155,9 +155,9 @@ def gate(
     groups = parse_groupings(by)
     attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
     keywords: dict[str, Any] = {"attributes": attributes, **options, "con": con}
-    given: dict[str, str | Sequence[str] | Mapping[str, float]]
-    given = {"minimum": minimum, "max_drop": max_drop or (), "equivalence": equivalence}
-    texts = itertools.chain(*itertools.starmap(split_limits, given.items()))
+    limits: dict[str, str | Sequence[str] | Mapping[str, float]]
+    limits = {"minimum": minimum, "max_drop": max_drop or (), "equivalence": equivalence}
+    texts = itertools.chain(*itertools.starmap(split_limits, limits.items()))
     names = [re.split("[<>=:]", each)[0].strip() for each in texts]
     request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
     request = replace(request, judged=qrels is not None)
@@ -169,7 +169,7 @@ def gate(
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
-    minima, *others = (parse_limits(name, value, known) for name, value in given.items())
+    minima, *others = (parse_limits(name, value, known) for name, value in limits.items())
     drops = [*itertools.chain(*others)]
     if without_limits := baseline is not None and max_drop is None and not equivalence:
         drops = default_drops(minima, known)

@@ -140,9 +140,9 @@ def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least:
         words += f" over {queries}" if pair.n == pair.total else f" over {pair.n:,} of {queries}"
     else:
         same, better = abs(change) <= ROUNDING, (change > 0) != pair.lower_is_better
-        shown = -sign if same else 1 if change > 0 else -1
+        side = -sign if same else 1 if change > 0 else -1
         verb = "improved" if better else "rose" if change > 0 else "dropped"
-        size = _format(abs(change), decision, shown, shown * target)
+        size = _format(abs(change), decision, side, side * target)
         words = f"no change on average: {size}" if same else f"{verb} by {size}"
         words = "identical rankings" if same and pair.identical else words
     if pair.n < least and status in (TOO_FEW, INCONCLUSIVE):

@@ -85,24 +85,24 @@ class JudgeReport(TableResult):
     def _describe(self, judge: str) -> Iterator[str]:
         """The findings about one judge."""
         rows = self.measures.filter(judge=judge).select("measure", "value", "lo", "hi").rows()
-        found = {name: estimate for name, *estimate in rows}
+        value = {name: estimate for name, *estimate in rows}
         pairs, queries = self.table.filter(judge=judge).select("pairs", "queries").row(0)
         yield (
-            f"{judge} and people give the same grade to {_percent(found['exact_agreement'])} of "
+            f"{judge} and people give the same grade to {_percent(value['exact_agreement'])} of "
             f"{pairs:,} items in {text.format_queries(queries)} "
             f"({text.format_percent(self.confidence)} CI). Beyond chance: Cohen's kappa "
-            f"{text.format_interval(found['cohen_kappa'])}, with quadratic weights "
-            f"{text.format_interval(found['weighted_kappa'])}, Krippendorff's alpha "
-            f"{text.format_interval(found['krippendorff_alpha'])}"
+            f"{text.format_interval(value['cohen_kappa'])}, with quadratic weights "
+            f"{text.format_interval(value['weighted_kappa'])}, Krippendorff's alpha "
+            f"{text.format_interval(value['krippendorff_alpha'])}"
         )
         cells, counts = self.confusion.filter(judge=judge), {}
         for side in ("llm", "human"):
             counts[side] = cells.filter(pl.col(side) >= self.threshold)["pairs"].sum()
         yield (
             f"{judge} calls {counts['llm'] / pairs:.0%} of the items relevant, people "
-            f"{counts['human'] / pairs:.0%}: it calls {_percent(found['false_positives'])} of the "
-            f"irrelevant items relevant, and misses {_percent(found['false_negatives'])} of the "
-            f"relevant ones. Its grades are {_shift(found['mean_difference'])} on average"
+            f"{counts['human'] / pairs:.0%}: it calls {_percent(value['false_positives'])} of the "
+            f"irrelevant items relevant, and misses {_percent(value['false_negatives'])} of the "
+            f"relevant ones. Its grades are {_shift(value['mean_difference'])} on average"
         )
         rows_of_orders = self.orders.rows(named=True)
         for row in (row for row in rows_of_orders if row["judge"] == judge):
@@ -203,11 +203,11 @@ def judges(
             notes.append(
                 f"{lacking:,} items that people labelled have no label of {name}: left out"
             )
-        found = _measure(both, threshold, confidence)
+        frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
             results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
-            found |= _compare_systems(results[0], results[1], confidence)
-        for frame, rows in found.items():
+            frames_of_judge |= _compare_systems(results[0], results[1], confidence)
+        for frame, rows in frames_of_judge.items():
             frames[frame] += [{"judge": name, **row} for row in rows]
     if fewest < FEW_QUERIES:
         queries = text.format_queries(fewest)
@@ -351,7 +351,7 @@ def _compare_systems(
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query
     same = pl.col(judge.meta.query).cast(paired.schema[key]).is_in(paired[key].implode())
     judge = replace(judge, values=judge.frame().filter(same), _summary=None)
-    found: dict[str, list[dict[str, Any]]] = {"systems": [], "orders": []}
+    frames: dict[str, list[dict[str, Any]]] = {"systems": [], "orders": []}
 
     def bias(values: pl.Series) -> dict[str, Any]:
         estimate = _estimate(Sample(values.to_numpy()), confidence, "bias lo hi")
@@ -361,7 +361,7 @@ def _compare_systems(
         values = paired.select("system", key, human=HUMAN + metric, llm=metric)
         values = values.drop_nulls().with_columns(bias=pl.col("llm") - pl.col("human"))
         means = values.group_by("system", maintain_order=True).agg(pl.col("human", "llm").mean())
-        found["systems"] += [
+        frames["systems"] += [
             {"metric": metric, **row, **bias(values.filter(system=row["system"])["bias"])}
             for row in means.iter_rows(named=True)
         ]
@@ -373,5 +373,5 @@ def _compare_systems(
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
             stays = board.filter(slice="all", system=best)["maybe_best"].any()
             order |= {"best": best, "best_stays": stays}
-        found["orders"].append(order)
-    return found
+        frames["orders"].append(order)
+    return frames

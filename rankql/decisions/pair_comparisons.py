@@ -178,7 +178,7 @@ def list_pairs(
     if whole or alone:
         columns = ("metric", "slice", "system", "mean", "queries", "undefined")
         summary = {row[:3]: row[3:] for row in result.summary.select(columns).rows()}
-    found = []
+    comparisons = []
     for metric, (label, places), pair in itertools.product(
         result.metrics, values.slices.items(), pairs
     ):
@@ -190,14 +190,14 @@ def list_pairs(
         else:
             means = values.means(metric, pair, label)
         weights = None if values.weights is None else values.weights[places]
-        found.append(
+        comparisons.append(
             PairComparison(
                 metric, pair[0], pair[-1], label, values.sample(metric, pair, label), means,
                 len(places), len(places) if weights is None else int(np.count_nonzero(weights)),
                 overall, metric in values.lower,
             )
         )  # fmt: skip
-    return found
+    return comparisons
 
 
 def run_tests(
@@ -231,9 +231,9 @@ def run_tests(
         samples = [comparison.sample for comparison in members]
         family = Family(samples, settings.paired_test, settings.correction, settings.alpha,
                         settings.equivalence)  # fmt: skip
-        found = family.results() if key is None else _test_jointly(family, values, members)
-        for comparison, result_ in zip(members, found, strict=True):
-            comparison.result = result_
+        results = family.results() if key is None else _test_jointly(family, values, members)
+        for comparison, outcome in zip(members, results, strict=True):
+            comparison.result = outcome
     return comparisons, len(tested)
 
 

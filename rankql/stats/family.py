@@ -27,10 +27,10 @@ class Family:
 
     def joint_results(self, values: Array, pairs: Sequence[tuple[int, int]]) -> list[TestResult]:
         """Tukey's HSD of pairs of columns of `values`, a row per query; one sample per pair."""
-        found = self.test.joint(values, self.alpha)
+        joint = self.test.joint(values, self.alpha)
         results = [self.test.apply(sample, self.alpha) for sample in self.samples]
-        assert found
-        p, width = found
+        assert joint
+        p, width = joint
         for i, (result, sample) in enumerate(zip(results, self.samples, strict=True)):
             if result.p is None:
                 continue
