@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli.main import main
-from rankql.errors import RankqlError
 from support import metric_engines
 
 FIRST = date(2026, 9, 1)
@@ -56,26 +56,29 @@ def waves(days=120):
     return 0.9 + 0.005 * np.sin(7.3 * i * i) - 0.02 * (i >= 35)
 
 
+def alarmed(rows):
+    return rows.filter("alarm")["day"].to_list()
+
+
 def test_an_outage_in_the_baseline_hides_nothing():
-    expected = days_of(waves()).filter("alarm")
-    outage = waves()
+    expected, outage = alarmed(days_of(waves())), waves()
     outage[12] -= 0.1
-    found = days_of(outage)
-    assert found.filter("alarm")["day"].equals(expected["day"]) and len(expected) >= 80
-    assert found.filter("outlying")["day"].to_list() == [date(2026, 1, 17)]
+    rows = days_of(outage)
+    assert alarmed(rows) == expected and len(expected) >= 80
+    assert rows.filter("outlying")["day"].to_list() == [date(2026, 1, 17)]
 
 
 def test_weekends_have_a_spread_of_their_own():
     i = np.arange(70)
     noise = np.sin(7.3 * i * i)
-    found = days_of(0.9 + np.where(i % 7 >= 5, 0.03, 0.003) * noise - 0.015 * (i >= 56))
-    spread = dict(found.group_by(found["day"].dt.weekday()).agg(pl.first("spread")).rows())
+    rows = days_of(0.9 + np.where(i % 7 >= 5, 0.03, 0.003) * noise - 0.015 * (i >= 56))
+    spread = dict(rows.group_by(rows["day"].dt.weekday()).agg(pl.first("spread")).rows())
     assert spread[6] == spread[7] > 5 * spread[1] > 0 and spread[1] == spread[5]
-    assert found.filter("alarm")["day"][0] == date(2026, 3, 3)  # its second day
+    assert alarmed(rows)[0] == date(2026, 3, 3)  # its second day
 
 
 @pytest.mark.parametrize(
-    ("losses", "alarmed"),
+    ("losses", "expected"),
     [
         ({40: 0.06}, []),  # one bad day
         ({40: 0.06, 41: 0.06}, [41]),  # two
@@ -84,52 +87,47 @@ def test_weekends_have_a_spread_of_their_own():
         (dict.fromkeys(range(40, 49), 0.025), [*range(45, 49)]),  # only their mean is bad
     ],
 )
-def test_days_in_alarm(losses, alarmed):
+def test_days_in_alarm(losses, expected):
     values = 0.9 + 0.01 * np.random.default_rng(3).uniform(-1, 1, 60)
     for day, loss in losses.items():
         values[day] = 0.9 - loss
-    found = days_of(values).with_row_index("i").filter("alarm")["i"].to_list()
-    assert found == alarmed
+    assert days_of(values).with_row_index("i").filter("alarm")["i"].to_list() == expected
 
 
 def test_a_baseline_without_noise():
     """Rounding is no loss, and one day sets off an alarm."""
     values = [0.3] * 40
     values[5], values[30], values[35] = 0.1 + 0.2, 0.3 - 1.1e-16, 0.2
-    found = days_of(values)
-    assert found.filter("alarm")["day"].to_list() == [date(2026, 2, 9)]
-    assert found["z_day"].drop_nulls().to_list() == [*[0.0] * 7, np.inf, *[0.0] * 4]
+    rows = days_of(values)
+    assert alarmed(rows) == [date(2026, 2, 9)]
+    assert rows["z_day"].drop_nulls().to_list() == [*[0.0] * 7, np.inf, *[0.0] * 4]
 
 
 def test_the_error_of_a_day_widens_its_limit():
     """The spread is at least the usual error, and grows with that of a day."""
     errors = [0.02] * 100
     errors[50] = 0.05
-    found = days_of(waves(100), ", error := 'error'", error=errors)
-    assert found["spread"][49] == pytest.approx(0.02)
-    assert found["spread"][50] == pytest.approx(0.05)
+    rows = days_of(waves(100), ", error := 'error'", error=errors)
+    assert rows["spread"][49:51].to_list() == pytest.approx([0.02, 0.05])
 
 
 def test_several_series():
     """More than three share the false alarms, and one with too few days has no alarm."""
-    values = np.tile(waves(), 30)
-    con = metric_engines.connect()
+    con, one = metric_engines.connect(), days_of(waves())
     days = [date(2026, 1, 5) + timedelta(i) for i in range(120)] * 30
-    frame = pl.DataFrame({"day": days, "value": values, "s": np.repeat(np.arange(30), 120)})
-    con.register("daily", frame)
-    con.register(
-        "few",
-        frame.filter(
-            (pl.col("s") < 2) & ((pl.col("s") == 0) | (pl.col("day") > date(2026, 1, 14)))
-        ),
-    )
-    one = days_of(waves())
-    found = con.sql("FROM monitor_days('daily', DATE '2026-02-01', series := 's')").pl()
-    ratio = (found.filter(series=3)["band"] / one["band"]).to_numpy()
+    many = pl.DataFrame({"day": days, "value": np.tile(waves(), 30)})
+    many = many.with_columns(s=np.repeat(np.arange(30), 120))
+    late = pl.col("day") > date(2026, 1, 14)
+    for name, daily in (
+        ("many", many), ("few", many.filter((pl.col("s") == 0) | ((pl.col("s") == 1) & late)))
+    ):  # fmt: skip
+        con.register(name, daily)
+    rows = con.sql("FROM monitor_days('many', DATE '2026-02-01', series := 's')").pl()
+    ratio = (rows.filter(series=3)["band"] / one["band"]).to_numpy()
     np.testing.assert_allclose(ratio, 10**0.125)
-    found = con.sql("FROM monitor_days('few', DATE '2026-02-01', series := 's')").pl()
-    assert found.filter(series=1)["alarm"].null_count() == len(found.filter(series=1))
-    assert found.filter("alarm", series=0).height == one["alarm"].sum()
+    rows = con.sql("FROM monitor_days('few', DATE '2026-02-01', series := 's')").pl()
+    assert rows.filter(series=1)["alarm"].drop_nulls().is_empty()
+    assert alarmed(rows.filter(series=0)) == alarmed(one)
 
 
 @pytest.mark.parametrize(
@@ -162,10 +160,9 @@ def test_means_and_intervals_are_those_of_evaluate():
     result = rankql.monitor(LOG, metrics=["nDCG@3", "AP"], by="part")
     day = FIRST + timedelta(40)
     one = rankql.evaluate(LOG.filter(day=day), metrics=["nDCG@3", "AP"], by="part").summary
-    found = result.table.filter(pl.col("day") == day, kind="metric")
-    found = one.select("slice", "metric").join(found, on=["slice", "metric"], maintain_order="left")
-    for name in ("mean", "lo", "hi"):
-        assert found[name].to_list() == pytest.approx(one[name].to_list(), abs=1e-12)
+    columns = ["slice", "metric", "mean", "lo", "hi"]
+    table = result.table.filter(day=day, kind="metric").select(columns).sort("slice", "metric")
+    assert_frame_equal(table, one.select(columns).sort("slice", "metric"), abs_tol=1e-12, rel_tol=0)
     assert result.passed and bool(result) and result.title == "No alarm on 2026-10-15"
 
 
@@ -191,9 +188,8 @@ def test_the_page_has_every_series(tmp_path):
 
 def test_a_drift():
     frame = log(days=120, queries=100)
-    order = pl.col("pos") + 0.04 * (pl.col("day") - pl.lit(FIRST)).dt.total_days().clip(28) * (
-        pl.col("rel") > 2
-    )
+    days = (pl.col("day") - pl.lit(FIRST)).dt.total_days().clip(28)
+    order = pl.col("pos") + 0.04 * days * (pl.col("rel") > 2)
     frame = frame.with_columns(pos=order.rank("ordinal").over("day", "query"))
     (alarm,) = rankql.monitor(frame, metrics="nDCG@3").active.rows(named=True)
     assert alarm["cause"] == "drift" and alarm["kind"] == "metric"
@@ -247,12 +243,11 @@ def test_a_day_on_which_half_of_the_sessions_have_no_click(undefined):
     assert result.table.filter(kind="undefined share")["mean"][-1] >= 0.5
 
 
-def test_the_number_of_queries_is_a_note():
+def test_another_number_of_queries_is_a_note():
     few = (pl.col("day") < ON) | (pl.col("query") < 12)
     result = rankql.monitor(log(queries=60).filter(few), metrics="nDCG@3")
-    assert result.passed
     (note,) = (note for note in result.notes if note.startswith("The number of queries"))
-    assert "changed: 12 on 2026-10-15, about 60 on this weekday" in note
+    assert result.passed and "12 on 2026-10-15, about 60 on this weekday" in note
 
 
 def test_slices_that_are_not_compared():
@@ -267,15 +262,16 @@ def test_slices_that_are_not_compared():
 
 
 @pytest.mark.slow
-def test_judgments_in_another_table(tmp_path):
-    """For all days, or by day; from a folder per day, with attributes of the queries."""
+def test_judgments_and_attributes_in_other_tables(tmp_path):
+    """For all days, or by day; from a folder per day."""
     run, qrels = LOG.drop("rel", "part"), LOG.select("day", "query", "item", "rel")
     parts = LOG.select("query", "part").unique()
     apart = rankql.monitor(run, qrels, "nDCG@3", attributes=parts, by="part")
     own = rankql.monitor(LOG, metrics="nDCG@3", by="part")
-    keys = ["day", "kind", "metric", "slice"]
-    means = [result.table.filter(kind="metric").sort(keys)["mean"].to_list()
-             for result in (own, apart)]  # fmt: skip
+    means = [
+        result.table.filter(kind="metric").sort("day", "slice")["mean"].to_list()
+        for result in (own, apart)
+    ]
     assert means[0] == pytest.approx(means[1], abs=1e-12)
     for (day,), rows in run.group_by("day"):
         (tmp_path / f"day={day}").mkdir()
@@ -287,12 +283,7 @@ def test_judgments_in_another_table(tmp_path):
 
 
 @pytest.mark.slow
-def test_text_tables(tmp_path):
-    """CSV with the day, and a folder of TREC runs per day with judgments in TREC format."""
-    expected = rankql.monitor(LOG, metrics="nDCG@3").table.filter(kind="metric")["mean"].to_list()
-    LOG.write_csv(tmp_path / "log.csv")
-    found = rankql.monitor(tmp_path / "log.csv", metrics="nDCG@3").table.filter(kind="metric")
-    assert found["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+def test_a_folder_of_trec_files_per_day(tmp_path):
     qrels = LOG.filter(day=FIRST).select("query", "item", pl.col("rel").cast(int))
     lines = (f"{q} 0 {i} {r}" for q, i, r in qrels.rows())
     (tmp_path / "my.qrels").write_text("\n".join(lines))
@@ -300,39 +291,9 @@ def test_text_tables(tmp_path):
         (tmp_path / f"day={day}").mkdir()
         lines = (f"{q} Q0 {i} {i} {9 - i} me" for q, i in rows.select("query", "item").rows())
         (tmp_path / f"day={day}" / "my.run").write_text("\n".join(lines))
-    found = rankql.monitor(f"{tmp_path}/*/my.run", tmp_path / "my.qrels", "nDCG@3").table
+    table = rankql.monitor(f"{tmp_path}/*/my.run", tmp_path / "my.qrels", "nDCG@3").table
     own = rankql.monitor(LOG.drop("rel"), qrels, "nDCG@3").table
-    assert found["mean"].to_list() == pytest.approx(own["mean"].to_list(), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("frame", "options", "message"),
-    [
-        (LOG.drop("day"), {}, r"days has no column 'day'. Name one column: day="),
-        (LOG.with_columns(pl.col("day").to_physical()), {}, r"day must be a date .*not INTEGER"),
-        (LOG.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC"))), {},
-         r"must be a date .*not TIMESTAMP WITH TIME ZONE"),
-        (LOG.with_columns(day=pl.format("on {}", "day")), {}, r"days: day must be a date"),
-        (LOG.with_columns(day=pl.when(pl.col("query") > 3).then("day")), {}, r"query is NULL in"),
-        (LOG, {"baseline": 45}, r"No metric can be watched: pass days after the baseline"),
-        (LOG, {"baseline": 20}, r"2026-09-20 must have each weekday three times"),
-        (LOG, {"baseline": "2026-09"}, r"baseline= .* or a period such as .*not '2026-09'"),
-        (LOG, {"baseline": -3}, r"baseline= .*not '-3'"),
-        (LOG, {"day": 3}, r"^days has no column 3"),
-        (LOG.head(0), {}, r"^days is empty: it has no rows"),
-        (LOG.rename({"query": "search"}), {}, r"no column 'query'. Name one column: query="),
-        (LOG, {"system": "part"}, r"monitor does not take system="),
-        (pl.concat([LOG, LOG[:6]]), {}, r"has duplicates: .*2026-09-01, 0.*Keep one row"),
-        (LOG.filter(pl.col("query") < 5), {}, r"No metric can be watched: .*with 10 queries"),
-        (LOG.with_columns(query=pl.when(pl.col("query") != 3).then("query")), {}, r"query is NULL"),
-        (LOG, {"by": "x"}, r"by='x': no column of that name in days"),
-        (LOG, {"states": "folder"}, r"monitor\(states=\) was removed.*Pass all days"),
-        (LOG, {"metrics": "coverage@3"}, r"overage"),
-    ],
-)  # fmt: skip
-def test_errors(frame, options, message):
-    with pytest.raises(RankqlError, match=message):
-        rankql.monitor(frame, **{"metrics": "nDCG@3", **options})
+    assert table["mean"].to_list() == pytest.approx(own["mean"].to_list(), abs=1e-12)
 
 
 @pytest.mark.slow
@@ -350,9 +311,8 @@ def test_the_command(tmp_path):
     done = CliRunner().invoke(main, ["monitor", files[0], "-m", "nDCG@3", "--output", files[1]])
     assert done.exit_code == 1 and done.stdout.startswith("1 alarm on 2026-10-15: nDCG@3 (sudden")
     assert "sudden drop since about 2026-10-11" in (tmp_path / "page.md").read_text()
-    done = CliRunner().invoke(main, ["monitor", files[0], "--baseline", "14x"])
-    assert done.exit_code == 2 and "not '14x'" in done.stderr
     LOG.write_parquet(files[0])
     assert CliRunner().invoke(main, ["monitor", files[0]]).exit_code == 0
-    done = CliRunner().invoke(main, ["monitor", files[0], "--states", "x"])
-    assert done.exit_code == 2 and "Pass all days" in done.stderr
+    for option in ("--baseline", "--states"):
+        done = CliRunner().invoke(main, ["monitor", files[0], option, "14x"])
+        assert done.exit_code == 2 and option in done.stderr

@@ -1,0 +1,156 @@
+"""The text of every error of explain, limits, check, correlate, funnel and monitor, once."""
+
+from datetime import date, timedelta
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from rankql import RankqlError, check, correlate, explain, funnel, limits, monitor
+from rankql.cli.main import main
+from support import metric_engines
+
+RUN = pl.DataFrame({"query": [*["q"] * 5, "not judged"], "item": [*"xedana"]})
+RUN = RUN.with_columns(score=-pl.int_range(pl.len()).cast(pl.Float64))
+QRELS = {"q": {"a": 0, "c": 3, "d": 2, "e": 1}, "missing": {"a": 1}}
+FRAME = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
+TWICE = pl.concat([FRAME, FRAME])
+JUDGED = FRAME.select("query", "item", rel=1)
+DAYS = pl.DataFrame({"day": [date(2026, 9, 1) + timedelta(day) for day in range(45)]})
+DAYS = DAYS.join(pl.DataFrame({"query": range(12), "item": "x", "rel": 1, "pos": 1}), how="cross")
+
+
+def of(metric="nDCG@3", query="q", **options):
+    return explain(RUN, QRELS, query, metric, **options)
+
+
+def reference(**columns):
+    """The error of correlate for another reference."""
+    return correlate(FRAME, FRAME.with_columns(**{n: pl.lit(v) for n, v in columns.items()}))
+
+
+def stages(first, **options):
+    return funnel({"first": first, "rank": FRAME}, JUDGED, **options)
+
+
+def days(frame=DAYS, **options):
+    return monitor(frame, **{"metrics": "nDCG@3", **options})
+
+
+MESSAGES = [
+    (lambda: of("Bpref"), "explain does not support Bpref, which is not a sum over positions. Use"),
+    (lambda: of("TauB"), "explain does not support TauB"),
+    (lambda: of("microP@5"), "explain does not support microP@5"),
+    (lambda: of("IDCG"), "explain does not support IDCG"),
+    (lambda: of("mine = sum(rel)"), "explain does not support mine"),
+    (lambda: of("nDCG@5,10"), "explain takes one metric, not 2: nDCG@5, nDCG@10"),
+    (lambda: of(ties="expected"), "explain does not support ties='expected', which gives items no"),
+    (lambda: of(ties="worst"), "explain does not support ties='worst'"),
+    (lambda: of(conventions="sklearn"), "explain does not support ties='expected'"),
+    (lambda: of(unjudged="bounds"), "unjudged='bounds', which has two values. Use unjudged='zero'"),
+    (lambda: of(gains=3), "Unknown option 'gains'. Did you mean 'gain'"),
+    (lambda: of(worst=0), "worst must be a whole number from 1, not 0"),
+    (lambda: of(worst=True), "worst must be a whole number from 1, not True"),
+    (lambda: of(query="mising"), "Unknown query 'mising': qrels has no rows for it. Others, the m"),
+    (lambda: of(query="not judged"), "Query 'not judged' is not judged"),
+    (lambda: of(discounts=[1, 2]), "discounts has 2 entries, but position 3"),
+    (lambda: of(gain={0: 0, 1: 1, 2: 3}), "gain has no entry for grade 3"),
+    (lambda: explain({"one": RUN, "two": RUN}, QRELS, "q"), "There are 2 systems. Select one with"),
+    (lambda: explain({"one": RUN, "two": RUN}, QRELS, "q", which="on"), "Unknown system 'on'. Did"),
+    (lambda: explain(RUN, QRELS, "q", which="one"), "there is only one run"),
+    (lambda: explain(FRAME.drop("item").with_columns(rel=1), None, 1), "No item column in run"),
+    (lambda: explain(JUDGED.with_columns(pos=1), None, 98), "Unknown query 98: run has no rows"),
+    (lambda: check(FRAME, JUDGED, k=0), "k must be a whole number from 1 to 999998, not 0"),
+    (lambda: check(FRAME.drop("pos")), "No score column in"),
+    (lambda: limits(JUDGED, FRAME, "AP"), "look swapped"),
+    (lambda: limits(FRAME, JUDGED, "AP", tie="order"), "Unknown option 'tie'"),
+    (lambda: reference(query=5), "No query of the run is in the reference: it has 1, the refe"),
+    (lambda: reference(item="a"), "reference has duplicates: query 1, item 'a'. Keep one row of"),
+    (lambda: reference(pos=1), "reference has duplicates: query 1, pos 1"),
+    (lambda: reference(pos=0), "reference: pos must be a whole number from 1"),
+    (lambda: correlate(FRAME, FRAME, "nDCG@10"), "Unknown metric 'nDCG'"),
+    (lambda: correlate(FRAME, FRAME, "RBO"), "p must be given: the probability of looking"),
+    (lambda: correlate(FRAME, FRAME, "x = 1"), "correlate does not support SQL expressions such"),
+    (lambda: correlate(FRAME, FRAME, k=0), "k must be a whole number from 1, not 0"),
+    (lambda: correlate(FRAME, FRAME, by="kind"), "by='kind': no column of that name in "),
+    (lambda: correlate(FRAME, FRAME, rel="pos"), "Rankings have no grades. Leave rel= out"),
+    (lambda: funnel({}, JUDGED), "stages must map at least one name to a table"),
+    (lambda: funnel("final", JUDGED), "stages must be a dict of name: table, or a list of tables"),
+    (lambda: funnel({"order": FRAME}, JUDGED), "The name 'order' is taken"),
+    (lambda: funnel([FRAME.drop("pos")], JUDGED), "No score column in stage 'stage 1'"),
+    (lambda: stages(FRAME.drop("item")), "No item column in stage 'first'"),
+    (lambda: stages(TWICE.drop("pos")), "run has duplicates: system 'fir"),
+    (lambda: stages(FRAME.with_columns(item=pl.lit("c"))[:1]), "No item of run 'first'"),
+    (lambda: stages(pl.concat([FRAME, FRAME.clear(1)])), "query is NULL in 1 of 3 rows"),
+    (lambda: stages(FRAME, k=0), "k must be a whole number from 1, not 0"),
+    (lambda: stages(FRAME, collapse="#"), "Pass each stage to collapsed() first"),
+    (lambda: stages(FRAME, missing="skip"), "funnel has no option missing="),
+    (lambda: stages(FRAME, unjudged="bounds"), "funnel does not support unjudged='bounds'"),
+    (lambda: funnel([FRAME.with_columns(query=2)], JUDGED), "No query of the run is judged"),
+    (lambda: days(DAYS.drop("day")), "days has no column 'day'. Name one column: day="),
+    (lambda: days(day=3), "days has no column 3"),
+    (lambda: days(DAYS.with_columns(pl.col("day").to_physical())), "day must be a date such as 2"),
+    (lambda: days(DAYS.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))),
+     "not TIMESTAMP WITH TIME ZONE"),
+    (lambda: days(DAYS.with_columns(day=pl.format("on {}", "day"))), "days: day must be a date"),
+    (lambda: days(DAYS.with_columns(day=pl.when(pl.col("query") > 3).then("day"))),
+     "query is NULL in"),
+    (lambda: days(DAYS.with_columns(query=pl.when(pl.col("query") != 3).then("query"))),
+     "query is NULL in"),
+    (lambda: days(baseline=45), "No metric can be watched: pass days after the baseline"),
+    (lambda: days(DAYS.filter(pl.col("query") < 5)), "in it each weekday three times with 10"),
+    (lambda: days(baseline=20), "2026-09-20 must have each weekday three times"),
+    (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
+    (lambda: days(baseline=-3), "not '-3'"),
+    (lambda: days(DAYS.head(0)), "days is empty: it has no rows"),
+    (lambda: days(DAYS.rename({"query": "search"})), "has no column 'query'. Name one"),
+    (lambda: days(system="part"), "monitor does not take system="),
+    (lambda: days(pl.concat([DAYS, DAYS[:1]])), "has duplicates: "),
+    (lambda: days(by="x"), "by='x': no column of that name in days"),
+    (lambda: days(states="folder"), "monitor(states=) was removed"),
+    (lambda: days(metrics="coverage@3"), "overage"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, message", MESSAGES, ids=[message for _, message in MESSAGES])
+def test_messages(call, message):
+    with pytest.raises(RankqlError) as caught:
+        call()
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+GROUP = [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("engine", ["sql", "polars"])
+@pytest.mark.parametrize("metric", ["tau_ap", "rbo"])
+@pytest.mark.parametrize(
+    ("group", "options", "message"),
+    [
+        ([(1, 1), (1, 2)], {}, "reference must not be the same for two items of a group"),
+        ([(1, 1), (2, 1)], {}, "pos must not be the same for two items of a group"),
+        ([(0, 1)], {}, "reference must be a whole number from 1, not 0"),
+        ([(1, -1)], {}, "pos must be a whole number from 1, not -1"),
+        (GROUP, {"k": 0}, "k must be a whole number from 1"),
+        (GROUP, {"p": None}, "p must be given: the probability of looking at the next item, betw"),
+        (GROUP, {"p": 1}, "p must lie between 0 and 1, not 1"),
+        (GROUP, {"p": 0.0}, "p must lie between 0 and 1, not 0.0"),
+        (GROUP, {"bound": "most"}, "bound must be 'ext', 'min', 'max' or 'residual', not most"),
+    ],
+)
+def test_messages_of_metrics_of_two_rankings(group, options, message, metric, engine):
+    if metric == "tau_ap" and options.keys() - {"k"}:
+        return
+    options = options if metric == "tau_ap" else {"p": 0.9, **options}
+    run = metric_engines.ENGINES[engine].run
+    assert metric_engines.complaint(lambda: run(metric, [group], options)).startswith(message)
+
+
+def test_messages_of_the_command_line(tmp_path):
+    FRAME.write_parquet(path := str(tmp_path / "run.parquet"))
+    for arguments, message in (
+        (["limits", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
+        (["funnel", path], "The judgments are missing"),
+    ):
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 2 and message in done.stderr
