@@ -226,10 +226,15 @@ def _add_day(table: Table, run: Table, day: str, query: str) -> Table:
 def _read_means(result: Result, prefix: int) -> pl.DataFrame:
     """One row per day, slice and series: its mean with its interval, error and queries."""
     n, u, part = pl.col("queries"), pl.col("undefined"), pl.col("slice").str.slice(prefix + 13)
-    half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
     share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
-    frame = result.summary.filter(pl.col("slice") != "all").select(
-        "metric", "mean", "lo", "hi", n, u, counted=result.counted, error=half / normal_z(0.95),
+    # Few values may be equal by chance, and clusters have an error of their own: the interval knows.
+    half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
+    varied = (pl.col("least") < pl.col("most")) & (result.meta.cluster is None)
+    error = pl.when(varied).then("error").otherwise(half / normal_z(0.95))
+    means = result.read_means().select("error", "least", "most")
+    frame = pl.concat([result.summary, means], how="horizontal")
+    frame = frame.filter(pl.col("slice") != "all").select(
+        "metric", "mean", "lo", "hi", n, u, error, counted=result.counted,
         day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
         slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
         kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),

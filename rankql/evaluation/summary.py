@@ -41,12 +41,17 @@ def summarise(
     con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
+    return name_means(read_means(con, meta, interval), meta, interval, confidence)
+
+
+def read_means(con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None) -> pl.DataFrame:
+    """The means of the summary, row by row, with their standard errors if there is an interval."""
     sql = _means_sql(meta, interval)
     if interval:
         names = ("error", "df", "skewness")
         fields = ", ".join(f"CAST(jackknife.{name} AS DOUBLE) AS {name}" for name in names)
         sql = f"SELECT * EXCLUDE (jackknife), {fields} FROM ({sql})"
-    return name_means(read_frame(con, create_macros(con, sql)), meta, interval, confidence)
+    return read_frame(con, create_macros(con, sql))
 
 
 def name_means(

@@ -9,7 +9,7 @@ import pytest
 
 from rankql.diagnostics.check import RULES, check
 from rankql.diagnostics.check_rows import CHECKS
-from rankql.diagnostics.findings import LEVELS, Finding, Report
+from rankql.diagnostics.findings import Finding, Report
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19
@@ -383,47 +383,25 @@ def test_ranks_of_trec_files_are_checked_too(rows, findings, tmp_path):
     assert [(f.kind, f.level) for f in report] == findings
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ['a"b', "select", "drop table x; --", "it's", "a b", "{0}", "ünï", "%s"]
-)
-def test_odd_names(name, tmp_path):
-    """As columns, as systems, as tables, as files, and as ids."""
+@pytest.mark.parametrize("name", ['a"b', "drop table x; --", "it's {0} ünï %s"])
+def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
+    """As column, system, id and table; the findings are those of frames."""
     run = pl.concat([scored(), scored(rows=RUN[:1])]).with_columns(sys=pl.lit(name))
     run = run.with_columns(query=pl.lit(name) + pl.col("query")).rename({"item": name})
     qrels = judged().with_columns(query=pl.lit(name) + pl.col("query"))
-    path = tmp_path / f"{name}.parquet"
-    run.write_parquet(path)
-    con = duckdb.connect()
-    con.register(name, run)
-    expected = {"system": name, "query": f"{name}a", "item": "x", "rows": 2}
-    for source, given in ((run, None), (path, None), (name, con)):
-        report = check(source, qrels, k=2, item=(name, "item"), system="sys", con=given)
-        finding = report.findings[0]
-        assert finding.kind == "duplicate-items" and finding.examples == (expected,)
-        assert report.tables["run"]["columns"]["item"] == name
-    finding = check({name: run}, qrels, k=2, item=(name, "item")).findings[0]
-    assert finding.table == f"run {name!r}"
-    for role in ("score", "pos"):
-        odd = scored(("a", "z", NAN)).rename({"score": name})
-        message = check(odd, judged(), k=2, **{role: name}).findings[0].message
-        assert message.startswith(f"{name} is ")
-
-
-def test_sources_agree_and_the_connection_stays_as_it_was(tmp_path):
-    run, qrels = scored(("a", "x", 3.0), ("a", "z", NAN)), judged(("a", "y", 2))
-    expected = check(run, qrels, k=2).findings
-    assert kinds(expected) == ["nan-scores", "duplicate-items", "conflicting-judgments"]
     qrels.write_ndjson(tmp_path / "qrels.jsonl")
-    assert check(run.lazy(), tmp_path / "qrels.jsonl", k=2).findings == expected
     with duckdb.connect(str(tmp_path / "data.db")) as con:
         con.register("frame", run)
-        con.execute("CREATE SCHEMA s; CREATE TABLE s.runs AS FROM frame")
+        con.execute(f'CREATE TABLE "{name.replace(chr(34), chr(34) * 2)}" AS FROM frame')
     con = duckdb.connect(str(tmp_path / "data.db"), read_only=True)
     con.execute("SET default_null_order = 'nulls_first'")
-    for table in ("s.runs", con.table("s.runs")):
-        assert check(table, qrels.to_arrow(), k=2, con=con).findings == expected
-    assert con.sql("SHOW ALL TABLES").select("name").fetchall() == [("runs",)]
+    options = {"k": 2, "item": (name, "item"), "system": "sys"}
+    expected = check(run.lazy(), qrels.to_arrow(), **options).findings
+    row = {"system": name, "query": f"{name}a", "item": "x", "rows": 2}
+    assert expected[0].kind == "duplicate-items" and expected[0].examples == (row,)
+    report = check(name, tmp_path / "qrels.jsonl", **options, con=con)
+    assert report.findings == expected and report.tables["run"]["columns"]["item"] == name
+    assert con.sql("SHOW ALL TABLES").select("name").fetchall() == [(name,)]
 
 
 @pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
@@ -440,61 +418,35 @@ def test_ids_of_any_type(kind):
     json.loads(report.to_json())
 
 
-@pytest.mark.parametrize("k", [0, -1, 1.5, True, None, 10**7])
-def test_k_must_be_a_whole_number(k):
-    with pytest.raises(RankqlError, match=f"k must .* not {k}"):
-        check(scored(), judged(), k=k)
-
-
-def test_wrong_tables_are_refused():
-    for tables, word in (
-        ((scored().drop("item"), judged()), "item"),
-        ((scored().drop("score"),), "score"),
-        ((judged(), scored()), "swapped"),
-    ):
-        with pytest.raises(RankqlError, match=word):
-            check(*tables)
-    with pytest.raises(RankqlError, match="nope"):
-        check(scored(), judged(), score="nope")
-
-
 def test_report():
     bad = {"query": "<b>|", "score": "nan"}
     report = Report(
-        [Finding("one", "error", "run", 1234, "what <i>", "why | not", (bad, bad)),
+        [Finding("one", "error", "run", 1234, "what", "why", (bad, bad)),
          Finding("another-kind", "note", "qrels", 2, "what", "why")],
         {"run": {"rows": 5, "columns": {"query": "q"}}}, 3,
     )  # fmt: skip
-    assert not report.ok and len(report) == 2 and [f.level for f in report] == ["error", "note"]
+    assert not report.ok and len(report) == 2
     assert report.table["count"].to_list() == [1234, 2]
     assert json.loads(report.table["examples"][0]) == [bad, bad]
-    assert json.loads(report.to_json()) == report.to_dict()
+    assert report.to_dict()["table"][0]["examples"] == [bad, bad]
     assert report.to_dict()["tables"] == {"run": {"rows": 5, "columns": {"query": "q"}}}
     assert repr(report).splitlines() == [
         "Check of run (5 rows) at k = 3: 1 error, 1 note",
         "",
         "errors",
-        "  one           run    1,234  what <i>",
+        "  one           run    1,234  what",
         "                              e.g. query '<b>|', score 'nan'",
         "                              e.g. query '<b>|', score 'nan'",
-        "                              why: why | not",
+        "                              why: why",
         "",
         "notes",
         "  another-kind  qrels      2  what",
         "                              why: why",
     ]
-    assert "why \\| not" in report.to_markdown() and "| another-kind |" in report.to_markdown()
-    assert "<i>" not in report._repr_html_() and "&lt;i&gt;" in report._repr_html_()
     empty = Report([])
     assert empty.ok and empty and empty.table.schema == report.table.schema
     for text in (empty.to_markdown(), empty._repr_html_()):
         assert "no problems found" in text and "|" not in text and "<table" not in text
-
-
-def test_levels_come_worst_first():
-    report = check(scored(("a", "z", NAN), ("b", "w", 3.0), rows=RUN[:3]), judged(), k=2)
-    levels = [LEVELS.index(f.level) for f in report]
-    assert levels == sorted(levels) and len(set(levels)) > 1
 
 
 @pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")

@@ -20,9 +20,7 @@ from rankql import RankqlError, correlate
 from rankql.cli.main import main
 from support import definitions, metric_engines
 from support.parameters import cycled
-from support.paths import DL19
 
-RUNS = ["BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL"]
 ENGINES = pytest.mark.parametrize("engine", ["sql", "polars"])
 
 
@@ -89,16 +87,13 @@ def test_rbo_bounds_are_reached(bound, engine):
         assert value == approx(expected, abs=1e-9), lists
 
 
+@ENGINES
 @pytest.mark.parametrize(("metric", "options"), [("tau_ap", {}), ("rbo", {"p": 0.999})])
-def test_lists_of_10_000_items(metric, options):
+def test_lists_of_10_000_items(metric, options, engine):
     random.seed(1)
     group = rows(range(10_000), sorted(range(100, 10_100), key=lambda i: i + 900 * random.random()))
-    engines = [values(name, metric, [group], **options)[0] for name in ("sql", "polars")]
-    assert engines[0] == approx(engines[1], abs=1e-12)
-    short = [(a, b) for a, b in group if a and b and a <= 500 and b <= 500]
-    expected = getattr(definitions, metric)(short, k=500, **options)
-    if metric == "tau_ap":
-        assert values("sql", metric, [group], **options, k=500) == [approx(expected, abs=1e-12)]
+    expected = getattr(definitions, metric)(group, k=500, **options)
+    assert values(engine, metric, [group], **options, k=500) == [approx(expected, abs=1e-12)]
 
 
 @ENGINES
@@ -275,22 +270,20 @@ def test_a_reference_that_cannot_be_compared_is_refused(changes):
 
 def test_threads_and_order_of_rows_change_no_bit():
     draw = random.Random(7)
-    frames = [
-        pl.DataFrame(
-            {
-                "query": [q for q in range(1500) for _ in range(5)],
-                "item": [f"i{item}" for _ in range(1500) for item in draw.sample(range(9), 5)],
-                "score": [draw.random() for _ in range(7500)],
-            }
-        )
-        for _ in range(2)
+    rows = [
+        (side, query, f"i{item}", draw.random())
+        for side in (0, 1)
+        for query in range(1500)
+        for item in draw.sample(range(9), 5)
     ]
+    frame = pl.DataFrame(rows, schema=["side", "query", "item", "score"], orient="row")
     con = duckdb.connect(config={"threads": 4})
-    first = correlate(*frames, con=con)
+    summaries = []
     for seed in range(4):
-        one, other = (frame.sample(fraction=1, shuffle=True, seed=seed) for frame in frames)
-        result = correlate(one, other, con=con)
-        assert_frame_equal(result.summary, first.summary, check_exact=True)
+        mixed = frame.sample(fraction=1, shuffle=True, seed=seed)
+        runs = (mixed.filter(side=side).drop("side") for side in (0, 1))
+        summaries.append(correlate(*runs, con=con).summary)
+        assert_frame_equal(summaries[0], summaries[-1], check_exact=True)
 
 
 def test_the_command(tmp_path):
@@ -315,23 +308,3 @@ def test_the_command(tmp_path):
     ]
     header = output(one, other, "-q", "--format", "csv").splitlines()[0]
     assert header == "query,RBO(p=0.9),TauB,TauAP,TauDistance"
-
-
-def trec(name):
-    result = {}
-    for line in (DL19 / f"{name}.run").read_text().splitlines():
-        query, _, item, _, score, _ = line.split()
-        result.setdefault(query, []).append((float(score), item.encode(), item))
-    return {q: [item for *_, item in sorted(items, reverse=True)] for q, items in result.items()}
-
-
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-@pytest.mark.parametrize("pair", [*itertools.pairwise(RUNS)], ids="-".join)
-def test_dl19(pair):
-    """Runs of TREC 2019, complete and at 10."""
-    runs = [trec(name) for name in pair]
-    paths = [DL19 / f"{name}.run" for name in pair]
-    assert_values(correlate(*paths, k=10), by_definition(*runs, 10))
-    result = correlate(*paths)
-    assert result.per_query.height == 43
-    assert_values(result, by_definition(*runs))

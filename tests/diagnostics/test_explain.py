@@ -266,23 +266,6 @@ def test_values_equal_evaluate_and_losses_add_up(metric):
         assert abs(total - fsum(overall.items["loss"])) < 1e-10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "metric",
-    ["nDCG", "nDCG@3", "DCG@3", "CG@3", "AP", "AP@3", "AP(denominator=R)@3", "RR@2", "ARHR@3",
-     "P@3", "R@3", "F1@3", "Success@2", "Rprec", "ERR", "ERR(p=0.8)@4", "RBP(p=0.5)@3",
-     "RBP(p=0.8, max_rel=4)", "AP(denominator=k)@3", "P(denominator=min)@3"],
-)  # fmt: skip
-def test_the_ideal_is_the_value_of_the_best_order(metric):
-    """Judged items without gain stand last: where k is left out, they would not change it."""
-    for seed in range(2):
-        run, qrels = draw(f"ideal {metric}{seed}")
-        best = qrels.rename({"rel": "score"}).filter(pl.col("score") > 0)
-        values, _ = evaluated(best, qrels, metric)
-        ideals = dict(explain(run, qrels, metric=metric).queries["query", "ideal"].rows())
-        assert ideals == approx({query: values[query] for query in ideals}, abs=NEAR)
-
-
 def test_losses_of_ndcg_by_definition():
     """Once more in plain Python: the gain over the discount of the rank, before and after."""
     run, qrels = draw("definition", 12)
@@ -409,16 +392,6 @@ def test_tables_of_any_name_on_a_connection_that_stays_as_it_was():
             con.execute(f'CREATE OR REPLACE TABLE "{table}" AS FROM frame')
         same(explain(name, other, 1, "AP@3", con=con).positions, expected)
         assert explain(name, other, metric="AP@3", con=con).items.height
-
-
-def test_columns_named_by_keyword():
-    run = pl.DataFrame({"such": ["q"] * 2, "that": ["a", "b"], "how much": [2.0, 1.0]})
-    qrels = pl.DataFrame({"so": ["q"], "this": ["b"], "grade of": [1]})
-    result = explain(
-        run, qrels, "q", "RR",
-        query=("such", "so"), item=("that", "this"), score="how much", rel="grade of",
-    )  # fmt: skip
-    assert result.value == 0.5 and "query = such" in repr(result)
 
 
 def test_duplicates_are_refused_in_the_query_only():

@@ -12,11 +12,10 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import RankqlError, limits
+from rankql import limits
 from rankql.cli.main import main
 from support import definitions
 from support.parameters import cycled
-from support.paths import DL19
 
 NEAR = 1e-12
 
@@ -404,16 +403,6 @@ def test_any_name_on_a_connection_that_stays_as_it_was():
     assert con.sql("SHOW ALL TABLES").select("name").fetchall() == [("t",)]
 
 
-def test_columns_named_by_keyword():
-    run, qrels = draw(3)[1:]
-    renamed = run.rename({"query": "who", "item": "what", "score": "how"})
-    names = {"query": ["who", "query"], "item": ["what", "item"], "score": "how"}
-    result, expected = limits(renamed, qrels, "AP", **names), limits(run, qrels, "AP")
-    assert result.to_dict() | {"columns": None} == expected.to_dict() | {"columns": None}
-    frames = ["sensitivity", "judged", "bounds", "undefined"]
-    assert [*result.to_dict()] == ["table", *frames, "conventions", "columns", "notes"]
-
-
 def test_sensitivity_is_the_same_to_the_last_bit():
     """Of metrics whose values are: sums of fractions depend on the order of the rows."""
     random = Random(7)
@@ -442,37 +431,3 @@ def test_the_command(tmp_path):
     assert done.exit_code == 0 and done.stdout == repr(expected) + "\n"
     done = CliRunner().invoke(main, [*arguments, "--format", "json"])
     assert json.loads(done.stdout) == json.loads(expected.to_json())
-
-
-def test_duplicates_are_refused():
-    with pytest.raises(RankqlError):
-        limits({"a": ["n", "n"]}, {"a": {"n": 0, "x": 1}}, "RR")
-
-
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-@pytest.mark.parametrize("name", ["BM25", "D_BERT_KD_TASB"])
-def test_dl19(name):
-    """Real runs, counted and swapped in plain Python."""
-    grades, run = {}, {}
-    for line in (DL19 / "dl19.qrels").read_text().splitlines():
-        query, _, item, rel = line.split()
-        grades.setdefault(query, {})[item] = int(rel)
-    for line in (DL19 / f"{name}.run").read_text().splitlines():
-        query, _, item, _, score, _ = line.split()
-        run.setdefault(query, []).append((float(score), item.encode(), item))
-    result = limits(DL19 / f"{name}.run", DL19 / "dl19.qrels", ["nDCG@10", "AP"])
-    queries = []
-    for query, judged in grades.items():
-        order = [item for _, _, item in sorted(run.get(query, []), reverse=True)]
-        rows = [(judged.get(item), pos) for pos, item in enumerate(order, 1)]
-        queries.append(rows + [(r, None) for item, r in judged.items() if item not in order])
-    for metric, value in {"nDCG@10": partial(definitions.ndcg, k=10), "AP": definitions.ap}.items():
-        frame = result.sensitivity.filter(metric=metric)
-        for i, (loss, changed) in enumerate(frame.select("loss", "queries").rows(), 1):
-            mean, count = losses(queries, value, i)
-            assert near(loss, mean) and changed == count
-    tops = [definitions.shown(rows, 10) for rows in queries]
-    unjudged = sum(rel is None for top in tops for rel, _ in top)
-    assert result.judged.filter(k=10)["unjudged"][0] == unjudged
-    value = rankql.evaluate(DL19 / f"{name}.run", DL19 / "dl19.qrels")["nDCG@10"]
-    assert value == result.bounds.filter(metric="nDCG@10")["mean"][0]

@@ -232,6 +232,17 @@ def test_the_judged_share_is_watched_if_items_are_unjudged():
     assert {*rankql.monitor(run, qrels, "nDCG@3").table["kind"]} == {*kinds, "judged share"}
 
 
+def test_days_of_few_queries_without_a_hit_are_no_alarm():
+    """Equal values have a standard error of 0, which would make any loss an alarm."""
+    day, query = (x.ravel() for x in np.meshgrid(range(65), range(200), indexing="ij"))
+    days = [FIRST + timedelta(int(d)) for d in day]
+    frame = pl.DataFrame({"day": days, "query": query, "item": 1, "pos": 1})
+    frame = frame.with_columns(rel=(pl.col("query") % 10 == 9).cast(int))
+    few = (pl.col("query") < 13) & (pl.col("rel") == 0)
+    frame = frame.filter((pl.col("day") <= FIRST + timedelta(62)) | few)
+    assert rankql.monitor(frame, metrics="P@1", baseline=56).passed
+
+
 @pytest.mark.parametrize("undefined", ["skip", "zero"])
 def test_a_day_on_which_half_of_the_sessions_have_no_click(undefined):
     """Their metric is undefined, so the mean does not show it."""
