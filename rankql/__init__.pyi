@@ -11,10 +11,8 @@ from .diagnostics.check import check
 from .diagnostics.correlate import correlate
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
-from .diagnostics.funnel import funnel
-from .diagnostics.funnel_result import Funnel
-from .diagnostics.limits import limits
-from .diagnostics.limits_result import Limits
+from .diagnostics.funnel import Funnel, funnel
+from .diagnostics.limits import Limits, limits
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.dialects import translate
 from .errors import RankqlError

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.diagnostics.check_data import CheckData, CheckedTable, is_nan, is_numeric
-from rankql.diagnostics.check_rows import check_rows
+from rankql.diagnostics.check_rows import (
+    CheckData,
+    CheckedTable,
+    check_rows,
+    is_nan,
+    is_numeric,
+)
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import Columns, Reading
 from rankql.evaluation.overlap import (
     few_common_items_note,
-    find_example_items,
+    find_judged_queries,
     is_small_overlap,
     item_overlap,
+    no_common_item_message,
+    no_judged_query_message,
+    run_label,
+    unjudged_queries_note,
 )
 from rankql.macros import quote
 from rankql.sources.id_lists import FLOATS, is_rounded
@@ -32,6 +41,7 @@ from rankql.writing import remember_inputs
 
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
+_EMPTY = "There is nothing to evaluate. Check the path, the filter or the name."
 
 
 @remember_inputs
@@ -67,13 +77,21 @@ def check(
         with duckdb_errors(session):
             data = CheckData(session, inputs, k)
             findings = [
-                *_find_empty_tables(data),
+                *(
+                    Finding("empty", "error", table.label, 1, "the table is empty", _EMPTY)
+                    for table in data.tables
+                    if not table.rows
+                ),
                 *check_columns(data),
+                *_find_unjudged(data),
                 *check_rows(data),
-                *_find_unmatched_items(data),
                 *_find_id_types(data),
                 *_find_rounded_ids(data),
-                *(_skipped_lines(*note.split(": ", 1)) for note in session.notes),
+                # Lines of a TREC file that look like rows, but are comments.
+                *(
+                    Finding("comments", "warning", label, 1, note, "These rows are missing.")
+                    for label, note in (note.split(": ", 1) for note in session.notes)
+                ),
             ]
             sources = {table.label: {"rows": table.rows, "columns": table.columns}
                        for table in data.tables}  # fmt: skip
@@ -98,19 +116,6 @@ def _read_inputs(
             inputs = read_inputs(session, run, empty, *rest, descending=reading.descending)
             return replace(inputs, qrels=None)
     return read_inputs(session, run, qrels, *rest, descending=reading.descending)
-
-
-def _find_empty_tables(data: CheckData) -> Iterator[Finding]:
-    """Tables without rows."""
-    for table in data.tables:
-        if not table.rows:
-            why = "There is nothing to evaluate. Check the path, the filter or the name."
-            yield Finding("empty", "error", table.label, 1, "the table is empty", why)
-
-
-def _skipped_lines(label: str, note: str) -> Finding:
-    """Lines of a TREC file that look like rows, but are comments."""
-    return Finding("comments", "warning", label, 1, note, "These rows are missing.")
 
 
 def _find_id_types(data: CheckData) -> Iterator[Finding]:
@@ -152,26 +157,32 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _find_unmatched_items(data: CheckData) -> Iterator[Finding]:
-    """Systems with no or few judged items, counted as in evaluate."""
+def _find_unjudged(data: CheckData) -> Iterator[Finding]:
+    """Systems with unjudged queries, or with few judged items: the facts and words of evaluate."""
+    for run, overlap in data.overlaps:
+        unjudged = as_examples([{"query": query} for query in overlap.unjudged or ()])
+        label, note = run.system_label(overlap.system), unjudged_queries_note(*overlap[:4])
+        if not overlap.judged:
+            judged = find_judged_queries(data.ask(run))
+            yield Finding(
+                "no-overlap", "error", label, overlap.queries,
+                no_judged_query_message(run_label(overlap.system), overlap.unjudged, judged),
+                REFUSED + "There is nothing to evaluate.",
+            )  # fmt: skip
+        elif count := overlap.queries - overlap.judged:
+            yield Finding(
+                "unjudged-queries", "warning", label, count, note.partition(" (")[0],
+                "Are judgments missing?", unjudged,
+            )  # fmt: skip
     for run in data.matched:
-
-        def ask(sql: str, run: CheckedTable = run) -> list[Any]:
-            assert run.qrels
-            judged = f"(FROM {run.qrels.clean} WHERE rel IS NOT NULL)"
-            steps = f"WITH run AS {run.clean}, qrels AS {judged}"
-            return fetch(data.session, f"{steps} {sql}")
-
+        ask = data.ask(run)
         for counts in item_overlap(ask, data.inputs):
-            system, in_run, judged, common = counts
-            query, run_item, qrels_item = find_example_items(ask, system)
-            if judged and not common:
-                example = {"query": query, "item of run": run_item, "item of qrels": qrels_item}
+            system, items, judged_items, common = counts
+            if judged_items and not common:
                 yield Finding(
-                    "no-common-items", "error", run.system_label(system), in_run,
-                    "no item of the run is judged for its query",
-                    REFUSED + "Write item ids the same way in both tables, or pass item=.",
-                    as_examples([example]),
+                    "no-common-items", "error", run.system_label(system), items,
+                    no_common_item_message(ask, data.inputs, system),
+                    REFUSED + "Its metrics would be 0.",
                 )  # fmt: skip
             elif is_small_overlap(*counts):
                 yield Finding(

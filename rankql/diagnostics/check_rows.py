@@ -1,14 +1,21 @@
-"""Checks of rankings and judgments, each in one SQL query."""
+"""Checks of rankings and judgments, each in one SQL query, and the tables that they read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from rankql import text
-from rankql.diagnostics.check_data import CheckData, CheckedTable, is_numeric
 from rankql.diagnostics.findings import Finding, as_examples
+from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
+from rankql.macros import literal, quote
+from rankql.sources.inputs import Inputs
+from rankql.sources.macro_sql import fetch, fetch_frame
+from rankql.sources.session import Session
+from rankql.sources.tables import Table, same_kind, text_number
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
@@ -202,24 +209,6 @@ CHECKS = (
         needs=("pos",), applies=lambda run: run.unused != "pos",
     ),
     RowCheck(
-        "no-overlap", "error", "unmatched",
-        """SELECT {rows} AS count, min(example, 3) AS examples
-           FROM (SELECT run, qrels
-                 FROM (SELECT query AS run, row_number() OVER (ORDER BY query) AS n
-                       FROM (SELECT DISTINCT query FROM rows))
-                 JOIN (SELECT query AS qrels, row_number() OVER (ORDER BY query) AS n FROM judged)
-                 USING (n)) AS example""",
-        "no query of the run is judged",
-        "There is nothing to evaluate. Compare the query ids of both tables.",
-        noun="",
-    ),
-    RowCheck(
-        "unjudged-queries", "warning", "matched",
-        "SELECT DISTINCT {system}, query FROM rows ANTI JOIN judged USING (query)",
-        "in the run but not judged",
-        "These queries are left out of means. Are judgments missing?",
-    ),
-    RowCheck(
         "missing-queries", "warning", "matched",
         """SELECT * FROM (SELECT DISTINCT {system} FROM rows) CROSS JOIN judged
            EXCEPT SELECT DISTINCT {system}, query FROM rows""",
@@ -286,3 +275,218 @@ CHECKS = (
         noun="",
     ),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """A run or the judgments as a table for the checks."""
+
+    table: Table
+    rows: int
+    # The columns by role, including one that evaluate ignores, such as a rank next to scores.
+    roles: dict[str, str]
+    # SQL of all rows, with the original values in raw_<role>; and of rows with ids, NaN as NULL.
+    raw: str
+    clean: str
+    keys: str = "query"
+    # The role that evaluate ignores.
+    unused: str | None = None
+    # Of a run: the judgments, if there are any.
+    qrels: CheckedTable | None = None
+
+    @property
+    def label(self) -> str:
+        """The name of the table in reports."""
+        return self.table.label
+
+    @property
+    def scored(self) -> bool:
+        """Whether scores order the ranking."""
+        return "score" in self.roles and self.unused != "score"
+
+    @property
+    def ranking_role(self) -> str:
+        """The role of the column that orders the ranking. NULL there means not retrieved."""
+        return "score" if self.scored else "pos"
+
+    @property
+    def system_column(self) -> str:
+        """The column of systems, NULL if the run has only one."""
+        return "system" if self.keys != "query" else "NULL AS system"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns by role, and the order of the scores if it is ascending."""
+        return self.roles | ({"order": "ascending"} if self.table.ascending else {})
+
+    def system_label(self, system: str | None) -> str:
+        """The label of the table, or of one of the systems in it."""
+        return self.label if system is None or self.label != "run" else f"run, system {system!r}"
+
+    @property
+    def unused_reason(self) -> str:
+        """The `why` of a finding about the ignored column."""
+        return f"Not used: {self.ranking_role} orders the ranking."
+
+    def ctes(self, k: int) -> str:
+        """The steps (CTEs) that the SQL of checks can read.
+
+        `rows` is the table, `qrels` the judgments, `judged` the judged queries, `graded` the rows
+        of judged queries with grades, and `top` the first k of these in each ranking.
+        """
+        steps = {"rows": self.clean}
+        graded, judged = "(FROM rows)", "rows"
+        if self.qrels:
+            steps["qrels"] = self.qrels.clean
+            judged = "qrels"
+            graded = """(FROM (FROM rows SEMI JOIN judged USING (query)) LEFT JOIN
+                (SELECT query, item, max(rel) AS rel FROM qrels GROUP BY query, item)
+                USING (query, item))"""
+        if self.qrels or "rel" in self.roles:
+            steps["judged"] = f"(SELECT DISTINCT query FROM {judged} WHERE rel IS NOT NULL)"
+            steps["graded"] = graded
+            if "pos" in self.roles:
+                steps["top"] = f"(FROM graded WHERE pos <= {k})"
+            if self.scored:
+                order = f"PARTITION BY {self.keys} ORDER BY score DESC, {BY_ITEM}"
+                steps["top"] = f"""(FROM graded WHERE score IS NOT NULL
+                    QUALIFY row_number() OVER ({order}) <= {k})"""
+        return ", ".join(f"{name} AS NOT MATERIALIZED {sql}" for name, sql in steps.items())
+
+
+@dataclass(frozen=True)
+class CheckData:
+    """The tables that the checks read, and the cutoff."""
+
+    session: Session
+    inputs: Inputs
+    k: int
+
+    @cached_property
+    def qrels(self) -> CheckedTable | None:
+        """The judgments, if they are a separate table."""
+        if not self.inputs.qrels:
+            return None
+        roles = {role: self.inputs.qrels.roles[role] for role in ("query", "item", "rel")}
+        return self._read(self.inputs.qrels, roles)
+
+    @cached_property
+    def runs(self) -> list[CheckedTable]:
+        """The runs."""
+        return [self._read_run(table, name) for name, table in self.inputs.runs.items()]
+
+    @property
+    def judgments(self) -> list[CheckedTable]:
+        """The judgments as a list of one table, or an empty list."""
+        return [self.qrels] if self.qrels else []
+
+    @property
+    def tables(self) -> list[CheckedTable]:
+        """The runs and the judgments."""
+        return [*self.runs, *self.judgments]
+
+    @property
+    def graded(self) -> list[CheckedTable]:
+        """The tables with grades."""
+        return [table for table in self.tables if "rel" in table.roles]
+
+    @cached_property
+    def judged(self) -> list[CheckedTable]:
+        """The runs with judgments, in a separate table or in the run."""
+        return [
+            replace(run, qrels=self.qrels)
+            for run in self.runs
+            if (self.qrels and self.qrels.rows and run.rows) or "rel" in run.roles
+        ]
+
+    @property
+    def pairs(self) -> list[CheckedTable]:
+        """The runs whose judgments are a separate table."""
+        return [run for run in self.judged if run.qrels]
+
+    def ask(self, run: CheckedTable) -> RunSql:
+        """Runs SQL on the rows of a run and its judgments, under their names in an evaluation."""
+        assert run.qrels
+        judged = f"(FROM {run.qrels.clean} WHERE rel IS NOT NULL)"
+        steps = f"WITH run AS {run.clean}, qrels AS {judged}"
+        return lambda sql: fetch(self.session, f"{steps} {sql}")
+
+    @cached_property
+    def overlaps(self) -> list[tuple[CheckedTable, QueryOverlap]]:
+        """The runs whose judgments are a separate table, with the judged queries of each system."""
+        return [
+            (run, overlap)
+            for run in self.pairs
+            for overlap in query_overlap(self.ask(run), self.inputs)
+        ]
+
+    @property
+    def matched(self) -> list[CheckedTable]:
+        """The runs with judged queries."""
+        judged = [run.label for run, overlap in self.overlaps if overlap.judged]
+        return [run for run in self.pairs if run.label in judged]
+
+    def fetch(self, table: CheckedTable, sql: str) -> list[dict[str, Any]]:
+        """Run a query that reads the steps of a table."""
+        return fetch_frame(self.session, f"WITH {table.ctes(self.k)} {sql}").to_dicts()
+
+    def _read_run(self, table: Table, name: str | None) -> CheckedTable:
+        roles, unused = dict(table.roles), None
+        if "pos" in roles:
+            unused = "score" if "score" in roles else None
+        elif ranks := table.known("pos"):
+            roles["pos"], unused = ranks[0], "pos"
+        system = ""
+        if self.inputs.many:
+            column = f"CAST({quote(str(self.inputs.system))} AS VARCHAR)"
+            system = f"{literal(name) + table.exact if name else column} AS system"
+        if self.inputs.system:
+            roles["system"] = self.inputs.system
+        return self._read(table, roles, unused, system)
+
+    def _read(
+        self, table: Table, roles: dict[str, str], unused: str | None = None, system: str = ""
+    ) -> CheckedTable:
+        ids = [role for role in ("query", "item") if role in roles]
+        numbers = [role for role in ("score", "pos", "rel") if role in roles]
+        fields = [
+            *([system] if system else []),
+            *(f"{table.key(role, self.inputs.as_text(role))} AS {role}" for role in ids),
+            *(f"{_raw(table, role, roles[role])} AS raw_{role}" for role in numbers),
+        ]
+        doubles = [f"{table.signed(role, _double(table, role, roles[role]))} AS {role}"
+                   for role in numbers]  # fmt: skip
+        raw = f"(SELECT *, {', '.join(doubles)} FROM (SELECT {', '.join(fields)} FROM {table.sql}))"
+        keys = ["system", *ids] if system else ids
+        values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
+        has_ids = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
+        ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
+        ranking = "system, query" if system else "query"
+        return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
+
+
+def _raw(table: Table, role: str, column: str) -> str:
+    """A column of the table. NaN in pandas, which DuckDB reads as NULL, is NaN again."""
+    return f"coalesce({quote(column)}, 'nan')" if table.nans(role) else quote(column)
+
+
+def _double(table: Table, role: str, column: str) -> str:
+    """A column as DOUBLE, NULL if the value is not a number."""
+    if is_numeric(table, column):
+        return f"CAST(raw_{role} AS DOUBLE)"
+    return text_number(f"raw_{role}")
+
+
+def is_nan(column: str) -> str:
+    """The condition that a number is NaN.
+
+    isnan() of DuckDB 2.0 misses NaN in Parquet files, whose statistics leave it out (duckdb issue
+    25521).
+    """
+    return f"(NOT isfinite({column}) AND NOT isinf({column}))"
+
+
+def is_numeric(table: Table, *columns: str) -> bool:
+    """Whether the columns have numeric types."""
+    return same_kind([*(table.columns[column] for column in columns), "DOUBLE"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import polars as pl
 
@@ -122,7 +122,13 @@ def correlate(
                 query=inputs.query,
                 metrics=[metric.name for metric in parsed],
                 canonical={m.name: m.canonical for m in parsed if m.name != m.canonical},
-                conventions=_conventions_in_force(conventions),
+                # Those about grades are None.
+                conventions={
+                    field.name: getattr(conventions, field.name)
+                    if field.name in ("profile", "ties", "undefined")
+                    else None
+                    for field in fields(Conventions)
+                },
                 system=inputs.many,
                 by=list(inputs.by),
                 groupings=groups,
@@ -148,12 +154,6 @@ def _with_cutoff(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
             )
     metrics = [metric if metric.k or k is None else metric.at(k) for metric in metrics]
     return list({metric.canonical: metric for metric in reversed(metrics)}.values())[::-1]
-
-
-def _conventions_in_force(conventions: Conventions) -> dict[str, Any]:
-    """The conventions for two rankings; those about grades are None."""
-    values = {name: getattr(conventions, name) for name in ("profile", "ties", "undefined")}
-    return {field.name: values.get(field.name) for field in fields(Conventions)}
 
 
 def _require_unique(ask: SqlRunner, inputs: Inputs) -> None:
@@ -268,7 +268,9 @@ def _describe_overlap(
                 )
         common = int(in_both[IN_BOTH].sum())
         items = int(in_both[IN_RUN].sum()) + int(in_both[IN_REFERENCE].sum()) - common
-        if not common and not _has_common_item(ask, system):
+        only = "" if system is None else f"WHERE system = {literal(system)}"
+        anywhere = f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1"
+        if not common and not ask(anywhere):
             raise RankqlError(no_common_item_message(ask, inputs, system))
         if common < items:
             names = [m.name for m in metrics if m.record and m.record.shared_items]
@@ -277,12 +279,6 @@ def _describe_overlap(
             are = text.is_or_are(common)
             both = f"{run} and the reference"
             yield f"{common:,} of {items:,} items {are} in both {both}.{only_these}"
-
-
-def _has_common_item(ask: SqlRunner, system: str | None) -> bool:
-    """Whether a run and the reference have an item in common, at any position."""
-    only = "" if system is None else f"WHERE system = {literal(system)}"
-    return bool(ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1"))
 
 
 def _some(rows: pl.DataFrame, inputs: Inputs) -> str:

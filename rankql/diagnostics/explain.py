@@ -181,7 +181,11 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     session, metric, conventions = task.session, task.metric, task.conventions
     system, inputs = task.system, task.inputs
     if inputs.many:
-        system, inputs = select_only_system(session, inputs)
+        names = _read_systems(session, inputs)
+        if len(names) != 1:
+            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            raise RankqlError(f"There are {len(names)} systems. Select one with which=: {some}")
+        system, inputs = names[0], select_system(session, inputs, names[0])
     # For all queries, because a single one may have no judged item.
     ask = SqlRunner(session, inputs, conventions)
     notes = require_ranked_rows(ask, inputs, conventions)
@@ -328,15 +332,21 @@ class Explanation(EvaluatedTable):
 
     @property
     def sentences(self) -> list[str]:
-        """The formula of the query, and the sum of its losses."""
+        """The formula of the query, and the sum of its losses; or the sums, by system."""
         if self.positions is None:
-            return self._sums()
+            assert self.means is not None
+            return [self._sum(mean) for mean in self.means.to_dicts()]
+        if self.value is None or self.ideal is None:
+            total = f"{self.metric} is undefined for this query: it has no relevant item."
+        else:
+            loss = float(self.positions["loss"].sum())
+            total = f"Losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"
         left_out = len(self.positions) - len(self.displayed()[0])
         system = "" if self.system is None else f"{self.system}, "
         return [
             *([f"{left_out:,} positions without gain are hidden."] if left_out else []),
             f"{system}query {text.escape_controls(str(self.query))}: {self.formula}",
-            *self._sums(),
+            total,
         ]
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -360,27 +370,14 @@ class Explanation(EvaluatedTable):
             return [self.positions]
         return [f.head(self.worst) for f in (self.queries, self.items) if f is not None]
 
-    def _sums(self) -> list[str]:
-        """The sums of the losses, by system."""
-        if self.positions is not None:
-            if self.value is None or self.ideal is None:
-                return [f"{self.metric} is undefined for this query: it has no relevant item."]
-            loss = float(self.positions["loss"].sum())
-            return [f"Losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"]
-        assert self.queries is not None
-        assert self.means is not None
-        return [self._sum(mean) for mean in self.means.to_dicts()]
-
     def _sum(self, mean: dict[str, Any]) -> str:
         system, value, ideal = mean.get("system", self.system), mean["value"], mean["ideal"]
         of_system = "" if system is None else f" of {system}"
         if value is None:
             return f"{self.metric}{of_system} is undefined for all queries."
-        frame = self.queries
-        assert frame is not None
-        if "system" in mean:
-            frame = frame.filter(pl.col("system") == system)
-        losses = frame["loss"].drop_nulls()
+        assert self.queries is not None
+        one = self.queries.filter(system=system) if "system" in mean else self.queries
+        losses = one["loss"].drop_nulls()
         return (
             f"The losses of {text.format_queries(len(losses))}{of_system} add up to "
             f"{losses.sum():z,.4f}. "
@@ -407,15 +404,6 @@ def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
     (table,) = inputs.runs.values()
     condition = f"CAST({quote(inputs.system)} AS VARCHAR) = {literal(system)}"
     return replace(inputs, runs={None: _filter(table, condition)}, system=None)
-
-
-def select_only_system(session: Session, inputs: Inputs) -> tuple[str, Inputs]:
-    """The only system of the inputs, or an error if there are several."""
-    names = _read_systems(session, inputs)
-    if len(names) != 1:
-        some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise RankqlError(f"There are {len(names)} systems. Select one with which=: {some}")
-    return names[0], select_system(session, inputs, names[0])
 
 
 def select_query(

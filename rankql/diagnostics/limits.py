@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import duckdb
@@ -11,32 +11,39 @@ import polars as pl
 
 from rankql import text
 from rankql.diagnostics.contributions import ROUNDING_ERROR
-from rankql.diagnostics.limits_result import (
-    Limits,
-    count_scored_queries,
-    filter_system,
-    largest_losses,
-    list_systems,
-    make_frame,
-)
-from rankql.diagnostics.sensitivity import DEEP, explain_insensitive, measure_swaps
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluationOptions, Reading
 from rankql.evaluation.chunks import read_rankings
+from rankql.evaluation.ctes import ranking_ctes
 from rankql.evaluation.evaluate import evaluate, resolve_conventions
 from rankql.evaluation.facts import Facts
+from rankql.evaluation.metric_columns import mask_undefined, metric_call, rows_needed
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.query import write_query
-from rankql.evaluation.result import Result
+from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.evaluation.steps import source_ctes, with_ctes
 from rankql.evaluation.validation import evaluation_errors
-from rankql.registry.conventions import Conventions
+from rankql.macros import MISSING, quote
+from rankql.registry.conventions import UNDEFINED_VALUES, Conventions
 from rankql.registry.parse import parse
 from rankql.registry.relevance import RELEVANT
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
+
+# The last swap that is measured without a cutoff, and with any cutoff.
+SHALLOW, DEEP = 10, 100
+# The columns of each frame that is measured. Columns without a type here are counts.
+_COLUMNS = {
+    "sensitivity": ("metric", "position", "loss", "queries"),
+    "judged": ("k", "judged", "items", "unjudged", "queries"),
+    "bounds": ("metric", "lo", "mean", "hi", "undefined"),
+}
+_TYPES: dict[str, Any] = {"system": pl.String, "metric": pl.String}
+_TYPES |= dict.fromkeys(("loss", "judged", "lo", "mean", "hi"), pl.Float64)
 
 
 @remember_inputs
@@ -87,51 +94,80 @@ def limits(
 
         result = evaluate_with(metrics)
         inputs = read_rankings(session, run, qrels, reading)
-        parsed, conventions = parse(metrics), reading.conventions
-        return _find_limits(session, inputs, parsed, conventions, result, evaluate_with)
-
-
-def _find_limits(
-    session: Session,
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    result: Result,
-    evaluate_with: Callable[..., Result],
-) -> Limits:
-    possible = replace(conventions, unjudged="bounds")
-    facts = Facts(session, inputs, conventions, packs=False)
-    conventions, metrics = resolve_conventions(facts, metrics, conventions)
-    # All items in the order of the run, including items that a convention leaves out.
-    ties = "item" if conventions.ties == "expected" else conventions.ties
-    counts = evaluate_with(
-        count_expressions(metrics, conventions), unjudged="zero", undefined="skip", ties=ties
-    )
-    judged = summarise_judged(counts, metrics)
-    bounded, unbounded_notes = _split_by_reason(
-        metrics, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
-    )
-    # If all items are judged, the bounds equal the value.
-    has_unjudged = bool(judged["unjudged"].sum())
-    if has_unjudged and bounded:
-        possible, _ = resolve_conventions(facts, bounded, possible)
-        conventions = replace(conventions, levels=possible.levels)
-    bounds = measure_bounds(
-        result, bounded, conventions.levels, evaluate_with if has_unjudged else None
-    )
-    sensitive, insensitive_notes = _split_by_reason(
-        metrics, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
-    )
-    with evaluation_errors(session, inputs, conventions):
-        sensitivity = measure_swaps(session, inputs, sensitive, conventions, result)
-    limits = Limits(result, sensitivity, judged, bounds)
-    limits.notes = [
+        facts = Facts(session, inputs, reading.conventions, packs=False)
+        conventions, parsed = resolve_conventions(facts, parse(metrics), reading.conventions)
+        # All items in the order of the run, including items that a convention leaves out.
+        ties = "item" if conventions.ties == "expected" else conventions.ties
+        expressions = count_expressions(parsed, conventions)
+        counts = evaluate_with(expressions, unjudged="zero", undefined="skip", ties=ties)
+        judged = summarise_judged(counts, parsed)
+        bounded, unbounded_notes = _split_by_reason(
+            parsed, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
+        )
+        # If all items are judged, the bounds equal the value.
+        has_unjudged = bool(judged["unjudged"].sum())
+        levels = conventions.levels
+        if has_unjudged and bounded:
+            possible = replace(reading.conventions, unjudged="bounds")
+            levels = resolve_conventions(facts, bounded, possible)[0].levels
+        bounds = measure_bounds(result, bounded, levels, evaluate_with if has_unjudged else None)
+        sensitive, insensitive_notes = _split_by_reason(
+            parsed, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
+        )
+        with evaluation_errors(session, inputs, conventions):
+            sensitivity = measure_swaps(session, inputs, sensitive, conventions, result)
+    measured = Limits(result, sensitivity, judged, bounds)
+    measured.notes = [
         *result.notes,
-        *describe_limits(limits, counts, metrics, conventions),
+        *describe_limits(measured, counts, parsed, replace(conventions, levels=levels)),
         *(unbounded_notes if has_unjudged else []),
         *insensitive_notes,
     ]
-    return limits
+    return measured
+
+
+@dataclass(repr=False, eq=False)
+class Limits(EvaluatedTable):
+    """The result of `limits`: notes, and the frames behind them.
+
+    If there are several systems, `system` is the first column of each frame.
+    """
+
+    result: Result
+    # metric, position, loss, and the number of queries that the swap changes.
+    sensitivity: pl.DataFrame
+    # k (NULL: the complete ranking), judged (the metric Judged@k), the number of items, of unjudged
+    # items, and of queries with unjudged items.
+    judged: pl.DataFrame
+    # Over all judgments of the retrieved items: metric, lo, mean, hi, and the number of undefined
+    # queries that a judgment could define.
+    bounds: pl.DataFrame
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def undefined(self) -> pl.DataFrame:
+        """The number and the share of undefined queries, by metric."""
+        columns = [*self.result.keys[:-1], "metric", "queries", "undefined"]
+        share = pl.col("undefined") / pl.col("queries")
+        return self.result.summary.select(*columns, share=share)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per metric: mean, bounds, undefined queries, and the most effective swap."""
+        keys = [*self.result.keys[:-1], "metric"]
+        bounds = self.bounds.select(*keys, "lo", "hi")
+        rows = self.result.summary.select(*keys, "mean").join(
+            bounds, on=keys, how="left", maintain_order="left"
+        )
+        rows = rows.with_columns(self.undefined["undefined"])
+        swap = pl.format("{}, {}", "position", pl.col("position") + 1)
+        worst = largest_losses(self).select(*keys, swap=swap, loss="loss")
+        return rows.join(worst, on=keys, how="left", maintain_order="left")
+
+    def _details(self) -> dict[str, Any]:
+        names = (*_COLUMNS, "undefined")
+        frames = {name: getattr(self, name).to_dicts() for name in names}
+        return {**frames, **super()._details()}
 
 
 def _split_by_reason(
@@ -307,6 +343,7 @@ def measure_bounds(
     for system in list_systems(result):
         summary = filter_system((bounded or result).summary, system)
         means = dict(summary.select("metric", "mean").rows())
+        values = filter_system((bounded or result).frame(), system)
         for name in names:
             low, high = (f"{name} {side}" if bounded else name for side in ("low", "high"))
             rows.append(
@@ -316,16 +353,12 @@ def measure_bounds(
                     "lo": means[low],
                     "mean": means[name],
                     "hi": means[high],
-                    "undefined": _count_openable(bounded, system, name) if bounded else 0,
+                    "undefined": values.filter(
+                        values[name].is_null() & values[low].is_not_null()
+                    ).height,
                 }
             )
     return make_frame(result, "bounds", rows)
-
-
-def _count_openable(bounded: Result, system: str | None, name: str) -> int:
-    """The number of undefined queries that further judgments could define."""
-    frame = filter_system(bounded.frame(), system)
-    return frame.filter(pl.col(name).is_null() & pl.col(f"{name} low").is_not_null()).height
 
 
 def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
@@ -351,3 +384,128 @@ def _cutoffs(metrics: Sequence[Metric]) -> list[int | None]:
 
 def _judged_name(k: int | None) -> str:
     return "Judged" if k is None else f"judged in {k}"
+
+
+def measure_swaps(
+    session: Session,
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    result: Result,
+) -> pl.DataFrame:
+    """Measure the mean change of each metric by each swap, in one pass over the data."""
+    changes: dict[tuple[str | None, int], Sequence[Any]] = {}
+    if metrics:
+        sums = fetch(session, _swaps_sql(inputs, metrics, conventions))
+        changes = {(system, swap): values for system, swap, *values in sums}
+    rows = []
+    for system in list_systems(result):
+        counts = count_scored_queries(result, system)
+        for i, metric in enumerate(metrics):
+            n = counts[metric.name]
+            for swap in range(1, _last(metric) + 1):
+                sum_, queries = changes.get((system, swap), [0.0] * 2 * len(metrics))[2 * i :][:2]
+                loss = (sum_ or 0.0) / n if n else None
+                row = {"position": swap, "loss": loss, "queries": int(queries)}
+                rows.append({"system": system, "metric": metric.name, **row})
+    return make_frame(result, "sensitivity", rows)
+
+
+def explain_insensitive(metric: Metric, conventions: Conventions) -> str:
+    """The reason why a metric has no sensitivity to position, or ''."""
+    if conventions.ties == "expected":
+        return "with ties='expected', tied items have no single position"
+    if metric.record and metric.record.compares_scores:
+        return "the value depends on scores, not on positions"
+    if metric.record and metric.record.weight:
+        return "the value is one for all queries together"
+    return ""
+
+
+def _last(metric: Metric) -> int:
+    """The last swap to measure."""
+    return min(metric.k or SHALLOW, DEEP)
+
+
+def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:
+    """The SQL of the sum and the number of changes of each metric, by system and swap."""
+    keys = inputs.keys
+    rows = rows_needed(metrics, conventions)
+    # The item after the cutoff can move into the top k.
+    deeper = [replace(metric, k=metric.k and metric.k + 1) for metric in metrics]
+    judged = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
+    # A swap of equal grades changes nothing, except for expressions of the user.
+    equal = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
+    equal = "false" if any(metric.record is None for metric in metrics) else equal
+    calls = {f"value {i}": metric_call(metric, conventions) for i, metric in enumerate(metrics)}
+    values = [f"{v} AS {quote(name)}" for name, v in mask_undefined(calls, conventions).items()]
+    before = [f"any_value({quote(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
+              for name in calls]  # fmt: skip
+    changes = [f"abs({quote(name)} - {b}) AS {quote(name)}"
+               for name, b in zip(calls, before, strict=True)]  # fmt: skip
+    ctes = source_ctes(inputs, conventions) | ranking_ctes(inputs, deeper, conventions, rows)
+    only = {"gain": "WHERE rel > 0", "judged": "WHERE rel IS NOT NULL", "all": ""}[rows]
+    ctes["rows"] = f"SELECT * FROM ranked {judged} {only}"
+    # Each ranking without a swap (NULL), and with each swap of unequal grades.
+    ctes["swaps"] = f"""
+    SELECT DISTINCT {keys}, NULL::BIGINT AS swap FROM rows
+    UNION ALL
+    SELECT {keys}, swap
+    FROM (SELECT {keys}, rel, unnest([pos - 1, pos])::BIGINT AS swap FROM rows
+          WHERE pos <= {max(map(_last, metrics)) + 1})
+    WHERE swap BETWEEN 1 AND {max(map(_last, metrics))}
+    GROUP BY {keys}, swap HAVING NOT ({equal})"""
+    ctes["moved"] = f"""
+    SELECT * REPLACE (
+        CASE pos WHEN swap THEN swap + 1 WHEN swap + 1 THEN swap ELSE pos END AS pos)
+    FROM rows JOIN swaps USING ({keys})"""
+    ctes["measured"] = f"""
+    SELECT {keys}, swap, {", ".join(values)} FROM moved GROUP BY {keys}, swap"""
+    ctes["changes"] = f"""
+    SELECT {keys}, swap, {", ".join(changes)} FROM measured"""
+    system = "system" if inputs.many else "NULL"
+    # Sorted, because the sum depends on the order of rows and threads otherwise.
+    sums = ", ".join(
+        f"list_aggregate(list_sort(list({c}) {changed}, 'ASC', 'NULLS LAST'), 'fsum'), "
+        f"count(*) {changed}"
+        for c in map(quote, calls)
+        for changed in [f"FILTER (WHERE {c} > {ROUNDING_ERROR})"]
+    )
+    return f"""{with_ctes(ctes, kept="rows")}
+    SELECT {system}, swap, {sums} FROM changes WHERE swap IS NOT NULL GROUP BY ALL"""
+
+
+def largest_losses(limits: Limits) -> pl.DataFrame:
+    """The swap that changes each metric most."""
+    keys = [*limits.result.keys[:-1], "metric"]
+    largest = pl.col("loss").max().over(keys)
+    losses = limits.sensitivity.filter(pl.col("loss") > 0, pl.col("loss") == largest)
+    return losses.unique(keys, keep="first", maintain_order=True)
+
+
+def list_systems(result: Result) -> list[str | None]:
+    """The systems of a result, [None] if there is only one."""
+    if not result.meta.system:
+        return [None]
+    return result.summary["system"].unique(maintain_order=True).to_list()
+
+
+def filter_system(frame: pl.DataFrame, system: str | None) -> pl.DataFrame:
+    """The rows of one system; all rows for None."""
+    return frame if system is None else frame.filter(pl.col("system") == system)
+
+
+def make_frame(result: Result, name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pl.DataFrame:
+    """Make a frame, with the column `system` if there are several."""
+    names = (*result.keys[:-1], *_COLUMNS[name])
+    return pl.DataFrame(list(rows), schema={name: _TYPES.get(name, pl.Int64) for name in names})
+
+
+def count_scored_queries(result: Result, system: str | None) -> dict[str, int]:
+    """The number of queries in the mean of each metric."""
+    frame = filter_system(result.frame(), system)
+    if result.conventions["missing"] == "skip":
+        frame = frame.filter(~pl.col(MISSING))
+    if result.conventions["undefined"] in UNDEFINED_VALUES:
+        return dict.fromkeys(result.metrics, len(frame))
+    return {name: frame[name].count() for name in result.metrics}

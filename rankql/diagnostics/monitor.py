@@ -227,7 +227,7 @@ def _read_means(result: Result, prefix: int) -> pl.DataFrame:
     """One row per day, slice and series: its mean with its interval, error and queries."""
     n, u, part = pl.col("queries"), pl.col("undefined"), pl.col("slice").str.slice(prefix + 13)
     share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
-    # Few values may be equal by chance, and clusters have an error of their own: the interval knows.
+    # Few values may be equal by chance, and clusters have an error of their own.
     half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
     varied = (pl.col("least") < pl.col("most")) & (result.meta.cluster is None)
     error = pl.when(varied).then("error").otherwise(half / normal_z(0.95))

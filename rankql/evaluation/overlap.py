@@ -36,7 +36,7 @@ class QueryOverlap(NamedTuple):
     unjudged: Sequence[object] | None
 
 
-def query_overlap(run_sql: SqlRunner, inputs: Inputs) -> list[QueryOverlap]:
+def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
     """Count the queries and judged queries of each system."""
     system = "system" if inputs.many else "NULL"
     rows = run_sql(f"""
@@ -98,7 +98,7 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
     return replace(inputs, runs=judged), [QueryOverlap(None, total, total - count, examples)]
 
 
-def find_judged_queries(run_sql: SqlRunner) -> Sequence[object] | None:
+def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:
     """Some queries that are judged."""
     ((queries,),) = run_sql("SELECT min(DISTINCT query, 3) FROM qrels")
     return None if queries is None else list(queries)
@@ -284,7 +284,7 @@ def find_example_items(
     return query, item, other_item
 
 
-def no_common_item_message(run_sql: SqlRunner, inputs: Inputs, system: str | None) -> str:
+def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) -> str:
     """The error about a run and judgments, or a reference, without an item in common."""
     table = inputs.qrels or inputs.reference
     assert table
@@ -312,7 +312,7 @@ def no_common_item_message(run_sql: SqlRunner, inputs: Inputs, system: str | Non
     )
 
 
-def describe_chunk(run_sql: SqlRunner, inputs: Inputs) -> list[str]:
+def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     """A remedy if ids of the run look like chunks of judged items, as 'doc12#3' of 'doc12'."""
     kinds = (table.columns[table.roles["item"]] for table in inputs.runs.values())
     if any(kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")) for kind in kinds):

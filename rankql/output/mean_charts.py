@@ -39,7 +39,7 @@ from rankql.text import add_slice
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
-    from rankql.diagnostics.funnel_result import Funnel
+    from rankql.diagnostics.funnel import Funnel
 
 # The height of a row of the leaderboard.
 RANK_HEIGHT = 22

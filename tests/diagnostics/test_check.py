@@ -141,8 +141,7 @@ CASES = {
         scored(), judged(("c", "x", 1), ("d", "x", 1)), "warning", "run", 2, [row("c"), row("d")],
     ),
     "no-overlap": (
-        scored(rows=[("c", "x", 2.0), ("c", "y", 1.0)]), judged(), "error", "run", 2,
-        [{"run": "c", "qrels": "a"}],
+        scored(rows=[("c", "x", 2.0), ("c", "y", 1.0)]), judged(), "error", "run", 1, [],
     ),
     "no-relevant": (
         scored(), judged(("b", "x", 0), rows=[QRELS[0], QRELS[1], QRELS[3]]),
@@ -249,8 +248,8 @@ def test_spelling_across_types():
     run = pl.DataFrame({"query": ["01", "01"], "item": ["x", "y"], "score": [2.0, 1.0]})
     qrels = pl.DataFrame({"query": [1], "item": ["x"], "rel": [1]})
     report = check(run, qrels, k=1)
-    assert kinds(report) == ["id-spelling", "no-overlap", "id-types"]
-    assert report.findings[0].examples == ({"run": "01", "qrels": "1"},)
+    assert kinds(report) == ["no-overlap", "id-spelling", "id-types"]
+    assert report.findings[1].examples == ({"run": "01", "qrels": "1"},)
     assert list(check(run.with_columns(query=pl.lit(1.0)), qrels, k=1)) == []
     # Ids that differ by more are different ids.
     qrels = judged(("a", "z10", 0), ("a", "10", 0), ("a", "x-0", 0))
@@ -286,6 +285,9 @@ def test_systems_in_a_column():
     assert finding.examples == ({"query": "b"},)
     finding = check(run, judged(), k=2).findings[0]
     assert finding.kind == "duplicate-items" and "pass system=" in finding.why
+    unjudged = run.with_columns(query=pl.when(model="n").then(pl.lit("c")).otherwise("query"))
+    finding = check(unjudged, judged(), k=2, system="model").findings[0]
+    assert (finding.kind, finding.table) == ("no-overlap", "run, system 'n'")
     twice = check(pl.concat([run, other]), judged(), k=2, system="model").findings[0]
     assert twice.examples[0] == {"system": "n", "query": "a", "item": "x", "rows": 2}
     assert "pass system=" not in twice.why

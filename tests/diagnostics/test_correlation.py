@@ -1,14 +1,11 @@
 """How similar two rankings are: the definitions of the papers, scipy, and complete runs."""
 
 import itertools
-import json
-import math
 import random
 
 import duckdb
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -17,7 +14,6 @@ from scipy.stats import kendalltau
 
 import rankql
 from rankql import RankqlError, correlate
-from rankql.cli.main import main
 from support import definitions, metric_engines
 from support.parameters import cycled
 
@@ -54,37 +50,6 @@ def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
     other = [[*group, (None, len(group) + 1), (len(group) + 1, None)] for group in groups]
     assert max(values(engine, "rbo", swapped, p=p)) < 1
     assert max(values(engine, "rbo", longer + other, p=p)) <= 1
-
-
-def extend(lists, bound, depth=300):
-    """Longer lists, which are as unlike, or as like, as they can be."""
-    one, other = ([*each] for each in lists)
-    for i in itertools.count():
-        shorter = min(one, other, key=len)
-        if len(shorter) == depth:
-            return one, other
-        longer = other if shorter is one else one
-        missing = [item for item in longer if item not in shorter]
-        if bound == "min":
-            shorter.append(f"{'a' if shorter is one else 'b'}{i}")
-        else:
-            shorter.append(missing[0] if missing else f"n{i}")
-
-
-@pytest.mark.slow
-@ENGINES
-@pytest.mark.parametrize("bound", ["min", "max"])
-def test_rbo_bounds_are_reached(bound, engine):
-    """Webber 2010, equation 4: the weighted mean agreement over all depths of long lists."""
-    random.seed(3)
-    for _ in range(20):
-        lists = [random.sample("abcdefgh", random.randint(1, 6)) for _ in range(2)]
-        one, other = extend(lists, bound)
-        expected = math.fsum(
-            0.2 * 0.8 ** (d - 1) * len({*one[:d]} & {*other[:d]}) / d for d in range(1, 301)
-        )
-        (value,) = values(engine, "rbo", [rows(*lists)], p=0.8, bound=bound)
-        assert value == approx(expected, abs=1e-9), lists
 
 
 @ENGINES
@@ -284,27 +249,3 @@ def test_threads_and_order_of_rows_change_no_bit():
         runs = (mixed.filter(side=side).drop("side") for side in (0, 1))
         summaries.append(correlate(*runs, con=con).summary)
         assert_frame_equal(summaries[0], summaries[-1], check_exact=True)
-
-
-def test_the_command(tmp_path):
-    one, other = map(frame, draw(7))
-    paths = {name: str(tmp_path / f"{name}.parquet") for name in ("one", "two", "other")}
-    for path, table in zip(paths.values(), (one, one.reverse(), other), strict=True):
-        table.write_parquet(path)
-
-    def output(*arguments):
-        done = CliRunner().invoke(main, ["correlate", *arguments])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    one, two, other = paths.values()
-    assert output(one, other) == repr(correlate(one, other)) + "\n"
-    table = json.loads(output(one, two, other, "-m", "TauAP", "-k", "3", "--format", "json"))[
-        "table"
-    ]
-    assert [(row["system"], row["metric"]) for row in table] == [
-        ("one", "TauAP@3"),
-        ("two", "TauAP@3"),
-    ]
-    header = output(one, other, "-q", "--format", "csv").splitlines()[0]
-    assert header == "query,RBO(p=0.9),TauB,TauAP,TauDistance"

@@ -99,12 +99,6 @@ def test_losses_by_hand(metric, value, ideal, losses):
         assert near(loss, Fraction(losses.get(item, "0"))), item
 
 
-def test_dcg_of_another_base():
-    result = explain(RUN, QRELS, "q", "DCG(base=4)@3")
-    assert near(result.value, 2 * (1 / log2(3) + 2 / log2(4)))
-    assert near(result.ideal, 2 * (3 + 2 / log2(3) + 1 / 2))
-
-
 def test_items_of_equal_gain_keep_their_order():
     """Whatever their names are, and if the second position counts more."""
     losses = []

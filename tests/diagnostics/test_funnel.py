@@ -5,10 +5,8 @@ import random
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import rankql
-from rankql.cli.main import main
 
 QRELS = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
 RETRIEVAL = pl.DataFrame({"query": 1, "item": ["x", "a"]})
@@ -188,18 +186,6 @@ def test_losses_beyond_one_if_grades_may_be_negative():
     assert table["loss"].max() > 1 and table["lo"].count()
     assert ((table["lo"] <= table["loss"]) & (table["loss"] <= table["hi"])).all()
     assert table["after"].to_list()[-1] == pytest.approx(1 - math.fsum(table["loss"]))
-
-
-def test_command_line(tmp_path):
-    stages, qrels = draw("cli", nested=True)
-    for name, table in {**stages, "qrels": qrels}.items():
-        table.write_parquet(tmp_path / f"{name}.parquet")
-    paths = [str(tmp_path / f"{name}.parquet") for name in (*stages, "qrels")]
-    done = CliRunner().invoke(main, ["funnel", *paths, "-k", "3", "--format", "json"])
-    assert done.exit_code == 0, done.output
-    assert '"stage": "second"' in done.output
-    done = CliRunner().invoke(main, ["funnel", paths[0]])
-    assert done.exit_code == 2 and "The judgments are missing" in done.output
 
 
 @pytest.mark.report

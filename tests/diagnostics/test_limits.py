@@ -1,6 +1,5 @@
 """How far a metric can be trusted: every number against plain Python."""
 
-import json
 from functools import partial
 from math import fsum
 from random import Random
@@ -8,12 +7,10 @@ from random import Random
 import duckdb
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import limits
-from rankql.cli.main import main
 from support import definitions
 from support.parameters import cycled
 
@@ -418,16 +415,3 @@ def test_sensitivity_is_the_same_to_the_last_bit():
         results.append(limits(mixed.drop("rel"), mixed.drop("score"), names, con=con).sensitivity)
     for other in results[1:]:
         assert_frame_equal(results[0], other, check_exact=True)
-
-
-def test_the_command(tmp_path):
-    files = []
-    for name, frame in zip(("run.csv", "qrels.csv"), draw(3)[1:], strict=True):
-        frame.write_csv(tmp_path / name)
-        files.append(str(tmp_path / name))
-    expected = limits(*files, ["nDCG@3", "AP"], missing="skip")
-    arguments = ["limits", *files, "-m", "nDCG@3", "-m", "AP", "--missing", "skip"]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0 and done.stdout == repr(expected) + "\n"
-    done = CliRunner().invoke(main, [*arguments, "--format", "json"])
-    assert json.loads(done.stdout) == json.loads(expected.to_json())

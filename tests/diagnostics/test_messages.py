@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 
+import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -146,11 +147,30 @@ def test_messages_of_metrics_of_two_rankings(group, options, message, metric, en
     assert metric_engines.complaint(lambda: run(metric, [group], options)).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([[0.1, "a", 1]] * 2, "", "day 2026-09-01 occurs twice. Name the column of the series"),
+        ([[0.1, "a", 1]] * 2, ", series := 's'", "2026-09-01 occurs twice in the series a"),
+        ([[0.1, "a", -1]], ", error := 'error'", "error must not be negative, not -1"),
+        ([[0.1, "a", 1]], ", baseline := NULL", "baseline must be the last day of the baseline"),
+    ],
+)
+def test_messages_of_monitor_days(rows, options, message):
+    con = metric_engines.connect()
+    daily = pl.DataFrame(rows, ["value", "s", "error"], orient="row")
+    con.register("daily", daily.with_columns(day=date(2026, 9, 1)))
+    last = "" if "baseline" in options else ", DATE '2026-09-28'"
+    with pytest.raises(duckdb.ConversionException, match=message):
+        con.sql(f"FROM monitor_days('daily'{last}{options})").fetchall()
+
+
 def test_messages_of_the_command_line(tmp_path):
     FRAME.write_parquet(path := str(tmp_path / "run.parquet"))
     for arguments, message in (
         (["limits", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
         (["funnel", path], "The judgments are missing"),
+        (["monitor", path, "--states", "x"], "monitor --states was removed"),
     ):
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 2 and message in done.stderr
