@@ -299,7 +299,7 @@ def count_expressions(metrics: Sequence[Metric], conventions: Conventions) -> li
     for k in _cutoffs(metrics):
         within = "pos IS NOT NULL" if k is None else f"pos <= {k}"
         if k is not None:
-            counts[_judged_name(k)] = f"CAST(count(rel) FILTER (WHERE {within}) AS DOUBLE) / {k}"
+            counts[f"judged in {k}"] = f"CAST(count(rel) FILTER (WHERE {within}) AS DOUBLE) / {k}"
         counts[f"items in {k}"] = f"count(*) FILTER (WHERE {within})"
         counts[f"unjudged in {k}"] = f"count(*) FILTER (WHERE {within} AND rel IS NULL)"
     for metric in metrics:
@@ -316,16 +316,9 @@ def summarise_judged(counts: Result, metrics: Sequence[Metric]) -> pl.DataFrame:
         frame = filter_system(counts.frame(), system)
         for k in _cutoffs(metrics):
             unjudged = frame[f"unjudged in {k}"]
-            rows.append(
-                {
-                    "system": system,
-                    "k": k,
-                    "judged": means[_judged_name(k)],
-                    "items": int(frame[f"items in {k}"].sum()),
-                    "unjudged": int(unjudged.sum()),
-                    "queries": int((unjudged > 0).sum()),
-                }
-            )
+            items = frame[f"items in {k}"].sum()
+            share = means["Judged" if k is None else f"judged in {k}"]
+            rows.append((system, k, share, items, unjudged.sum(), (unjudged > 0).sum()))
     return make_frame(counts, "judged", rows)
 
 
@@ -336,28 +329,17 @@ def measure_bounds(
     evaluate_with: Callable[..., Result] | None,
 ) -> pl.DataFrame:
     """The bounds of the metrics for these grades; equal to the value without `evaluate_with`."""
-    names, bounded = [metric.name for metric in metrics], None
+    names, source = [metric.name for metric in metrics], result
     if names and evaluate_with:
-        bounded = evaluate_with(names, unjudged="bounds", levels=levels)
+        source = evaluate_with(names, unjudged="bounds", levels=levels)
     rows = []
     for system in list_systems(result):
-        summary = filter_system((bounded or result).summary, system)
-        means = dict(summary.select("metric", "mean").rows())
-        values = filter_system((bounded or result).frame(), system)
+        means = dict(filter_system(source.summary, system).select("metric", "mean").rows())
+        values = filter_system(source.frame(), system)
         for name in names:
-            low, high = (f"{name} {side}" if bounded else name for side in ("low", "high"))
-            rows.append(
-                {
-                    "system": system,
-                    "metric": name,
-                    "lo": means[low],
-                    "mean": means[name],
-                    "hi": means[high],
-                    "undefined": values.filter(
-                        values[name].is_null() & values[low].is_not_null()
-                    ).height,
-                }
-            )
+            low, high = (name if source is result else f"{name} {end}" for end in ("low", "high"))
+            openable = (values[name].is_null() & values[low].is_not_null()).sum()
+            rows.append((system, name, means[low], means[name], means[high], openable))
     return make_frame(result, "bounds", rows)
 
 
@@ -382,10 +364,6 @@ def _cutoffs(metrics: Sequence[Metric]) -> list[int | None]:
     return [*sorted({m.k for m in metrics if m.k is not None}), None]
 
 
-def _judged_name(k: int | None) -> str:
-    return "Judged" if k is None else f"judged in {k}"
-
-
 def measure_swaps(
     session: Session,
     inputs: Inputs,
@@ -406,8 +384,7 @@ def measure_swaps(
             for swap in range(1, _last(metric) + 1):
                 sum_, queries = changes.get((system, swap), [0.0] * 2 * len(metrics))[2 * i :][:2]
                 loss = (sum_ or 0.0) / n if n else None
-                row = {"position": swap, "loss": loss, "queries": int(queries)}
-                rows.append({"system": system, "metric": metric.name, **row})
+                rows.append((system, metric.name, swap, loss, queries))
     return make_frame(result, "sensitivity", rows)
 
 
@@ -495,10 +472,13 @@ def filter_system(frame: pl.DataFrame, system: str | None) -> pl.DataFrame:
     return frame if system is None else frame.filter(pl.col("system") == system)
 
 
-def make_frame(result: Result, name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pl.DataFrame:
-    """Make a frame, with the column `system` if there are several."""
-    names = (*result.keys[:-1], *_COLUMNS[name])
-    return pl.DataFrame(list(rows), schema={name: _TYPES.get(name, pl.Int64) for name in names})
+def make_frame(result: Result, name: str, rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
+    """Make a frame of rows that begin with the system, a column only if there are several."""
+    names = ("system", *_COLUMNS[name])
+    frame = pl.DataFrame(
+        [*rows], {name: _TYPES.get(name, pl.Int64) for name in names}, orient="row"
+    )
+    return frame if result.meta.system else frame.drop("system")
 
 
 def count_scored_queries(result: Result, system: str | None) -> dict[str, int]:
