@@ -260,25 +260,6 @@ def test_values_equal_evaluate_and_losses_add_up(metric):
         assert abs(total - fsum(overall.items["loss"])) < 1e-10
 
 
-def test_losses_of_ndcg_by_definition():
-    """Once more in plain Python: the gain over the discount of the rank, before and after."""
-    run, qrels = draw("definition", 12)
-    for query in qrels["query"].unique():
-        result = explain(run, qrels, query, "nDCG@5")
-        grades = dict(qrels.filter(query=query).select("item", "rel").rows())
-        rows = run.filter(query=query).rows()
-        order = [item for _, item, _ in sorted(rows, key=lambda r: (r[2], r[1].encode()))][::-1]
-        good = sorted((i for i, rel in grades.items() if rel > 0), reverse=True)
-        good.sort(key=lambda i: (-grades[i], order.index(i) if i in order else 99))
-        ideal = fsum(grades[i] / log2(n + 2) for n, i in enumerate(good[:5]))
-        for item, loss in by_item(result, "loss").items() if good else ():
-            expected = grades[item] / log2(good.index(item) + 2) if item in good[:5] else 0
-            if item in order[:5]:
-                expected -= max(grades.get(item, 0), 0) / log2(order.index(item) + 2)
-            assert near(loss, expected / ideal)
-        assert (result.value is None) == (not good)
-
-
 def test_every_metric_is_tested():
     assert {m.split("(")[0].split("@")[0] for m in METRICS} >= set(EXPLAINED)
 
