@@ -410,13 +410,10 @@ def select_query(
     session: Session, inputs: Inputs, conventions: Conventions, key: Any
 ) -> tuple[Inputs, Any, bool]:
     """The inputs with the rows of one query, its id, and whether it is missing in the run."""
-    as_text = inputs.as_text("query")
-    runs = {name: _filter(t, _has_query(t, key, as_text)) for name, t in inputs.runs.items()}
-    qrels = inputs.qrels and _filter(inputs.qrels, _has_query(inputs.qrels, key, as_text))
-    selected = replace(inputs, runs=runs, qrels=qrels)
+    selected = select_queries(inputs, [key])
     in_run = _read_queries(session, selected, conventions, "run", "LIMIT 1")
     judged = in_run
-    if qrels is not None:
+    if inputs.qrels is not None:
         judged = _read_queries(session, selected, conventions, "qrels", "LIMIT 1")
     if judged:
         return selected, judged[0], not in_run
@@ -424,7 +421,7 @@ def select_query(
         raise RankqlError(
             f"Query {in_run[0]!r} is not judged: qrels has no rows for it. Select a judged query"
         )
-    source = "run" if qrels is None else "qrels"
+    source = "run" if inputs.qrels is None else "qrels"
     name = "CAST(query AS VARCHAR)"
     closest = f"jaro_winkler_similarity({name}, {literal(str(key))}) DESC, {name} LIMIT 5"
     rest = f"GROUP BY query ORDER BY {closest}"
