@@ -322,9 +322,7 @@ def test_one_item_must_match(kind, ours, theirs, hint):
         with pytest.raises(RankqlError, match=message):
             call()
     (finding,) = [each for each in rankql.check(run, qrels) if each.kind == "no-common-items"]
-    assert finding.level == "error"
-    items = [finding.examples[0][f"item of {side}"] for side in ("run", "qrels")]
-    assert [repr(str(value)) for value in items] == [ours, theirs]
+    assert finding.level == "error" and re.search(message, finding.message)
     # One matching item is enough to be evaluated, also by ids of other types.
     good = run.with_columns(item=pl.lit("x")), qrels.with_columns(item=pl.lit("x")).head(1)
     assert rankql.evaluate(good[0].head(1), good[1], "RR")["RR"] == 1
