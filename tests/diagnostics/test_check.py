@@ -308,7 +308,20 @@ def test_runs_in_a_dict():
     report = check({f"s{i}": scored(rows=RUN[:2]) for i in range(8)}, judged(), k=2)
     assert kinds(report) == ["missing-queries"] * 8 and len(report.table) == 8
     assert repr(report).count("missing-queries  ") == 5
-    assert "and 3 more of missing-queries" in repr(report)
+    assert "and 3 more of missing-queries" in repr(report) and len(report.displayed()[0]) == 6
+
+
+def test_no_or_few_items_in_common():
+    qrels = judged(rows=[("a", f"{'d' if i == 0 else 'x'}{i}", 1) for i in range(100)])
+    runs = {
+        name: scored(rows=[("a", f"{name[0]}{i}", float(-i)) for i in range(100)])
+        for name in ("d", "e")
+    }
+    findings = [f for f in check(runs, qrels) if f.kind.endswith("common-items")]
+    assert [(f.kind, f.level, f.table, f.count) for f in findings] == [
+        ("no-common-items", "error", "run 'e'", 100),
+        ("few-common-items", "warning", "run 'd'", 1),
+    ]
 
 
 def test_run_with_its_own_grades():

@@ -148,6 +148,7 @@ def test_a_drop_and_its_slices():
     assert result.title.startswith("3 alarms on 2026-10-15: nDCG@3 (sudden drop), nDCG@3 [part=")
     alarm = result.active.row(0, named=True)
     assert alarm["loss"] == pytest.approx(alarm["expected"] - alarm["mean"])
+    assert alarm["first"] > alarm["since"] and alarm["last"] == ON
     assert "part=b" in repr(result) and "part=b" in result.to_markdown()
 
 
