@@ -7,16 +7,11 @@ metric of that name raises KeyError. Every peer is imported when it is called, n
 
 import random
 import re
-from collections.abc import Callable, Mapping
 from math import log2
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-
-Run = dict[str, dict[str, float]]
-Qrels = dict[str, dict[str, int]]
-Values = dict[str, dict[str, float]]
 
 
 class Metric(NamedTuple):
@@ -27,11 +22,11 @@ class Metric(NamedTuple):
     options: dict[str, str]
 
     @property
-    def level(self) -> int:
+    def level(self):
         return int(self.options.get("rel", 1))
 
 
-def parse(metric: str) -> Metric:
+def parse(metric):
     result = re.fullmatch(r"(\w+)(?:\((.+)\))?(?:@(\d+))?", metric)
     assert result, metric
     name, options, k = result.groups()
@@ -58,7 +53,7 @@ TREC_EVAL = {
 }
 
 
-def trec_eval(run: Run, qrels: Qrels, metrics: list[str], judged_only: bool = False) -> Values:
+def trec_eval(run, qrels, metrics, judged_only=False):
     """trec_eval 9.0.8 through pytrec_eval-terrier 0.5.11; `judged_only` is its flag -J.
 
     `rel` is its flag -l and says nothing to nDCG. Only queries of both run and qrels have values.
@@ -82,7 +77,7 @@ def trec_eval(run: Run, qrels: Qrels, metrics: list[str], judged_only: bool = Fa
 SKLEARN = {"nDCG": "ndcg_score", "DCG": "dcg_score"}
 
 
-def sklearn(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+def sklearn(run, qrels, metrics):
     """scikit-learn 1.9.1, sklearn.metrics.ndcg_score and dcg_score, one call for each query.
 
     They know scored items only, so an item that was not retrieved is left out, of the ideal too; an
@@ -91,7 +86,7 @@ def sklearn(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
     """
     import sklearn.metrics
 
-    values: Values = {}
+    values = {}
     for metric in metrics:
         name, k, _ = parse(metric)
         score = getattr(sklearn.metrics, SKLEARN[name])
@@ -122,7 +117,7 @@ RANX = {
 }
 
 
-def ranx(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+def ranx(run, qrels, metrics):
     """ranx 0.3.21, ranx.evaluate of a Run and a Qrels; the first call compiles for half a minute.
 
     Of all judged queries: it refuses other queries than those unless make_comparable adds and drops
@@ -133,7 +128,9 @@ def ranx(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
     import ranx as library
 
     values = {}
-    theirs_run, theirs_qrels = ranx_pair(run, qrels)
+    theirs_run, theirs_qrels = library.Run(run), library.Qrels(qrels)
+    if run.keys() != qrels.keys():
+        theirs_run.make_comparable(theirs_qrels)
     for metric in metrics:
         name, k, options = parsed = parse(metric)
         theirs = RANX[name] + ("_burges" if options.get("gain") == "exp2" else "")
@@ -152,25 +149,16 @@ def ranx(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
     return values
 
 
-def ranx_pair(run: Run, qrels: Qrels) -> tuple[Any, Any]:
-    import ranx as library
-
-    theirs_run, theirs_qrels = library.Run(run), library.Qrels(qrels)
-    if run.keys() != qrels.keys():
-        theirs_run.make_comparable(theirs_qrels)
-    return theirs_run, theirs_qrels
-
-
 # RecBole
 
 
-def recbole(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+def recbole(run, qrels, metrics):
     """RecBole 1.2.1, recbole/evaluator/metrics.py, class by class; it always has a k.
 
     Its users are those with a relevant item. Tied scores are left to torch.topk, which promises no
     order: here it is that of the input, so a list exported from RecBole gives RecBole's value.
     """
-    values: Values = {}
+    values = {}
     for metric in metrics:
         name, k, _ = parsed = parse(metric)
         formula = RECBOLE_FORMULAS[name]
@@ -185,7 +173,7 @@ def recbole(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
 
 
 # Of: is the item at each position relevant, the number of relevant items, k.
-RECBOLE_FORMULAS: dict[str, Callable[[list[bool], int, int], float]] = {
+RECBOLE_FORMULAS = {
     "Success": lambda top, total, k: float(any(top)),
     "RR": lambda top, total, k: 1 / (top.index(True) + 1) if any(top) else 0.0,
     "P": lambda top, total, k: sum(top) / k,
@@ -200,17 +188,17 @@ RECBOLE_FORMULAS: dict[str, Callable[[list[bool], int, int], float]] = {
 }
 
 
-def recbole_mean(run: Run, qrels: Qrels, metric: str) -> float:
+def recbole_mean(run, qrels, metric):
     """TopkMetric.topk_result in recbole/evaluator/base_metric.py: rounded to 4 decimals.
 
     Summed user by user, as it does: the last bit decides where a mean lies halfway.
     """
 
-    values = list(recbole(run, qrels, [metric])[metric].values())
+    values = [*recbole(run, qrels, [metric])[metric].values()]
     return float(round(np.add.accumulate(values)[-1] / len(values), 4))
 
 
-def ranked(scores: Mapping[str, float]) -> list[str]:
+def ranked(scores):
     """The items by score, tied ones in the order of the input."""
     return sorted(scores, key=lambda item: -scores[item])
 
@@ -226,7 +214,7 @@ SPARK = {
 }
 
 
-def spark(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+def spark(run, qrels, metrics):
     """Spark 4.3.0, org.apache.spark.mllib.evaluation.RankingMetrics, one for each judged query.
 
     It takes lists: items by score, tied ones in the order of the input, and the relevant ones. Only
@@ -236,7 +224,7 @@ def spark(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
     jvm = context._jvm
     text, number = jvm.java.lang.Object, jvm.double
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
-    values: Values = {metric: {} for metric in metrics}
+    values = {metric: {} for metric in metrics}
     for metric in metrics:
         name, k, options = parsed = parse(metric)
         theirs = SPARK[f"{name}@k" if k else name]
@@ -257,7 +245,7 @@ def spark(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
     return values
 
 
-def spark_mean(run: Run, qrels: Qrels, metric: str) -> float:
+def spark_mean(run, qrels, metric):
     """Spark 4.3.0, pyspark.mllib.evaluation.RankingMetrics of all judged queries; binary."""
     from pyspark.mllib.evaluation import RankingMetrics
 
@@ -272,19 +260,19 @@ def spark_mean(run: Run, qrels: Qrels, metric: str) -> float:
     return float(theirs(k) if k else theirs)
 
 
-def relevant(grades: dict[str, int], level: int) -> list[str]:
+def relevant(grades, level):
     """The relevant items, best first."""
     return [item for item in ranked(grades) if grades[item] >= level]
 
 
-def java_array(kind: Any, values: list[Any]) -> Any:
+def java_array(kind, values):
     array = spark_session().sparkContext._gateway.new_array(kind, len(values))
     for at, value in enumerate(values):
         array[at] = value
     return array
 
 
-def spark_session() -> Any:
+def spark_session():
     """The session of this process, which the caller has opened."""
     from pyspark.sql import SparkSession
 
@@ -294,9 +282,7 @@ def spark_session() -> Any:
 # data
 
 
-def random_data(
-    seed: int, queries: int = 40, longest: int = 15, negative: bool = False
-) -> tuple[Run, Qrels]:
+def random_data(seed, queries=40, longest=15, negative=False):
     """A run with few different scores, some apart by less than 32 bits hold, and its judgments.
 
     Of every ten queries one is missing from the run, one not judged, one without a relevant item,
@@ -305,8 +291,7 @@ def random_data(
     to 3, some of them -1 or -2 with `negative`. ranx keeps ties in order up to 15 items: `longest`.
     """
     rng = random.Random(seed)
-    run: Run = {}
-    qrels: Qrels = {}
+    run, qrels = {}, {}
     for number in rng.sample(range(queries), queries):
         query, kind = f"q{number}", number % 10
         items = [f"d{at}" for at in range(1, longest + 6)]
@@ -314,11 +299,8 @@ def random_data(
         retrieved = items[: 1 if kind == 5 else rng.randint(2, longest)]
         judged = rng.sample(items, rng.randint(len(items) // 2, len(items)))
         lowest = -2 if negative else 0
-        grades = {
-            2: range(lowest, 1),
-            3: range(1, 4),
-            4: range(lowest, 1),
-        }.get(kind, [*range(lowest, 1), 0, 1, 2, 3])
+        low = range(lowest, 1)
+        grades = {2: low, 3: range(1, 4), 4: low}.get(kind, [*low, 0, 1, 2, 3])
         if kind != 0:
             run[query] = {
                 item: rng.randrange(4) / 4 + rng.choice([0, 0, 1e-9]) for item in retrieved
