@@ -12,13 +12,10 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, as_time, column
+from rankql.expressions.ideal import require_list, value_at
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import (
-    as_number,
-    is_whole_number,
-    require,
-)
+from rankql.registry.argument_checks import as_number, is_whole_number, require
 
 # Microseconds.
 _DAY = 86_400_000_000
@@ -188,10 +185,7 @@ def exposure(
     >>> df.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
     [1.5, 0.6309]
     """
-    listed = attention is None or (
-        isinstance(attention, list | tuple) and not any(isinstance(x, str) for x in attention)
-    )
-    require(listed, f"attention must be a list of numbers, not {type(attention).__name__}")
+    require_list("attention", attention)
     for value in attention or ():
         ok = 0 <= as_number(value) < float("inf")
         require(ok, f"attention must be a finite number from 0, not {value}")
@@ -199,17 +193,8 @@ def exposure(
     places = r.top(r.pos)
     if attention is None:
         return (1 / (places + 1).log(2)).sum()
-    by_position = pl.Series(attention, dtype=pl.Float64, strict=False)
-
-    def look(values: pl.Series) -> pl.Series:
-        for beyond in values.filter(values.is_finite() & (values > len(by_position))).head(1):
-            raise RankqlError(
-                "attention must have a value for every position shown: "
-                f"there is none for {beyond:.0f}"
-            )
-        return by_position.gather(values.clip(1).cast(pl.Int64, strict=False) - 1)
-
-    return places.map_batches(look, pl.Float64, is_elementwise=True).sum()
+    beyond = "attention must have a value for every position shown: there is none for {:.0f}"
+    return value_at(places, attention, beyond).sum()
 
 
 @metric(by=None)

@@ -65,7 +65,7 @@ def with_checks(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         ),
         "pos": check_pos,
         "reference": partial(check_pos, name="reference"),
-        "score": check_prediction if {*arguments} == {"rel", "score"} else check_score,
+        "score": partial(check_score, finite={*arguments} == {"rel", "score"}),
         "popularity": partial(check_popularity, users=arguments.get("users")),
         "exposure": partial(check_amount, name="exposure"),
         "merit": partial(check_amount, name="merit"),
@@ -139,18 +139,12 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     refuse_values(f"{name} must be a whole number from 1", values, bad, add_1)
 
 
-def check_score(values: pl.Series) -> None:
-    """The scores: anything but NaN."""
+def check_score(values: pl.Series, finite: bool = False) -> None:
+    """The scores: anything but NaN; predicted grades are finite."""
     _need_numbers("score", values)
     if values.dtype.is_float():
-        refuse_values("score must be a number", values, values.is_nan())
-
-
-def check_prediction(values: pl.Series) -> None:
-    """Predicted grades: finite."""
-    _need_numbers("score", values)
-    if values.dtype.is_float():
-        refuse_values("score must be a finite number", values, ~values.is_finite())
+        bad = ~values.is_finite() if finite else values.is_nan()
+        refuse_values(f"score must be a {'finite ' if finite else ''}number", values, bad)
 
 
 def check_amount(values: pl.Series, name: str) -> None:
