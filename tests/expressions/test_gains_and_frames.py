@@ -34,8 +34,8 @@ def test_discounted_gain_halves_a_promoted_item():
     ideal = 2 + 1 / math.log2(3)
     value = pytest.approx(1 - 1 / ideal)
     formula = "dcg(discounted_gain(rel, factor), pos, 10) / nullif(idcg(rel, pos, 10), 0)"
-    made = rankql.evaluate(run, qrels, [f"promoted = {formula}", "nDCG@10"])
-    assert made["promoted"] == value and made["nDCG@10"] == 1
+    result = rankql.evaluate(run, qrels, [f"promoted = {formula}", "nDCG@10"])
+    assert result["promoted"] == value and result["nDCG@10"] == 1
     frame = run.join(qrels, on=["query", "item"])
     promoted = rankql.dcg(rankql.discounted_gain(), k=10) / rankql.idcg(k=10).replace(0, None)
     assert frame.select(promoted).item() == value
@@ -92,13 +92,13 @@ def test_ranked_numbers_positions_in_sql():
 
 
 def test_ranked_numbers_positions_in_polars():
-    for made in (rankql.ranked(RANKED), rankql.ranked(RANKED.lazy()).collect(engine="streaming")):
-        assert made.columns == ["user", "item", "score", "more", "pos"]
-        assert dict(made.select("item", "pos").rows()) == WITHIN
-        assert made.drop("pos").rows() == RANKED.rows(), "the rows stay as they stand"
+    for result in (rankql.ranked(RANKED), rankql.ranked(RANKED.lazy()).collect(engine="streaming")):
+        assert result.columns == ["user", "item", "score", "more", "pos"]
+        assert dict(result.select("item", "pos").rows()) == WITHIN
+        assert result.drop("pos").rows() == RANKED.rows(), "the rows stay as they stand"
     assert dict(rankql.ranked(RANKED, query=None).select("item", "pos").rows()) == WHOLE
-    made = rankql.ranked(NAMED, query="q", item="the item", score="s")
-    assert dict(made.select("the item", "pos").rows()) == WITHIN
+    result = rankql.ranked(NAMED, query="q", item="the item", score="s")
+    assert dict(result.select("the item", "pos").rows()) == WITHIN
     assert isinstance(rankql.ranked(RANKED.lazy()), pl.LazyFrame)
 
 
@@ -139,11 +139,11 @@ def test_pipe_has_a_row_per_user_and_stays_lazy():
         "a": definitions.ndcg([(0, 1), (1, 2)]),
         "b": definitions.ndcg([(3, 1), (0, 2), (2, 3)]),
     }
-    made = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
+    result = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
     lazy = FRAME.lazy().pipe(rankql.ndcg)
     assert isinstance(lazy, pl.LazyFrame)
-    assert lazy.collect_schema() == made.schema == {"user": pl.String, "ndcg": pl.Float64}
-    for frame in (made, lazy.collect(engine="streaming")):
+    assert lazy.collect_schema() == result.schema == {"user": pl.String, "ndcg": pl.Float64}
+    for frame in (result, lazy.collect(engine="streaming")):
         assert dict(frame.rows()) == pytest.approx(ndcg, abs=1e-12)
 
 
@@ -152,8 +152,8 @@ def test_pipe_takes_names_expressions_and_keys():
     other = FRAME.rename({"rel": "grade", "pos": "rank", "user": "query"})
     plain = FRAME.pipe(rankql.ndcg, by=["user", "shop"], k=2).sort("user", "shop")
     assert plain.columns == ["user", "shop", "ndcg"]
-    made = other.pipe(rankql.ndcg, "grade", "rank", by=["query", "shop"], k=2)
-    assert made.sort("query", "shop").rows() == plain.rows()
+    result = other.pipe(rankql.ndcg, "grade", "rank", by=["query", "shop"], k=2)
+    assert result.sort("query", "shop").rows() == plain.rows()
     doubled = FRAME.pipe(rankql.cg, pl.col("rel") * 2, "pos", by="user")
     assert dict(doubled.rows()) == {"a": 2, "b": 10}
     whole = FRAME.filter(user="a").pipe(rankql.ndcg, by=None)

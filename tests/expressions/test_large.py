@@ -109,8 +109,8 @@ def test_threads_change_no_value():
         """)
         query = f"SELECT g, {', '.join(calls)} FROM many GROUP BY g ORDER BY g"
         results.append(con.execute(query).fetchall())
-    made = [getattr(rankql, metric)("rel", "pos", **given) for metric, given in metrics.items()]
-    lazy = con.sql("SELECT g, rel, pos FROM many").pl().lazy().group_by("g").agg(made).sort("g")
+    exprs = [getattr(rankql, metric)("rel", "pos", **given) for metric, given in metrics.items()]
+    lazy = con.sql("SELECT g, rel, pos FROM many").pl().lazy().group_by("g").agg(exprs).sort("g")
     results.append(lazy.collect(engine="streaming").rows())
     for other in results[1:]:
         assert len(other) == len(results[0]) == 10_000

@@ -35,10 +35,10 @@ FRAME = ROWS.to_pandas().astype({"score": "Float64"}).set_index([[3, 3, 5, 9]])
     ],
 )
 def test_pandas_in_pandas_out(function, options):
-    made = FRAME.pipe(function, **options)
-    assert isinstance(made, pandas.DataFrame)
+    result = FRAME.pipe(function, **options)
+    assert isinstance(result, pandas.DataFrame)
     expected = ROWS.pipe(function, **options)
-    assert_frame_equal(pl.from_pandas(made), expected, check_row_order=False, check_dtypes=False)
+    assert_frame_equal(pl.from_pandas(result), expected, check_row_order=False, check_dtypes=False)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_pandas_in_pandas_out(function, options):
 def test_a_column_is_added_to_the_frame(function, column):
     """Index and other columns stay, also those that polars cannot read."""
     frame = FRAME.drop(columns="pos").assign(mixed=[1, "a", None, {}])
-    made = frame.pipe(function)
-    assert made.drop(columns=column).equals(frame)
+    result = frame.pipe(function)
+    assert result.drop(columns=column).equals(frame)
     expected = ROWS.drop("pos").pipe(function)[column].to_list()
-    assert [None if pandas.isna(value) else value for value in made[column]] == expected
+    assert [None if pandas.isna(value) else value for value in result[column]] == expected
     with pytest.raises(RankqlError, match=f"has a column '{column}' already: drop or rename it"):
-        made.pipe(function)
+        result.pipe(function)
 
 
 def test_wrong_frames_are_refused():

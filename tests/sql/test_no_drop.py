@@ -57,13 +57,13 @@ def test_the_interval_is_that_of_scipy(con):
     sides = [(x.mean(), stats.sem(x), len(x)) for x in (a, b)]
     rows = [(day, "all", *map(float, side)) for day, side in enumerate(sides)]
     row = failing(con, rows, error="error", queries="n", max_drop=0.1)["all"]
-    theirs = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
-    assert (row["lo"], row["hi"]) == pytest.approx(tuple(theirs)) and row["confidence"] == 0.95
+    expected = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert (row["lo"], row["hi"]) == pytest.approx(tuple(expected)) and row["confidence"] == 0.95
     assert row["lo"] < 0.1 < row["hi"] and row["status"] == "inconclusive"
-    lo, hi = theirs
+    lo, hi = expected
     for limit, status in ((hi + 1e-9, None), (lo - 1e-9, "failed" if lo > 0 else "inconclusive")):
-        got = failing(con, rows, error="error", queries="n", max_drop=float(max(limit, 0.001)))
-        assert got.get("all", {}).get("status") == status
+        result = failing(con, rows, error="error", queries="n", max_drop=float(max(limit, 0.001)))
+        assert result.get("all", {}).get("status") == status
     normal = failing(con, rows, error="error", max_drop=0.1)["all"]
     reach = stats.norm.isf(0.025) * np.hypot(sides[0][1], sides[1][1])
     assert normal["hi"] - normal["dropped"] == pytest.approx(reach)
@@ -82,7 +82,7 @@ def test_slices_by_holm(con, limit):
         rows = [
             (n, str(i), *map(float, x)) for n, day in enumerate(days) for i, x in enumerate(day)
         ]
-        got = failing(con, rows, error="error", queries="n", max_drop=limit)
+        result = failing(con, rows, error="error", queries="n", max_drop=limit)
 
         def distance(i, days=days):
             one, other = days[0][i], days[1][i]
@@ -97,7 +97,7 @@ def test_slices_by_holm(con, limit):
             going = going and not lo <= limit <= hi
             passed = "passed" if hi <= limit or not limit else "inconclusive"
             status = "failed" if lo > limit else passed
-            row = got.get(str(i), {"status": "passed"})
+            row = result.get(str(i), {"status": "passed"})
             assert row["status"] == status
             seen.add(status)
             if status != "passed":
@@ -115,10 +115,10 @@ def test_days_without_error_queries_or_values(con):
         (2, "new", 0.1, 0.1, 9),
     ]  # fmt: skip
     for limit, constant in ((0, "failed"), (0.05, "failed"), (0.1, None), (0.2, None)):
-        got = failing(con, rows, error="error", queries="n", max_drop=limit)
+        result = failing(con, rows, error="error", queries="n", max_drop=limit)
         expected = {"constant": constant, "one query": "inconclusive", "gone": "failed"}
         expected = {name: status for name, status in expected.items() if status}
-        assert {name: row["status"] for name, row in got.items()} == expected
+        assert {name: row["status"] for name, row in result.items()} == expected
     means = failing(con, rows, max_drop=0.1)
     assert {name: row["status"] for name, row in means.items()} == {
         "one query": "failed", "gone": "failed",
@@ -135,14 +135,14 @@ def test_at_least_decides_slices_by_holm(con):
         (2, "near", 0.52, 0.02, 30),
         (2, "null", None, None, 0),
     ]
-    got = failing(con, rows, "at_least", min=0.5, error="error", queries="n")
-    assert {name: row["status"] for name, row in got.items()} == {
+    result = failing(con, rows, "at_least", min=0.5, error="error", queries="n")
+    assert {name: row["status"] for name, row in result.items()} == {
         "below": "failed", "near": "inconclusive", "null": "failed",
     }  # fmt: skip
     for name, level in (("below", 0.05 / 2), ("near", 0.05)):
         mean, error, n = next(row[2:] for row in rows if row[1] == name)
-        theirs = stats.t.interval(1 - level, n - 1, mean, error)
-        assert (got[name]["lo"], got[name]["hi"]) == pytest.approx(theirs)
-        assert got[name]["confidence"] == pytest.approx(1 - level)
+        expected = stats.t.interval(1 - level, n - 1, mean, error)
+        assert (result[name]["lo"], result[name]["hi"]) == pytest.approx(expected)
+        assert result[name]["confidence"] == pytest.approx(1 - level)
     assert "near" not in failing(con, rows, "at_least", min=0.47, error="error", queries="n")
     assert set(failing(con, rows, "at_least", min=0.5)) == {"below", "null"}

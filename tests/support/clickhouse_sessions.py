@@ -19,11 +19,11 @@ def session():
     """A session of this process, of which there is one."""
     from chdb.session import Session
 
-    made = Session()
+    house = Session()
     try:
-        yield made
+        yield house
     finally:
-        made.close()
+        house.close()
 
 
 def rows(house, query):

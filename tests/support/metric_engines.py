@@ -367,18 +367,18 @@ def expression(metric, options, arguments=None):
     return getattr(rankql, metric)(*arguments, **options).alias("value")
 
 
-def of_frame(made):
-    assert made.schema["value"] == pl.Float64, f"a value of type {made.schema['value']}"
-    return made.select("g", "value").rows()
+def of_frame(values):
+    assert values.schema["value"] == pl.Float64, f"a value of type {values.schema['value']}"
+    return values.select("g", "value").rows()
 
 
-def piped(made, metric, options, by, arguments=()):
+def piped(data, metric, options, by, arguments=()):
     """df.pipe(rankql.ndcg, by="g", k=10), with the gain in place of the grades."""
     if "gain" in options:
-        made = made.with_columns(rankql.exp2_gain("rel").alias("rel"))
+        data = data.with_columns(rankql.exp2_gain("rel").alias("rel"))
         options = {name: value for name, value in options.items() if name != "gain"}
-    made = made.pipe(getattr(rankql, metric), *arguments, by=by, **options)
-    return made.rename({metric: "value"})
+    data = data.pipe(getattr(rankql, metric), *arguments, by=by, **options)
+    return data.rename({metric: "value"})
 
 
 @dataclass
@@ -432,8 +432,8 @@ class PipeLists:
     """df.pipe(rankql.list_ndcg, by="g"), which does not exist"""
 
     def run(self, metric, groups, options, **types):
-        made = frame(flat(metric, groups), types)
-        return of_frame(made.pipe(getattr(rankql, metric), by="g"))
+        rows = frame(flat(metric, groups), types)
+        return of_frame(rows.pipe(getattr(rankql, metric), by="g"))
 
     def cannot(self, metric, options, group):
         return None if metric.startswith("list_") else "other forms are asked"
@@ -505,8 +505,8 @@ class EvaluateJoined:
         ties = {"ties": options.pop("ties")} if "ties" in options else {}
         text, discounts = name_of(metric.removesuffix("_by_score"), options)
         result = rankql.evaluate(run, qrels, text, query="g", interval=None, **ties, **discounts)
-        made = result.per_query.filter(pl.col("g") >= 0)
-        return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
+        values = result.per_query.filter(pl.col("g") >= 0)
+        return in_order(of_frame(values.rename({next(iter(result)): "value"})), groups)
 
     def cannot(self, metric, options, group):
         if self.rows or metric.endswith("_by_score"):

@@ -45,20 +45,20 @@ def session(master="local[1]", **settings):
     builder = SparkSession.builder.master(master)
     for name, value in {**PLAIN, **settings}.items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
+    spark = builder.getOrCreate()
     try:
-        yield made
+        yield spark
     finally:
-        made.stop()
+        spark.stop()
 
 
 def table(metric, groups, types=None):
     """The groups of a metric as an Arrow table, numbers first."""
-    made = metric_engines.frame(metric_engines.flat(metric, groups), types or {})
-    made = made.select(
-        sorted(made.columns, key=lambda name: name not in metric_engines.NUMBERS)
+    rows = metric_engines.frame(metric_engines.flat(metric, groups), types or {})
+    rows = rows.select(
+        sorted(rows.columns, key=lambda name: name not in metric_engines.NUMBERS)
     ).to_arrow()
-    return made.cast(pa.schema([field.with_type(plain(field.type)) for field in made.schema]))
+    return rows.cast(pa.schema([field.with_type(plain(field.type)) for field in rows.schema]))
 
 
 def plain(kind):
@@ -71,11 +71,11 @@ def plain(kind):
 def text(metric, options, groups):
     """The call of a metric, as it is written in DuckDB."""
     given, options = metric_engines.names(metric), with_ideal(metric, options, groups)
-    made = metric_engines.call(metric, [n for n in given if n not in ("query", "ideal")], options)
+    query = metric_engines.call(metric, [n for n in given if n not in ("query", "ideal")], options)
     for name in ("rels", "ideal"):  # Spark has no comprehensions
         comprehended = f"[exp2_gain(rel) for rel in {name}]"
-        made = made.replace(comprehended, f"list_transform({name}, lambda x: exp2_gain(x))")
-    return made
+        query = query.replace(comprehended, f"list_transform({name}, lambda x: exp2_gain(x))")
+    return query
 
 
 def with_ideal(metric, options, groups):
@@ -107,20 +107,22 @@ class Frames:
     spark: object
 
     def many(self, metric, calls):
-        made, first = [], 0
+        parts, first = [], 0
         values = [self.value(metric, options, groups) for options, groups in calls]
         frame = self.spark.createDataFrame(table(metric, groups_of(calls))).coalesce(1)
         for value, (_, groups) in zip(values, calls, strict=True):
             last = first + len(groups) - 1
             rows = frame.where(f"g BETWEEN {first} AND {last}")
             lists = metric.startswith("list_")
-            made.append(rows.select("g", value) if lists else rows.groupBy("g").agg(value))
+            parts.append(rows.select("g", value) if lists else rows.groupBy("g").agg(value))
             for g, group in enumerate(groups, first):
                 if not group:
-                    made.append(rows.where(f"g = {g}").agg(value).selectExpr(f"{g}L AS g", "value"))
+                    parts.append(
+                        rows.where(f"g = {g}").agg(value).selectExpr(f"{g}L AS g", "value")
+                    )
             first = last + 1
         return metric_engines.in_order(
-            reduce(lambda a, b: a.union(b), made).collect(), groups_of(calls)
+            reduce(lambda a, b: a.union(b), parts).collect(), groups_of(calls)
         )
 
     @staticmethod
