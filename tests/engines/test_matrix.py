@@ -16,7 +16,7 @@ def place(request):
         yield made
 
 
-@pytest.mark.parametrize("family", slow_except(hand_cases.FAMILIES, "gain", "list", "score"))
+@pytest.mark.parametrize("family", slow_except(hand_cases.FAMILIES, "gain"))
 @pytest.mark.parametrize(
     ("place", "name"),
     [pytest.param(e.place, e.name, marks=e.marks, id=e.name) for e in case_matrix.ENGINES.values()],

@@ -12,7 +12,7 @@ from support.parameters import slow, slow_except
 # A metric of each family, whose other forms belong to the default run.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
 METRICS = [metric for metric in signatures.ROWS if metric not in ("exp2_gain", *signatures.LABELS)]
-METRICS += signatures.BEYOND
+BEYOND = ("gini", "novelty", "personalisation", "cosine_diversity", "serendipity", "alpha_ndcg")
 OTHER_FORMS = [*signatures.LISTS, *signatures.SCORES]
 LIGHT_FORMS = [name for metric in LIGHT for name in (f"list_{metric}", f"{metric}_by_score")]
 
@@ -27,7 +27,10 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
     metric_engines.assert_agree(metric, groups, options, values, names, pool, **types)
 
 
-@pytest.mark.parametrize("metric", [*METRICS, *slow_except(OTHER_FORMS, *LIGHT_FORMS)])
+@pytest.mark.parametrize(
+    "metric",
+    [*METRICS, *slow_except(signatures.BEYOND, *BEYOND), *slow_except(OTHER_FORMS, *LIGHT_FORMS)],
+)
 @pytest.mark.parametrize("forms", [metric_engines.PLAIN, slow(None)], ids=["plain", "all"])
 @given(data=st.data())
 def test_engines_equal_the_definition(metric, forms, data):
@@ -74,7 +77,8 @@ def test_columns_have_any_numeric_type(kind, data):
     metric = data.draw(st.sampled_from(signatures.RANKING))
     groups = data.draw(strategies.batches(strategies.rankings(fitting(kind))))
     other = "BIGINT" if kind == "BOOLEAN" else kind
-    agree(metric, groups, data.draw(strategies.options(metric)), rel=kind, pos=other)
+    options = data.draw(strategies.options(metric))
+    agree(metric, groups, options, metric_engines.PLAIN, rel=kind, pos=other)
 
 
 SETTINGS = [

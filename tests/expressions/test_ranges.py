@@ -164,13 +164,12 @@ def test_one_swap_is_below_1():
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8, 0.95, 0.99])
-def test_rbp_stays_within_1(p):
-    for size in (10, 100, 3000):
-        rows = [[(1, place) for place in range(1, size + 1)]]
-        for engine in ("sql", "polars", "sql list", "polars list"):
-            (value,) = metric_engines.ENGINES[engine].run("rbp", rows, {"p": p})
-            (residual,) = metric_engines.ENGINES[engine].run("rbp_residual", rows, {"p": p})
-            assert value <= 1 and residual >= 0
+@pytest.mark.parametrize("engine", ["sql", "polars", "sql list", "polars list"])
+def test_rbp_stays_within_1(p, engine):
+    run = metric_engines.ENGINES[engine].run
+    groups = [[(1, place) for place in range(1, size + 1)] for size in (10, 100, 3000)]
+    assert max(run("rbp", groups, {"p": p})) <= 1
+    assert min(run("rbp_residual", groups, {"p": p})) >= 0
 
 
 # Any k costs what the data costs.
@@ -184,7 +183,7 @@ def small():
     con = metric_engines.with_macros(duckdb.connect(config={"memory_limit": "500MB", "threads": 2}))
     con.execute(
         "CREATE TABLE t AS SELECT i // 3 AS g, i % 3 AS item, 1 + i % 3 AS pos, "
-        "(i * 7 % 11) / 2 AS rel, -(i % 3) AS score FROM range(600000) AS t (i)"
+        "(i * 7 % 11) / 2 AS rel, -(i % 3) AS score FROM range(150000) AS t (i)"
     )
     return con
 
@@ -205,7 +204,7 @@ CALLS = [
 def test_any_k_runs_in_little_memory(small, call, k):
     query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
     count, mean = small.sql(query).fetchall()[0]
-    assert 190_000 < count <= 200_000 and math.isfinite(mean)
+    assert 47_500 < count <= 50_000 and math.isfinite(mean)
 
 
 @pytest.mark.parametrize("k", LIMITS)
@@ -217,6 +216,6 @@ def test_any_k_of_a_list_runs_in_little_memory(small, k):
 @pytest.mark.parametrize("k", [1, 1000, 2**53])
 @pytest.mark.parametrize("columns", ["g AS query, item, rel, pos", "g AS query, item, rel, score"])
 def test_evaluate_runs_any_k_in_little_memory(small, columns, k):
-    small.execute(f"CREATE OR REPLACE TABLE run AS SELECT {columns} FROM t WHERE g < 100000")
+    small.execute(f"CREATE OR REPLACE TABLE run AS SELECT {columns} FROM t")
     result = rankql.evaluate("run", metrics=f"nDCG@{k}", con=small, interval=None)
     assert 0 < result[next(iter(result))] < 1
