@@ -12,7 +12,7 @@ from support.parameters import slow, slow_except
 # A metric of each family, whose other forms belong to the default run.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
 METRICS = [metric for metric in signatures.ROWS if metric not in ("exp2_gain", *signatures.LABELS)]
-BEYOND = ("gini", "novelty", "personalisation", "cosine_diversity", "serendipity", "alpha_ndcg")
+LIGHT_BEYOND = ("gini", "novelty", "personalisation", "cosine_diversity", "alpha_ndcg")
 OTHER_FORMS = [*signatures.LISTS, *signatures.SCORES]
 LIGHT_FORMS = [name for metric in LIGHT for name in (f"list_{metric}", f"{metric}_by_score")]
 
@@ -29,7 +29,11 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
 
 @pytest.mark.parametrize(
     "metric",
-    [*METRICS, *slow_except(signatures.BEYOND, *BEYOND), *slow_except(OTHER_FORMS, *LIGHT_FORMS)],
+    [
+        *METRICS,
+        *slow_except(signatures.BEYOND, *LIGHT_BEYOND),
+        *slow_except(OTHER_FORMS, *LIGHT_FORMS),
+    ],
 )
 @pytest.mark.parametrize("forms", [metric_engines.PLAIN, slow(None)], ids=["plain", "all"])
 @given(data=st.data())
