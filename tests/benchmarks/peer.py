@@ -46,8 +46,8 @@ def pytrec_eval(metric: str) -> Value:
 
     def value(run: str, qrels: str) -> float:
         evaluator = library.RelevanceEvaluator(nested(qrels, "rel"), {theirs})
-        found = evaluator.evaluate(nested(run, "score"))
-        return statistics.fmean(values[theirs] for values in found.values())
+        result = evaluator.evaluate(nested(run, "score"))
+        return statistics.fmean(values[theirs] for values in result.values())
 
     return value
 
@@ -59,8 +59,8 @@ def ir_measures(metric: str) -> Value:
     theirs = library.parse_measure(metric)
 
     def value(run: str, qrels: str) -> float:
-        found = library.calc_aggregate([theirs], nested(qrels, "rel"), nested(run, "score"))
-        return float(found[theirs])
+        result = library.calc_aggregate([theirs], nested(qrels, "rel"), nested(run, "score"))
+        return float(result[theirs])
 
     return value
 
@@ -207,8 +207,8 @@ def main() -> None:
     for _ in sys.stdin:
         start = time.perf_counter()
         mean = value(run, qrels)
-        found = {"seconds": time.perf_counter() - start, "value": mean}
-        print(json.dumps(found), file=answers)
+        result = {"seconds": time.perf_counter() - start, "value": mean}
+        print(json.dumps(result), file=answers)
 
 
 if __name__ == "__main__":

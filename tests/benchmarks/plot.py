@@ -75,12 +75,12 @@ def within_target(row: Row) -> bool:
 
 def read(paths: Sequence[Path]) -> tuple[list[Row], Row]:
     """The rows of all results, the last of each, and the description of the last file."""
-    found: dict[tuple[Any, ...], Row] = {}
+    latest: dict[tuple[Any, ...], Row] = {}
     for path in paths:
-        said = json.loads(path.read_text())
-        for row in said["results"]:
-            found[tuple(row[key] for key in ("work", "rows", "density", "peer", "task"))] = row
-    return [row for row in found.values() if row["median"] is not None], said
+        document = json.loads(path.read_text())
+        for row in document["results"]:
+            latest[tuple(row[key] for key in ("work", "rows", "density", "peer", "task"))] = row
+    return [row for row in latest.values() if row["median"] is not None], document
 
 
 def scaling(rows: Sequence[Row], about: str) -> Any:
@@ -177,18 +177,18 @@ def main() -> None:
     )
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "results")
-    given = parser.parse_args()
-    rows, said = read(given.results)
+    options = parser.parse_args()
+    rows, document = read(options.results)
     print(tables(rows))
-    about = f"{said['machine']['cpus']} CPUs, {said['machine']['memory']}; " + ", ".join(
-        f"{name} {said['versions'][name]}" for name in ("rankql", "duckdb", "polars")
+    about = f"{document['machine']['cpus']} CPUs, {document['machine']['memory']}; " + ", ".join(
+        f"{name} {document['versions'][name]}" for name in ("rankql", "duckdb", "polars")
     )
-    given.folder.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
     for draw, work in ((scaling, "scaling"), (peers, "nDCG@10 by a peer")):
         if some := [row for row in rows if row["work"] == work]:
             chart = themed(draw(some, about))
             for kind in ("svg", "png"):
-                path = given.folder / f"{draw.__name__}.{kind}"
+                path = options.folder / f"{draw.__name__}.{kind}"
                 chart.save(path, **({"scale_factor": 2} if kind == "png" else {}))
                 print(f"\n{path}")
 

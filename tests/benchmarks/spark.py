@@ -79,10 +79,10 @@ def main():
     parser.add_argument("--master", default="local[1]")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--conf", action="append", default=[], help="a setting of the session")
-    given = parser.parse_args()
-    settings = COMPILED | dict(setting.split("=", 1) for setting in given.conf)
-    with tempfile.TemporaryDirectory() as folder, session(given.master, **settings) as spark:
-        ranked, run, qrels = written(spark, folder, given.rows, given.groups)
+    options = parser.parse_args()
+    settings = COMPILED | dict(setting.split("=", 1) for setting in options.conf)
+    with tempfile.TemporaryDirectory() as folder, session(options.master, **settings) as spark:
+        ranked, run, qrels = written(spark, folder, options.rows, options.groups)
         by_user = ranked.groupBy("user")
         grades = [1, 2, 3, 4]
         tasks = {
@@ -96,21 +96,21 @@ def main():
             ),
             "evaluate": lambda: metrics.evaluate(run, qrels, "nDCG@10", interval=None),
         }
-        found = {name: [] for name in tasks}
-        for _ in range(given.rounds + 1):
+        times = {name: [] for name in tasks}
+        for _ in range(options.rounds + 1):
             for name, task in tasks.items():
-                found[name].append(measured(spark, task))
+                times[name].append(measured(spark, task))
         # The first of several compiled.
         medians = {
             name: [*map(statistics.median, zip(*each[1:], strict=True))]
-            for name, each in found.items()
+            for name, each in times.items()
         }
         unit = medians["sum(rel)"][0]
         print(f"{'':40} {'s':>6} {'× sum':>6} {'shuffled':>10} {'B each':>6} {'rows / s core':>13}")
         for name, (seconds, records, size, busy) in medians.items():
             print(
                 f"{name:40} {seconds:6.2f} {seconds / unit:6.1f} {records:10,.0f} "
-                f"{size / records:6.1f} {given.rows * 1000 / busy:13,.0f}"
+                f"{size / records:6.1f} {options.rows * 1000 / busy:13,.0f}"
             )
 
 
