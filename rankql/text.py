@@ -99,15 +99,15 @@ def count_decimals_apart(lo: float, hi: float, limit: float = 0.0) -> int:
     """Count the decimals that also show whether each bound is above or below a limit."""
     decimals = max(0, count_decimals(lo, hi))
     bounds = [bound for bound in (lo, hi) if abs(bound - limit) > _EQUAL]
-    while decimals < 12 and any(_is_across(bound, decimals, limit) for bound in bounds):
+
+    def is_across(bound: float) -> bool:
+        """Return whether rounding moves a bound to the limit or across it."""
+        rounded = round(bound, decimals)
+        return abs(rounded - limit) <= _EQUAL or (rounded > limit) != (bound > limit)
+
+    while decimals < 12 and any(map(is_across, bounds)):
         decimals += 1
     return decimals
-
-
-def _is_across(bound: float, decimals: int, limit: float) -> bool:
-    """Return whether rounding moves a bound to the limit or across it."""
-    rounded = round(bound, decimals)
-    return abs(rounded - limit) <= _EQUAL or (rounded > limit) != (bound > limit)
 
 
 def format_decimal(value: float, decimals: int, sign: str = "") -> str:
@@ -245,18 +245,16 @@ def display_width(words: str) -> int:
     return len(words) - marks + wide
 
 
-def pad(words: str, width: int, *, right: bool = False) -> str:
-    """Pad a text with spaces to a display width; `right` moves it to the right."""
-    spaces = " " * (width - display_width(words))
-    return spaces + words if right else words + spaces
-
-
 def format_text(rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = ()) -> str:
     """Format rows in aligned columns, with remarks below; columns `right` are aligned right."""
     rows = [list(map(escape_controls, row)) for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    cells = [[pad(cell, widths[i], right=i in right) for i, cell in enumerate(row)] for row in rows]
-    lines = ["  ".join(row).rstrip() for row in cells]
+
+    def pad(i: int, cell: str) -> str:
+        spaces = " " * (widths[i] - display_width(cell))
+        return spaces + cell if i in right else cell + spaces
+
+    lines = ["  ".join(pad(i, cell) for i, cell in enumerate(row)).rstrip() for row in rows]
     return "\n".join([*lines, *([""] if remarks else []), *map(escape_controls, remarks)])
 
 
@@ -278,13 +276,8 @@ def _bold(cell: str, escaped: str, begin: str, end: str) -> str:
 
 def format_paragraph(words: str) -> str:
     """Format text as one line of Markdown in which nothing is interpreted."""
-    return re.sub(r"^([#+=-]|\d+(?=[.)]))", _escape_start, _escape_markdown(words))
-
-
-def _escape_start(match: re.Match[str]) -> str:
-    """Escape what would begin a heading or a list."""
-    start = match[0]
-    return f"{start}<!-- -->" if start.isdigit() else f"\\{start}"
+    numbered = re.sub(r"^\d+(?=[.)])", r"\g<0><!-- -->", _escape_markdown(words))
+    return re.sub(r"^[#+=-]", r"\\\g<0>", numbered)
 
 
 def _escape_markdown(words: str) -> str:

@@ -263,9 +263,8 @@ def gate_command(
 @click.argument("source", type=DATA)
 @click.argument("target", type=DATA)
 def convert_command(source: str, target: str, **options: Any) -> None:
-    """Convert runs and judgments: TREC, BEIR, Parquet, CSV.
+    """Convert runs and judgments: TREC, Parquet, CSV.
 
-    TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, BEIR if it ends in .tsv
-    or .json, otherwise TREC.
+    TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, otherwise TREC.
     """
     click.echo(call(source, target, **options), err=True)

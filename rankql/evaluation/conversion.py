@@ -1,11 +1,10 @@
-"""Convert runs and judgments between TREC files, those of BEIR, and tables."""
+"""Convert runs and judgments between TREC files and tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -26,15 +25,15 @@ from rankql.text import format_count
 from rankql.writing import name_columns, output_path, write_file
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
-# The files of BEIR; in JSON, control characters are escaped, so no value contains a tab.
-_BEIR = {
-    ".tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
-    ".json": "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\t'",
-}
 # Nothing is quoted in a TREC file.
-_TREC = "FORMAT csv, HEADER false, QUOTE '', ESCAPE ''"
+_TREC = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER ' '"
 # White space, by which readers of TREC files may split, beyond ASCII too.
 _WHITE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
+# Suffixes of other formats, which are not written.
+_OTHERS = (
+    *(".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".feather", ".avro", ".orc"),
+    *(".duckdb", ".db", ".sqlite"),
+)
 
 
 def convert(
@@ -45,16 +44,15 @@ def convert(
     tag: str = "rankql",
     **columns: Unpack[Columns],
 ) -> Path:
-    """Write a run or judgments to a file: Parquet, CSV or BEIR by its suffix, else TREC.
+    """Write a run or judgments to a file: Parquet or CSV by its suffix, else TREC.
 
     Tables get the columns query, item and rel, score or pos, and `system` if you name that column.
-    `.tsv` is a file of BEIR, with the columns query-id, corpus-id and score, and `.json` is {query:
-    {item: score}}; in judgments, the score is the grade. In a TREC run, ranks follow the score,
-    then the item in descending order. Rows without a score or position are left out. If there are
-    only positions, scores count down to 1. If the target is called `.qrel` or `.qrels`, or with
-    rel='rel', numbers in dicts and JSON are grades, and items without grades get 1. If the lowest
-    score is best (a column named distance, or descending=False), -score is written, because the
-    highest is best in TREC and BEIR. The file appears complete or not at all.
+    In a TREC run, ranks follow the score, then the item in descending order. Rows without a score
+    or position are left out. If there are only positions, scores count down to 1. If the target is
+    called `.qrel` or `.qrels`, or with rel='rel', numbers in dicts and JSON are grades, and items
+    without grades get 1. If the lowest score is best (a column named distance, or
+    descending=False), -score is written, because the highest is best in TREC. The file appears
+    complete or not at all.
 
     Parameters
     ----------
@@ -82,11 +80,12 @@ def convert(
         source = name_columns(source, names)
     reading = Reading.of(columns, convert, Columns)
     roles, system = reading.columns, reading.system
-    options, suffix = _format(path)
-    if suffix in _BEIR and system is not None:
-        raise RankqlError(
-            f"system={system!r}: a file of BEIR holds one run. Write .parquet or .csv"
-        )
+    zipped = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+    suffix = Path(path.stem if zipped else path.name).suffix.lower()
+    if suffix in _OTHERS or (zipped and suffix == ".parquet"):
+        kind = suffix + (path.suffix if zipped else "")
+        raise RankqlError(f"{str(path)!r}: cannot write {kind}. Use .parquet, .csv or TREC")
+    options = _TABLES.get(suffix, _TREC) + (f", COMPRESSION {zipped}" if zipped else "")
     judged = roles["rel"] in (None, "rel") and roles["score"] is None and roles["pos"] is None
     judged = judged and (roles["rel"] is not None or ".qrel" in path.name.lower())
     with open_session(con, source) as session:
@@ -100,41 +99,14 @@ def convert(
         (table,) = keep_scores(session, [_read(table, roles, system, reading.descending)])
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
-            if suffix not in _TABLES:
-                table = _select_roles(table, roles, path)
-                _refuse_rows(session, table)
-            if suffix in _BEIR:
-                sql = _beir(session, table, suffix)
+            if suffix in _TABLES:
+                sql = _table(session, table)
             else:
-                sql = (_table if suffix in _TABLES else partial(_trec, tag=tag))(session, table)
+                sql = _trec(session, _select_roles(table, roles, path), tag)
             with write_file(path) as temporary:
                 copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))}"
                 session.con.execute(f"{copy} ({options})").fetchall()
     return Path(target)
-
-
-# Suffixes of other formats, which are not written.
-_OTHERS = (
-    *(".jsonl", ".ndjson", ".xlsx", ".xls", ".arrow", ".feather", ".avro", ".orc"),
-    *(".duckdb", ".db", ".sqlite"),
-)
-
-
-def _format(path: Path) -> tuple[str, str]:
-    """The options of COPY, and the suffix without that of the compression."""
-    zipped = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
-    suffix = Path(path.stem if zipped else path.name).suffix.lower()
-    if suffix in _OTHERS:
-        raise RankqlError(
-            f"{str(path)!r}: cannot write {suffix}. Use .parquet, .csv, TREC, or "
-            ".tsv or .json of BEIR"
-        )
-    options = (_TABLES | _BEIR).get(suffix, f"{_TREC}, DELIMITER ' '")
-    if zipped and suffix == ".parquet":
-        raise RankqlError(
-            f"{str(path)!r}: a Parquet file is compressed already. Leave out {path.suffix}"
-        )
-    return options + (f", COMPRESSION {zipped}" if zipped else ""), suffix
 
 
 def _read(
@@ -157,7 +129,7 @@ def _read(
 
 
 def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
-    """The roles of a run or of judgments, because a file of TREC or BEIR cannot hold both."""
+    """The roles of a run or of judgments, because a TREC file cannot hold both."""
     roles, ranking = dict(table.roles), {"score", "pos"}
     named = {role for role, name in columns.items() if name is not None}
     if "rel" in roles and roles.keys() & ranking:
@@ -166,8 +138,8 @@ def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -
             is_run, is_qrels = ".run" in path.suffixes, ".qrel" in path.name.lower()
         if is_run == is_qrels:
             raise RankqlError(
-                "source has both grades and a ranking, but a file of TREC or BEIR has one of them. "
-                "Pass rel= for judgments, score= or pos= for a run"
+                "source has both grades and a ranking, but a TREC file has one of them. Pass rel= "
+                "for judgments, score= or pos= for a run"
             )
         for role in {"rel"} if is_run else ranking:
             roles.pop(role, None)
@@ -215,56 +187,22 @@ def _table(session: Session, table: Table) -> str:
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
-            fields.append(f"CAST({table.read(role)} AS {_type(session, table, role)}) AS {role}")
+            kind = "BIGINT" if role == "pos" else table.score_type
+            if role == "rel":  # BIGINT if all grades are whole numbers
+                rel = f"SELECT {table.read(role)} AS rel FROM {table.sql}"
+                sql = f"SELECT count(*) FROM ({rel}) WHERE rel <> floor(rel) OR abs(rel) >= 1e15"
+                kind = "DOUBLE" if fetch(session, sql)[0][0] else "BIGINT"
+            fields.append(f"CAST({table.read(role)} AS {kind}) AS {role}")
     return f"SELECT {', '.join(fields)} FROM {table.sql}"
-
-
-def _type(session: Session, table: Table, role: str) -> str:
-    """BIGINT for positions, and for grades that are all whole numbers."""
-    if role == "rel":
-        fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
-        sql = f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15"
-        ((count,),) = fetch(session, sql)
-        return "DOUBLE" if count else "BIGINT"
-    return "BIGINT" if role == "pos" else table.score_type
-
-
-def _beir(session: Session, table: Table, suffix: str) -> str:
-    """The rows of a TSV file, or the one object of a JSON file."""
-    if "rel" in table.roles:
-        kind = _type(session, table, "rel")
-        if kind != "BIGINT" and suffix == ".tsv":
-            raise RankqlError(
-                f"{table.label}: {table.roles['rel']} has fractions, but grades of BEIR are whole "
-                "numbers. Write .json, .parquet or .csv"
-            )
-        keys = f"{table.key('query')} AS query, {table.key('item')} AS item"
-        values = f"SELECT {keys}, CAST({table.read('rel')} AS {kind}) AS score FROM {table.sql}"
-    else:
-        values = f"SELECT query, item, score FROM ({_ranking(session, table, 'NULL')})"
-    rows = f"(FROM ({values}) WHERE score IS NOT NULL)"
-    if suffix == ".tsv":
-        names = 'query AS "query-id", item AS "corpus-id", score'
-        return f"SELECT {names} FROM {rows} ORDER BY query, score DESC, item"
-    pair = "{{'key': CAST({} AS VARCHAR), 'value': {}}}".format
-    items = f"map_from_entries(list({pair('item', 'score')} ORDER BY score DESC, item))"
-    queries = f"SELECT query, {items} AS items FROM {rows} GROUP BY query"
-    queries = f"SELECT list({pair('query', 'items')} ORDER BY query) AS queries FROM ({queries})"
-    json = "CAST(to_json(map_from_entries(queries)) AS VARCHAR)"
-    return f"SELECT coalesce({json}, '{{}}') FROM ({queries})"
 
 
 def _trec(session: Session, table: Table, tag: str) -> str:
     """The lines of a TREC file, one column for each of its fields."""
+    _refuse_rows(session, table)
     blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
-    _refuse(
-        session,
-        table,
-        blank,
-        "is empty or has white space, which separates TREC fields",
-    )
+    _refuse(session, table, blank, "is empty or has white space, which separates TREC fields")
+    keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
-        keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
         rel = table.read("rel")
         integer = "rel = floor(rel) AND abs(rel) < 1e15"
         return f"""
@@ -275,26 +213,18 @@ def _trec(session: Session, table: Table, tag: str) -> str:
     if not tag or tag.split() != [tag]:
         raise RankqlError(f"tag must be one word, not {tag!r}")
     system = table.key("system", as_text=True) if "system" in table.roles else literal(tag)
-    return f"""
-        SELECT query, 'Q0', item, rank, score, system FROM ({_ranking(session, table, system)})
-        ORDER BY system, query, rank"""
-
-
-def _ranking(session: Session, table: Table, system: str) -> str:
-    """The query, item, system, rank and score of the rows of a run that are ranked."""
-    keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     numbers = [role for role in ("pos", "score") if role in table.roles]
     fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])
     source = f"(SELECT {fields}, {system} AS system FROM {table.sql})"
     source = f"(SELECT * FROM {source} WHERE {numbers[0]} IS NOT NULL)"
-    order = f"ORDER BY score DESC, {BY_ITEM}"
-    score = "score"
+    order, score = f"ORDER BY score DESC, {BY_ITEM}", "score"
     if "pos" in table.roles:
         score = _scores(session, table, source, order)
         order = "ORDER BY pos"
     return f"""
-            SELECT query, item, system, row_number() OVER ranking AS rank, {score} AS score
-            FROM {source} WINDOW ranking AS (PARTITION BY system, query {order})"""
+        SELECT query, 'Q0', item, row_number() OVER ranking AS rank, {score}, system
+        FROM {source} WINDOW ranking AS (PARTITION BY system, query {order})
+        ORDER BY system, query, rank"""
 
 
 def _scores(session: Session, table: Table, source: str, order: str) -> str:

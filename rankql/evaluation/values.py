@@ -143,7 +143,8 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
     for name in (columns.key, *columns.attributes, *columns.metrics):
         require_plain_name(name)
     numbers = [
-        f"{_number(session, table, name, label)} AS {quote(name)}" for name in columns.metrics
+        f"{replace(table, label=label, roles={'rel': name}).number('rel')} AS {quote(name)}"
+        for name in columns.metrics
     ]
     kept = [*map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
     if columns.system:
@@ -287,10 +288,6 @@ def is_number_column(session: Session, table: Table, name: str) -> bool:
         return holds_numbers(session, table, name)
     kind = table.columns[name]
     return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
-
-
-def _number(session: Session, table: Table, name: str, label: str) -> str:
-    return replace(table, label=label, roles={"rel": name}).number("rel")
 
 
 def align_results(

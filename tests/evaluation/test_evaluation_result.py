@@ -11,21 +11,18 @@ from support import metric_engines
 from support.random_runs import METRICS, QRELS, RUN, joined, same, with_segments
 
 
-def test_mean_is_that_of_the_plain_macros():
-    """The mean of evaluate is avg(ndcg(...)) over the groups."""
+def test_the_mean_is_that_of_the_macros():
     con = metric_engines.connect()
     con.register("joined", joined())
     calls = "ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos), precision_at(rel, pos, 5)"
-    plain = con.sql(f"""
+    (means,) = con.sql(f"""
         SELECT avg(COLUMNS(* EXCLUDE query)) FROM (
             SELECT query, {calls} FROM ranked('joined', query := 'query') GROUP BY query)
-    """).fetchall()[0]
+    """).fetchall()
     metrics = ["nDCG@10", "AP", "RR", "P@5"]
-    for result in (
-        rankql.evaluate(RUN, QRELS, metrics),
-        rankql.evaluate(joined(), metrics=metrics),
-    ):
-        assert [result[m] for m in metrics] == pytest.approx(plain, abs=1e-12)
+    for tables in ((RUN, QRELS), (joined(), None)):
+        result = rankql.evaluate(*tables, metrics)
+        assert [result[m] for m in metrics] == pytest.approx(means, abs=1e-12)
     assert result.summary["undefined"].to_list()[0] > 0
 
 
@@ -53,53 +50,49 @@ def test_conventions_are_part_of_every_result():
         assert "ap_denominator" in shown and "trec_eval" in shown and "float32" in shown
 
 
-def test_ways_out(tmp_path):
-    made = rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], attributes=with_segments(), by="segment")
-    assert made.table.equals(made.summary)
-    assert made.to_pandas().shape == made.summary.shape
-    assert made.to_arrow().num_rows == len(made.summary)
-    plain = json.loads(made.to_json())
-    assert plain["table"] == made.to_dict()["table"] == made.summary.to_dicts()
-    assert plain["conventions"]["ties"] == "item"
-    lines = made.to_markdown().split("\n")
+def test_conversions():
+    options = {"attributes": with_segments(), "by": "segment"}
+    result = rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], **options)
+    assert result.table.equals(result.summary)
+    plain = json.loads(result.to_json())
+    assert plain["table"] == result.summary.to_dicts() and plain["conventions"]["ties"] == "item"
+    lines = [line for line in result.to_markdown().split("\n") if line.startswith("| ")]
     assert lines[0].startswith("| slice | metric | mean | lo | hi |")
-    assert len([line for line in lines if line.startswith("| ")]) == len(made.summary) + 2
-    assert repr(made).startswith("slice") and "nDCG@10" in repr(made)
-    assert made._repr_html_().count("<tr>") == len(made.summary) + 1
+    assert len(lines) == len(result.summary) + 2
+    assert result._repr_html_().count("<tr>") == len(result.summary) + 1
     with pytest.raises(rankql.RankqlError, match="'P@5' was not evaluated"):
-        made["P@5"]
+        result["P@5"]
 
 
-def test_written_per_query_and_combined(tmp_path):
-    days = RUN.with_columns(day=pl.col("query").hash() % 3)
-    judged = QRELS.with_columns(day=pl.col("query").hash() % 3)
+def test_parts_in_memory_and_in_files_are_combined(tmp_path):
     metrics = [*METRICS, "microR@5"]
     options = {"by": "segment", "attributes": with_segments()}
-    everything = rankql.evaluate(RUN, QRELS, metrics, **options)
+    complete = rankql.evaluate(RUN, QRELS, metrics, **options)
     parts = []
     for day in range(3):
-        run, qrels = (f.filter(pl.col("day") == day).drop("day") for f in (days, judged))
+        run, qrels = (x.filter(pl.col("query").hash() % 3 == day) for x in (RUN, QRELS))
         path = tmp_path / f"day {day}'s.parquet"
         part = rankql.evaluate(run, qrels, metrics, output=path, **options)
         assert path.is_file() and part.per_query.height > 0
         parts.append(path if day else part)
-    assert len(list(tmp_path.iterdir())) == 3
     combined = rankql.combine(parts)
-    same(combined.per_query, everything.per_query)
-    same(combined.summary, everything.summary)
-    everything.save_values(tmp_path / "all.parquet")
-    same(rankql.combine([tmp_path / "all.parquet"]).summary, everything.summary)
-    with pytest.raises(rankql.RankqlError, match="queries that occur twice"):
-        rankql.combine([everything, everything])
+    same(combined.per_query, complete.per_query)
+    same(combined.summary, complete.summary)
+    path = tmp_path / "values.parquet"
+    complete.save_values(path)
+    same(rankql.combine([path]).summary, complete.summary)
     bounded = rankql.evaluate(RUN, QRELS, "nDCG@5", unjudged="bounds", discounts=[1, 2, 3, 4, 5])
-    bounded.save_values(tmp_path / "bounds.parquet")
-    assert rankql.combine(str(tmp_path / "bounds.parquet")).conventions == bounded.conventions
+    bounded.save_values(path)
+    assert rankql.combine(str(path)).conventions == bounded.conventions
     other = rankql.evaluate(RUN, QRELS, metrics, ties="best", **options)
-    with pytest.raises(rankql.RankqlError, match="different conventions"):
-        rankql.combine([everything, other])
-    RUN.write_parquet(tmp_path / "foreign.parquet")
-    with pytest.raises(rankql.RankqlError, match="was not written by rankql"):
-        rankql.combine([tmp_path / "foreign.parquet"])
+    RUN.write_parquet(path)
+    for results, message in (
+        ([complete, complete], "queries that occur twice"),
+        ([complete, other], "different conventions"),
+        ([path], "was not written by rankql"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.combine(results)
 
 
 def test_an_error_leaves_the_file_of_before(tmp_path):

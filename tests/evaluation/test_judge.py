@@ -10,22 +10,32 @@ from rankql import RankqlError
 from support.judged_runs import corrected, half_width, simulated
 
 METRICS = ["nDCG@5", "P@3"]
+RUN, HUMAN, JUDGE, ABOUT = simulated()
 
 
-def arrays(run, human, judge, metric):
+def evaluate(metrics=METRICS, run=RUN, human=HUMAN, judge=JUDGE, **options):
+    return rankql.evaluate(run, human, metrics, judge=judge, **options)
+
+
+def of_queries(frame, queries):
+    return frame.filter(pl.col("query").is_in(queries))
+
+
+def arrays(metric):
     """Values under human labels, and under the judge's labels of the same and of other queries."""
-    y, f = (rankql.evaluate(run, x, metric).per_query.fill_null(math.nan) for x in (human, judge))
-    same = f.join(y, on="query", how="semi").sort("query")
-    other = f.join(y, on="query", how="anti")
-    return tuple(x[metric].to_numpy() for x in (y.sort("query"), same, other))
+    y, f = (
+        evaluate(metric, human=x, judge=None).per_query.fill_null(math.nan).sort("query")
+        for x in (HUMAN, JUDGE)
+    )
+    parts = (y, *(f.join(y, on="query", how=how).sort("query") for how in ("semi", "anti")))
+    return tuple(part[metric].to_numpy() for part in parts)
 
 
 @pytest.mark.parametrize("metric", [*METRICS, "AP(rel=3)"])
 def test_means_are_corrected(metric):
     """With t and the range of the metric; undefined values too, of AP(rel=3)."""
-    run, human, judge, _ = simulated()
-    row = rankql.evaluate(run, human, metric, judge=judge, interval="t").summary.row(0, named=True)
-    expected = corrected(*arrays(run, human, judge, metric))
+    row = evaluate(metric, interval="t").summary.row(0, named=True)
+    expected = corrected(*arrays(metric))
     width = half_width(expected)
     assert row["mean"] == pytest.approx(expected.mean)
     assert row["lo"] == pytest.approx(expected.mean - width)
@@ -36,9 +46,7 @@ def test_means_are_corrected(metric):
 
 
 def test_the_interval_is_narrower_than_that_of_human_labels():
-    run, human, judge, _ = simulated()
-    alone = rankql.evaluate(run, human, METRICS).summary
-    result = rankql.evaluate(run, human, METRICS, judge=judge)
+    alone, result = evaluate(judge=None).summary, evaluate()
     widths = (result.summary["hi"] - result.summary["lo"]) / (alone["hi"] - alone["lo"])
     assert widths.max() < 0.8
     assert result.summary["worth"].min() > 40
@@ -49,44 +57,35 @@ def test_the_interval_is_narrower_than_that_of_human_labels():
 
 
 def test_a_useless_judge_changes_nothing():
-    run, human, judge, _ = simulated()
-    constant = judge.with_columns(rel=1)
-    alone = rankql.evaluate(run, human, "P@3").summary.row(0, named=True)
-    row = rankql.evaluate(run, human, "P@3", judge=constant).summary.row(0, named=True)
+    alone = evaluate("P@3", judge=None).summary.row(0, named=True)
+    row = evaluate("P@3", judge=JUDGE.with_columns(rel=1)).summary.row(0, named=True)
     assert row["lambda"] == 0
     assert {name: row[name] for name in alone} == alone
 
 
 def test_slices_systems_and_weights():
-    run, human, judge, about = simulated()
-    options = {"by": "lang", "attributes": about, "weight": "traffic"}
-    runs = {"one": run, "other": run.with_columns(score=-pl.col("score"))}
-    result = rankql.evaluate(runs, human, METRICS, judge=judge, interval="t", **options)
+    options = {"attributes": ABOUT, "weight": "traffic", "interval": "t"}
+    runs = {"one": RUN, "other": RUN.with_columns(score=-pl.col("score"))}
+    result = evaluate(run=runs, by="lang", **options)
     assert result.summary.height == 2 * 3 * 2
-    weights = about.sort("query").select("query", pl.col("traffic").cast(float))
-    y, f, u = arrays(run, human, judge, "P@3")
-    with_human = weights.join(human, on="query", how="semi")["traffic"].to_numpy()
-    without = weights.join(human, on="query", how="anti")["traffic"].to_numpy()
-    order = rankql.evaluate(run, judge, "P@3").per_query["query"].is_sorted()
-    assert order
-    expected = corrected(y, f, u, weights=(with_human, without))
+    weights = ABOUT.sort("query").select("query", pl.col("traffic").cast(float))
+    weights = [weights.join(HUMAN, on="query", how=x)["traffic"] for x in ("semi", "anti")]
+    expected = corrected(*arrays("P@3"), weights=tuple(x.to_numpy() for x in weights))
     row = result.summary.filter(system="one", slice="all", metric="P@3").row(0, named=True)
     assert row["mean"] == pytest.approx(expected.mean)
     assert row["hi"] - row["lo"] == pytest.approx(2 * half_width(expected))
-    part = about.filter(pl.col("lang") == "de")["query"].implode()
-    alone = rankql.evaluate(
-        run, human.filter(pl.col("query").is_in(part)), METRICS, interval="t",
-        judge=judge.filter(pl.col("query").is_in(part)), attributes=about, weight="traffic",
-    )  # fmt: skip
+    german = ABOUT.filter(lang="de")["query"].implode()
+    alone = evaluate(
+        human=of_queries(HUMAN, german), judge=of_queries(JUDGE, german), **options
+    ).summary
     rows = result.summary.filter(system="one", slice="lang=de")
-    assert rows["mean"].to_list() == pytest.approx(alone.summary["mean"].to_list())
+    assert rows["mean"].to_list() == pytest.approx(alone["mean"].to_list())
 
 
 def test_a_slice_of_few_human_queries_is_not_corrected():
     run, human, judge, about = simulated(labelled=14)
-    options = {"by": "lang", "attributes": about}
-    result = rankql.evaluate(run, human, "P@3", judge=judge, **options)
-    alone = rankql.evaluate(run, human, "P@3", **options)
+    tables = {"run": run, "human": human, "attributes": about, "by": "lang"}
+    result, alone = (evaluate("P@3", judge=x, **tables) for x in (judge, None))
     small = result.summary.filter(pl.col("queries") < 10)
     assert small.height == small["lambda"].null_count() >= 1
     expected = alone.summary.filter(pl.col("queries") < 10)
@@ -95,35 +94,29 @@ def test_a_slice_of_few_human_queries_is_not_corrected():
 
 
 def test_ids_of_different_types():
-    run, human, judge, _ = simulated()
-    numbers = [x.with_columns(pl.col("query").str.slice(1).cast(int)) for x in (run, human, judge)]
-    expected = rankql.evaluate(*numbers[:2], METRICS, judge=numbers[2]).summary["mean"].to_list()
-    text = numbers[2].with_columns(pl.col("query").cast(str))
-    found = rankql.evaluate(*numbers[:2], METRICS, judge=text).summary
-    assert found["mean"].to_list() == pytest.approx(expected)
+    run, human, judge = (
+        x.with_columns(pl.col("query").str.slice(1).cast(int)) for x in (RUN, HUMAN, JUDGE)
+    )
+    text = judge.with_columns(pl.col("query").cast(str))
+    numbers, mixed = (evaluate(run=run, human=human, judge=x)["P@3"] for x in (judge, text))
+    assert mixed == pytest.approx(numbers)
 
 
 def test_queries_that_are_not_a_random_sample_are_noted():
-    run, _, judge, _ = simulated()
-    values = rankql.evaluate(run, judge, "nDCG@5").per_query.sort("nDCG@5")
-    best = judge.filter(pl.col("query").is_in(values["query"].tail(30).implode()))
-    notes = rankql.evaluate(run, best, "nDCG@5", judge=judge).notes
-    assert any("not a random sample" in note for note in notes)
-    human = simulated()[1]
-    notes = rankql.evaluate(run, human, "nDCG@5", judge=judge).notes
-    assert not any("not a random sample" in note for note in notes)
+    values = evaluate("nDCG@5", human=JUDGE, judge=None).per_query.sort("nDCG@5")
+    best = of_queries(JUDGE, values["query"].tail(30).implode())
+    for human, noted in ((best, True), (HUMAN, False)):
+        notes = evaluate("nDCG@5", human=human).notes
+        assert any("not a random sample" in note for note in notes) == noted
 
 
 def test_a_few_pairs_with_one_label_are_noted():
-    run, human, judge, _ = simulated()
-    notes = rankql.evaluate(run, human.slice(1), METRICS, judge=judge).notes
-    assert any("1 of 360" in note for note in notes)
+    assert any("1 of 360" in note for note in evaluate(human=HUMAN.slice(1)).notes)
 
 
 def test_queries_of_the_run_without_any_label_are_noted():
-    run, human, judge, _ = simulated()
-    more = pl.concat([run, run.head(12).with_columns(query=pl.lit("other"))])
-    results = [rankql.evaluate(x, human, "P@3", judge=judge) for x in (run, more)]
+    more = pl.concat([RUN, RUN.head(12).with_columns(query=pl.lit("other"))])
+    results = [evaluate("P@3", run=run) for run in (RUN, more)]
     unjudged = [[note for note in x.notes if "left out" in note] for x in results]
     assert [len(notes) for notes in unjudged] == [0, 1]
     assert unjudged[1][0].startswith("1 of 81 queries")
@@ -134,31 +127,18 @@ NINE = [f"q{i:03}" for i in range(9)]
 
 
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("options", "word"),
     [
-        (lambda human, judge: (judge.filter(pl.col("query").is_in(NINE)), judge), "at least 10"),
-        (lambda human, judge: (human, human.slice(12)), "not labelled by the judge"),
-        (lambda human, judge: (human, judge.filter(pl.col("item") < "d5")), "both labels"),
-        (lambda human, judge: (human, human), "nothing to correct"),
-        (lambda human, judge: (human, judge.drop("rel", "item")), "judge: "),
+        ({"human": of_queries(JUDGE, NINE)}, "at least 10"),
+        ({"judge": HUMAN.slice(12)}, "not labelled by the judge"),
+        ({"judge": JUDGE.filter(pl.col("item") < "d5")}, "both labels"),
+        ({"judge": HUMAN}, "nothing to correct"),
+        ({"judge": JUDGE.drop("rel", "item")}, "judge: "),
+        ({"metrics": "microRMSE"}, "microRMSE"),
+        ({"unjudged": "bounds"}, "bounds"),
+        ({"output": "values.parquet"}, "output="),
     ],
 )
-def test_refusals(change, word):
-    run, human, judge, _ = simulated()
-    human, judge = change(human, judge)
+def test_refusals(options, word):
     with pytest.raises(RankqlError, match=word):
-        rankql.evaluate(run, human, METRICS, judge=judge)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "options", "word"),
-    [
-        ("microRMSE", {}, "microRMSE"),
-        ("P@3", {"unjudged": "bounds"}, "bounds"),
-        ("P@3", {"output": "values.parquet"}, "output="),
-    ],
-)
-def test_what_has_no_mean_per_query_is_refused(metrics, options, word):
-    run, human, judge, _ = simulated()
-    with pytest.raises(RankqlError, match=word):
-        rankql.evaluate(run, human, metrics, judge=judge, **options)
+        evaluate(**options)

@@ -10,58 +10,44 @@ from support.random_runs import EXPECTED, METRICS, QRELS, RUN, joined, same, wit
 
 
 def test_slices_are_means_of_their_queries():
-    about = with_segments()
-    made = rankql.evaluate(
-        RUN,
-        QRELS,
-        METRICS,
-        attributes=about,
-        by=[["segment"], ["segment", "device"]],
-        interval=None,
-    )
+    about, groups = with_segments(), [["segment"], ["segment", "device"]]
+    result = rankql.evaluate(RUN, QRELS, METRICS, attributes=about, by=groups, interval=None)
     rows = EXPECTED.join(about, on="query")
-    for keys in (["segment"], ["segment", "device"]):
+    for keys in groups:
         for values, part in rows.group_by(keys):
-            label = ", ".join(
-                f"{k}={'NULL' if v is None else v}" for k, v in zip(keys, values, strict=True)
-            )
-            found = made.summary.filter(pl.col("slice") == label)
-            assert found["metric"].to_list() == METRICS
-            assert found["queries"].unique().to_list() == [len(part)]
-            for metric, mean, undefined in found.select("metric", "mean", "undefined").rows():
+            words = ["NULL" if value is None else value for value in values]
+            label = ", ".join(map("=".join, zip(keys, words, strict=True)))
+            means = result.summary.filter(pl.col("slice") == label)
+            assert means["metric"].to_list() == METRICS
+            assert means["queries"].unique().to_list() == [len(part)]
+            for metric, mean, undefined in means.select("metric", "mean", "undefined").rows():
                 assert undefined == part[metric].null_count()
                 assert mean == pytest.approx(part[metric].mean(), abs=1e-12)
-    assert made.summary.filter(pl.col("slice") == "all")["queries"][0] == len(EXPECTED)
-    assert made.summary.columns[:3] == ["slice", "segment", "device"]
-    assert made.per_query.columns == ["query", "segment", "device", *METRICS]
+    assert result.summary.filter(pl.col("slice") == "all")["queries"][0] == len(EXPECTED)
+    assert result.summary.columns[:3] == ["slice", "segment", "device"]
+    assert result.per_query.columns == ["query", "segment", "device", *METRICS]
 
 
-@pytest.mark.parametrize("home", ["run", "qrels", "attributes"])
-def test_attributes_from_anywhere(home):
+@pytest.mark.parametrize("source", ["run", "qrels", "attributes"])
+def test_attributes_may_be_in_any_table(source):
     about = with_segments().select("query", "segment")
-    run, qrels, more = RUN, QRELS, {}
-    if home == "attributes":
-        more = {"attributes": about}
-    elif home == "qrels":
-        qrels = QRELS.join(about, on="query", how="left")
-    else:
-        run = RUN.join(about, on="query", how="left")
-    made = rankql.evaluate(run, qrels, "nDCG@10", by="segment", **more).per_query
-    wanted = EXPECTED.select("query", "nDCG@10").join(about, on="query")
-    if home == "run":  # which says nothing of the queries that it lacks
-        seen = RUN["query"].unique().to_list()
-        wanted = wanted.with_columns(
-            pl.when(pl.col("query").is_in(seen)).then("segment").alias("segment")
-        )
-    same(made.sort("query"), wanted.select("query", "segment", "nDCG@10").sort("query"))
+    tables = {"run": RUN, "qrels": QRELS, "attributes": QRELS.select("query").unique()}
+    tables[source] = tables[source].join(about, on="query", how="left")
+    result = rankql.evaluate(**tables, metrics="nDCG@10", by="segment").per_query
+    expected = EXPECTED.select("query", "nDCG@10").join(about, on="query")
+    if source == "run":  # which lacks the attributes of missing queries
+        in_run = pl.col("query").is_in(RUN["query"].unique().implode())
+        expected = expected.with_columns(segment=pl.when(in_run).then("segment"))
+    same(result.sort("query"), expected.select("query", "segment", "nDCG@10").sort("query"))
 
 
 def test_an_attribute_has_one_value_per_query():
-    run = RUN.with_columns(slot=pl.int_range(pl.len()))
-    with pytest.raises(
-        rankql.RankqlError, match="by: slot must have one value per query, but run has"
-    ):
-        rankql.evaluate(run, QRELS, "AP", by="slot")
+    run = RUN.with_columns(g=pl.int_range(pl.len()))
+    about = pl.DataFrame({"query": ["q1", "q1"], "g": ["a", "b"]})
+    for table, label, options in ((run, "run", {}), (RUN, "attributes", {"attributes": about})):
+        message = f"g must have one value per query, but {label} has"
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(table, QRELS, "AP", by="g", **options)
 
 
 def test_micro_averages():
@@ -83,27 +69,30 @@ def test_micro_averages():
 
 def test_grades_above_1000():
     """Only exp2 computes 2^rel: RBP divides by max_rel, and ERR takes the power of a difference."""
-    run = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "score": [2, 1]})
-    qrels = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "rel": [2000, 1999]})
-    made = rankql.evaluate(run, qrels, ["RBP(p=0.8, max_rel=5000)", "ERR", "ERR(max_rel=2001)"])
+    run, qrels = {"1": {"a": 2, "b": 1}}, {"1": {"a": 2000, "b": 1999}}
+    metrics = ["RBP(p=0.8, max_rel=5000)", "ERR", "ERR(max_rel=2001)"]
+    result = rankql.evaluate(run, qrels, metrics)
     values = [0.2 * (2000 + 0.8 * 1999) / 5000, 1, 1 / 2 + 1 / 2 * 1 / 4 / 2]
-    assert [made[name] for name in made.per_query.columns[1:]] == pytest.approx(values, abs=1e-12)
-    with pytest.raises(rankql.RankqlError, match="max_rel=100 is below the highest grade, 2000"):
-        rankql.evaluate(run, qrels, "RBP(p=0.8, max_rel=100)")
-    with pytest.raises(rankql.RankqlError, match="2\\^rel overflows for grade 2000"):
-        rankql.evaluate(run, qrels, "nDCG(gain=exp2)")
+    assert [result[name] for name in metrics] == pytest.approx(values, abs=1e-12)
+    for metric, message in (
+        ("RBP(p=0.8, max_rel=100)", "max_rel=100 is below the highest grade, 2000"),
+        ("nDCG(gain=exp2)", r"2\^rel overflows for grade 2000"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(run, qrels, metric)
 
 
 def test_err_of_stop_probabilities():
-    run = pl.DataFrame({"query": [1] * 3, "item": [*"abc"], "score": [3, 2, 1]})
-    qrels = pl.DataFrame({"query": [1] * 3, "item": [*"abc"], "rel": [0, 1, 1]})
+    run, qrels = {"1": {"a": 3, "b": 2, "c": 1}}, {"1": {"a": 0, "b": 1, "c": 1}}
     assert rankql.evaluate(run, qrels, "ERR(stop=rel)")["ERR(stop=rel)"] == 0.5
-    made = rankql.evaluate(run, qrels, ["ERR(stop=rel)@1", "ERR"], max_rel=4)
-    assert made["ERR(stop=rel)@1"] == 0
-    with pytest.raises(rankql.RankqlError, match="max_rel is for stop 'exp2', not for 'rel'"):
-        rankql.evaluate(run, qrels, "ERR(stop=rel, max_rel=4)")
-    with pytest.raises(rankql.RankqlError, match="rel must lie between 0 and 1 for stop 'rel'"):
-        rankql.evaluate(run, qrels.with_columns(rel=pl.col("rel") * 2), "ERR(stop=rel)")
+    result = rankql.evaluate(run, qrels, ["ERR(stop=rel)@1", "ERR"], max_rel=4)
+    assert result["ERR(stop=rel)@1"] == 0
+    for metric, grade, message in (
+        ("ERR(stop=rel, max_rel=4)", 1, "max_rel is for stop 'exp2', not for 'rel'"),
+        ("ERR(stop=rel)", 2, "rel must lie between 0 and 1 for stop 'rel'"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(run, {"1": {"a": grade}}, metric)
 
 
 @pytest.mark.parametrize("denominator", ["retrieved", "min"])
@@ -116,35 +105,35 @@ def test_micro_precision_by_denominator(denominator):
         for k in (4, 50, "NULL")
     ]
     query = f"SELECT {', '.join(calls)} FROM ranked('joined', query := 'query')"
-    (wanted,) = con.execute(query).fetchall()
+    (expected,) = con.execute(query).fetchall()
     names = [f"microP(denominator={denominator}){cutoff}" for cutoff in ("@4", "@50", "")]
-    made = rankql.evaluate(RUN, QRELS, names)
-    assert [made[name] for name in names] == pytest.approx(wanted, abs=1e-12)
-    plain = ["microP@4", "microP@50", "microP"]
-    made = rankql.evaluate(RUN, QRELS, plain, precision_denominator=denominator)
-    assert [made[name] for name in plain] == pytest.approx(wanted, abs=1e-12)
+    plain, options = ["microP@4", "microP@50", "microP"], {"precision_denominator": denominator}
     distinct = RUN.with_columns(score=pl.col("score").rank("ordinal"))
-    options = {"precision_denominator": denominator}
-    made = rankql.evaluate(distinct, QRELS, plain, **options)
-    tied = rankql.evaluate(distinct, QRELS, plain, ties="expected", **options)
-    assert [tied[m] for m in plain] == pytest.approx([made[m] for m in plain], abs=1e-12)
+    for metrics, run, more in (
+        (names, RUN, {}),
+        (plain, RUN, options),
+        (plain, distinct, options | {"ties": "expected"}),
+    ):
+        result = rankql.evaluate(run, QRELS, metrics, **more)
+        assert [result[name] for name in metrics] == pytest.approx(expected, abs=1e-12)
 
 
 def test_many_systems():
     other = RUN.with_columns(score=-pl.col("score"))
-    made = rankql.evaluate({"b'ad": other, "good": RUN}, QRELS, METRICS)
-    assert made.per_query.columns == ["system", "query", *METRICS]
-    same(made.per_query.filter(pl.col("system") == "good").drop("system"), EXPECTED)
-    alone = rankql.evaluate(other, QRELS, METRICS).per_query
-    same(made.per_query.filter(pl.col("system") == "b'ad").drop("system"), alone)
-    table = pl.concat(
-        [other.with_columns(model=pl.lit("b'ad")), RUN.with_columns(model=pl.lit("good"))]
-    )
+    result = rankql.evaluate({"b'ad": other, "good": RUN}, QRELS, METRICS)
+    assert result.per_query.columns == ["system", "query", *METRICS]
+    for name, expected in (
+        ("good", EXPECTED),
+        ("b'ad", rankql.evaluate(other, QRELS, METRICS).per_query),
+    ):
+        same(result.per_query.filter(pl.col("system") == name).drop("system"), expected)
+    models = {"b'ad": other, "good": RUN}
+    table = pl.concat([run.with_columns(model=pl.lit(name)) for name, run in models.items()])
     column = rankql.evaluate(table, QRELS, METRICS, system="model")
-    same(column.per_query, made.per_query)
-    same(column.summary, made.summary)
+    same(column.per_query, result.per_query)
+    same(column.summary, result.summary)
     with pytest.raises(rankql.RankqlError, match="several systems"):
-        made["AP"]
+        result["AP"]
 
 
 def test_missing_queries_by_system():
@@ -166,14 +155,6 @@ def test_attributes_where_all_items_are_joined(home, options):
     assert_frame_equal(made.per_query.drop("segment"), plain.per_query)
 
 
-def test_attributes_of_the_table_disagree():
-    about = pl.DataFrame({"query": ["q1", "q1"], "g": ["a", "b"]})
-    with pytest.raises(
-        rankql.RankqlError, match="g must have one value per query, but attributes has"
-    ):
-        rankql.evaluate(RUN, QRELS, "AP", by="g", attributes=about)
-
-
 def test_an_attribute_of_one_run_is_that_of_the_query():
     """A query that one system lacks belongs to the slice that the other says."""
     one = RUN.with_columns(seg=pl.col("query").str.slice(0, 2))
@@ -192,20 +173,10 @@ def test_dropped_queries_weigh_nothing():
 
 @pytest.mark.parametrize("lacking", ["a", "b"])
 def test_an_attribute_that_only_some_runs_have(lacking):
-    runs = {name: RUN.with_columns(device=pl.lit("phone")) for name in ("a", "b")}
-    runs[lacking] = RUN
-    line = (
-        f"by='device': run '{lacking}' has no such column, but other runs have. Add it, or pass "
-        "attributes="
-    )
-    for ask in (
-        lambda: rankql.evaluate(runs, QRELS, by="device"),
-        lambda: rankql.compare(runs, QRELS, by="device"),
-        lambda: rankql.correlate(runs, RUN, by="device"),
-    ):
-        with pytest.raises(rankql.RankqlError) as caught:
-            ask()
-        assert str(caught.value) == line
+    runs = dict.fromkeys("ab", RUN.with_columns(device=pl.lit("phone"))) | {lacking: RUN}
+    for function in (rankql.evaluate, rankql.compare):
+        with pytest.raises(rankql.RankqlError, match=f"by='device': run '{lacking}' has no such"):
+            function(runs, QRELS, by="device")
 
 
 def test_micro_metrics_have_no_zero_for_undefined():

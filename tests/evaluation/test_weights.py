@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 from scipy import stats
 
 import rankql
@@ -114,12 +115,10 @@ def test_one_row_with_almost_all_weight_has_no_interval():
 
 
 def test_the_line_counts_what_the_table_counts():
-    """A query without a value does not weigh, whatever its weight; one query weighs."""
+    """A query without a value does not weigh; one query weighs."""
     idle = QRELS.with_columns(rel=pl.when(pl.col("query") == "q01").then(0).otherwise("rel"))
-    heavy = pl.when(pl.col("query") == "q01").then(1000).otherwise(1)
-    result = rankql.evaluate(
-        RUNS["old"], idle, "nDCG@3", attributes=ABOUT.with_columns(same=heavy), weight="same"
-    )
+    about = ABOUT.with_columns(same=pl.when(pl.col("query") == "q01").then(1000).otherwise(1))
+    result = rankql.evaluate(RUNS["old"], idle, "nDCG@3", attributes=about, weight="same")
     (number,) = result.summary["n_eff"]
     line = next(x for x in result.remarks() if x.startswith("Weights: "))
     assert f"24 queries weigh as much as about {number:.0f} with equal" in line
@@ -141,20 +140,17 @@ def test_equal_weights_change_nothing(interval):
 
 @pytest.mark.parametrize("test", ["t", "randomisation"])
 def test_equal_weights_compare_and_gate_alike(test):
-    one, other = (
-        compared(weight, by="segment", test=test, resamples=999).table for weight in ("same", None)
-    )
-    numbers = [name for name, kind in one.schema.items() if kind == pl.Float64]
-    for name in numbers:
-        assert one[name].to_list() == pytest.approx(other[name].to_list(), abs=1e-9)
-    assert one.select("verdict", "sentence", "n").equals(other.select("verdict", "sentence", "n"))
-    verdicts = [
-        rankql.gate(
-            RUNS["new"], QRELS, RUNS["old"], minimum="nDCG@3>=0.5", max_drop="nDCG@3:0.05",
-            minimum_bound=True, attributes=ABOUT, weight=weight, by="segment", min_queries=5,
-        ).table
-        for weight in ("same", None)
-    ]  # fmt: skip
+    options = {"attributes": ABOUT, "by": "segment"}
+    limits = {"minimum": "nDCG@3>=0.5", "max_drop": "nDCG@3:0.05", "minimum_bound": True}
+    comparisons, verdicts = [], []
+    for weight in ("same", None):
+        comparisons.append(compared(weight, by="segment", test=test, resamples=999).table)
+        verdicts.append(
+            rankql.gate(
+                RUNS["new"], QRELS, RUNS["old"], weight=weight, min_queries=5, **limits, **options
+            ).table
+        )
+    assert_frame_equal(*comparisons, abs_tol=1e-9, rel_tol=0)
     assert verdicts[0]["message"].to_list() == verdicts[1]["message"].to_list()
 
 
@@ -168,11 +164,8 @@ def test_evaluate_by_hand():
     assert row["n_eff"] == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
     assert row["queries"] == N
     line = next(x for x in result.remarks() if x.startswith("Weights: "))
-    assert re.fullmatch(
-        r"Weights: traffic\. 24 queries weigh as much as about \d+ with equal weights \(n_eff\); 1 "
-        "query of weight 0 does not count",
-        line,
-    )
+    assert "traffic. 24 queries weigh" in line
+    assert line.endswith("(n_eff); 1 query of weight 0 does not count")
     assert result.to_dict()["weight"] == "traffic"
 
 
@@ -191,37 +184,24 @@ def test_whole_weights_are_repeated_queries():
         assert result[metric] == pytest.approx(expected[metric], abs=1e-12)
 
 
-def test_the_whole_is_the_mean_of_its_slices():
-    summary = evaluated("traffic", by="segment").summary.filter(metric="DCG@3")
-    weights = ABOUT.group_by("segment").agg(pl.col("traffic").sum()).sort("segment")["traffic"]
-    all_, *slices = summary["mean"].to_list()
-    assert all_ == pytest.approx(np.average(slices, weights=weights), abs=1e-12)
-    assert (summary["lo"] <= summary["mean"]).all() and (summary["mean"] <= summary["hi"]).all()
-
-
 def test_compare_weighs_everything():
     comparison = compared("traffic", by="segment")
-    table = comparison.table.filter(metric="DCG@3")
     means = comparison.summary.filter(metric="DCG@3")
-    for row in table.iter_rows(named=True):
-        both = means.filter(slice=row["slice"])
-        assert dict(both.select("system", "mean").rows()) == pytest.approx(
-            {"old": row["mean_a"], "new": row["mean_b"]}, abs=1e-12
-        )
+    for row in comparison.table.filter(metric="DCG@3").iter_rows(named=True):
+        both = dict(means.filter(slice=row["slice"]).select("system", "mean").rows())
+        assert both == pytest.approx({"old": row["mean_a"], "new": row["mean_b"]}, abs=1e-12)
         assert row["difference"] == pytest.approx(row["mean_b"] - row["mean_a"], abs=1e-12)
         assert row["lo"] < row["difference"] < row["hi"]
     differences = comparison.differences("DCG@3", "old", "new").filter(pl.col("traffic") > 0)
-    values, weights = (differences[name].to_numpy() for name in ("difference", "traffic"))
-    alone = (
-        compared("traffic", correction="none", test="t")
-        .table.filter(metric="DCG@3")
-        .row(0, named=True)
+    mean, width, freedom = jackknife(
+        *(differences[x].to_numpy() for x in ("difference", "traffic"))
     )
-    mean, width, freedom = jackknife(values, weights)
-    assert (alone["lo"], alone["hi"]) == pytest.approx((mean - width, mean + width), abs=1e-12)
+    alone = compared("traffic", correction="none", test="t").table
+    row = alone.filter(metric="DCG@3").row(0, named=True)
+    assert (row["lo"], row["hi"]) == pytest.approx((mean - width, mean + width), abs=1e-12)
     t = mean / (width / stats.t.ppf(0.975, freedom))
-    assert alone["p"] == pytest.approx(2 * stats.t.sf(abs(t), freedom), abs=1e-12)
-    assert alone["n"] == N - 1
+    assert row["p"] == pytest.approx(2 * stats.t.sf(abs(t), freedom), abs=1e-12)
+    assert row["n"] == N - 1
     assert comparison.to_dict()["settings"]["weight"] == "traffic"
     assert "Weights: traffic" in comparison.to_markdown()
 
@@ -255,18 +235,19 @@ def test_clusters_with_weights():
 
 
 def test_a_test_without_weights_is_refused():
-    with pytest.raises(rankql.RankqlError, match="test='anytime' does not support weight"):
-        compared("traffic", test="anytime")
-    results = {name: evaluated("traffic") for name in RUNS}  # which bring their weights
-    with pytest.raises(rankql.RankqlError, match="test='anytime' does not support weight"):
-        rankql.compare(results, test="anytime", metrics="nDCG@3")
+    results = {name: evaluated("traffic") for name in RUNS}  # which have their weights
+    for call in (
+        lambda: compared("traffic", test="anytime"),
+        lambda: rankql.compare(results, test="anytime", metrics="nDCG@3"),
+    ):
+        with pytest.raises(rankql.RankqlError, match="test='anytime' does not support weight"):
+            call()
 
 
 def test_gate_weighs_means_and_drops():
+    limits = {"minimum": "DCG@3>=0.1", "max_drop": "DCG@3:0.3"}
     options = {"attributes": ABOUT, "weight": "traffic", "min_queries": 5, "by": "segment"}
-    verdict = rankql.gate(
-        RUNS["new"], QRELS, RUNS["old"], minimum="DCG@3>=0.1", max_drop="DCG@3:0.3", **options
-    )
+    verdict = rankql.gate(RUNS["new"], QRELS, RUNS["old"], **limits, **options)
     comparison = compared("traffic", by="segment").table.filter(metric="DCG@3")
     means = dict(comparison.select("slice", "mean_b").rows())
     for row in verdict.table.iter_rows(named=True):
@@ -274,11 +255,9 @@ def test_gate_weighs_means_and_drops():
         if row["lo"] is not None:
             assert row["lo"] < row["difference"] < row["hi"]
     assert "Weights: traffic" in str(verdict)
+    baseline = rankql.evaluate(RUNS["old"], QRELS, METRICS)
     with pytest.raises(rankql.RankqlError, match="different weight: None and traffic"):
-        rankql.gate(
-            evaluated("traffic"), baseline=rankql.evaluate(RUNS["old"], QRELS, METRICS),
-            max_drop="DCG@3:0.3",
-        )  # fmt: skip
+        rankql.gate(evaluated("traffic"), baseline=baseline, max_drop="DCG@3:0.3")
 
 
 def test_a_slice_without_weight():
@@ -322,75 +301,48 @@ def test_values_per_query_with_weights():
     assert verdict.table["mean"][0] == pytest.approx(expected[1], abs=1e-12)
 
 
-def test_values_per_query_with_weights_that_are_text():
-    values = ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5))
-    message = "weight: traffic must be a number, not 'high', the weight of query"
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.compare(values, values, weight="traffic")
+WEIGHTS = ABOUT.select("query", "traffic")
+RUN, JUDGED = (table.join(WEIGHTS, on="query") for table in (RUNS["old"], QRELS))
 
 
 def test_the_column_may_be_anywhere(tmp_path):
     expected = evaluated("traffic", interval=None)["nDCG@3"]
-    weights = ABOUT.select("query", "traffic")
-    run, qrels = (table.join(weights, on="query") for table in (RUNS["old"], QRELS))
-    ABOUT.write_csv(tmp_path / "about.csv")
-    for data, options in (
-        ((run, QRELS), {}),
-        ((RUNS["old"], qrels), {}),
-        ((RUNS["old"], QRELS), {"attributes": str(tmp_path / "about.csv")}),
-    ):
-        result = rankql.evaluate(*data, "nDCG@3", weight="traffic", interval=None, **options)
-        assert result["nDCG@3"] == pytest.approx(expected, abs=1e-15)
-
-
-def test_two_columns_of_weights_must_agree():
-    weights = ABOUT.select("query", "traffic")
-    run, qrels = (table.join(weights, on="query") for table in (RUNS["old"], QRELS))
     options = {"weight": "traffic", "interval": None}
-    same = rankql.evaluate(run, qrels, "nDCG@3", **options)
-    assert same["nDCG@3"] == evaluated("traffic", interval=None)["nDCG@3"]
-    other = run.with_columns(traffic=pl.col("traffic") + (pl.col("query") == "q03"))
-    for tables in ((other, qrels), ({"old": run, "new": other}, qrels)):
-        with pytest.raises(rankql.RankqlError, match=r"traffic is \d+ in .*, for query 'q03'\. Re"):
-            rankql.evaluate(*tables, "nDCG@3", **options)
+    ABOUT.write_csv(tmp_path / "about.csv")
+    file = {"attributes": str(tmp_path / "about.csv")}
+    for tables, more in (((RUN, QRELS), {}), ((RUNS["old"], JUDGED), {}), ((RUN, JUDGED), {}),
+                         ((RUNS["old"], QRELS), file)):  # fmt: skip
+        result = rankql.evaluate(*tables, "nDCG@3", **options, **more)
+        assert result["nDCG@3"] == pytest.approx(expected, abs=1e-15)
+    other = RUN.with_columns(traffic=pl.col("traffic") + (pl.col("query") == "q03"))
+    for runs in (other, {"old": RUN, "new": other}):
+        with pytest.raises(rankql.RankqlError, match=r"traffic is \d+ in .*, for query 'q03'"):
+            rankql.evaluate(runs, JUDGED, "nDCG@3", **options)
 
 
-def replace(column, values):
-    return ABOUT.with_columns(pl.Series(column, [*values, *ABOUT[column][len(values) :]]))
+def replace(*values):
+    return ABOUT.with_columns(same=pl.Series([*values, *ABOUT["same"][len(values) :]]))
+
+
+def repeat(value):
+    same = pl.lit(value, pl.Float64).alias("same")
+    return pl.concat([ABOUT, ABOUT[:1].with_columns(same)])
 
 
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        (
-            replace("same", [None]),
-            "weight: same is NULL for query 'q00'. Give every query",
-        ),
-        (replace("same", [1.0, -2.0]), "weight: same must be a finite number from 0, not -2, the "),
-        (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query, so nothing counts"),
-        (
-            replace("same", [1e308]),
-            "weight: same must be 0 or from 1e-100 to 1e100, not 1e+308. Only",
-        ),
-        (
-            replace("same", [5e-324]),
-            "weight: same must be 0 or from 1e-100 to 1e100, not 4.94066e-",
-        ),
-        (
-            replace("same", [1e20]),
-            "weight: same is 1e+20 for one query, over 1e+10 times as much as",
-        ),
+        (replace(None), "weight: same is NULL for query 'q00'"),
         (ABOUT[:12], "weight: same is NULL for query 'q12'"),
+        (replace(1.0, -2.0), "same must be a finite number from 0, not -2, the weight of query"),
+        (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query"),
+        (replace(1e308), "weight: same must be 0 or from 1e-100 to 1e100, not 1e+308"),
+        (replace(5e-324), "weight: same must be 0 or from 1e-100 to 1e100, not 4.94066e-324"),
+        (replace(1e20), "weight: same is 1e+20 for one query, over 1e+10 times"),
         (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
         (ABOUT.drop("same"), "weight='same': no column of that name in"),
-        (
-            pl.concat([ABOUT, ABOUT[:1].with_columns(same=9.0)]),
-            "weight: same must have one value per query, but attributes has 2.5 and 9.0 for query",
-        ),
-        (
-            pl.concat([ABOUT, ABOUT[:1].with_columns(same=pl.lit(None, pl.Float64))]),
-            "weight: same must have one value per query, but attributes has 2.5 and None for query",
-        ),
+        (repeat(9.0), "same must have one value per query, but attributes has 2.5 and 9.0"),
+        (repeat(None), "same must have one value per query, but attributes has 2.5 and None"),
     ],
 )
 def test_bad_weights(about, message):
@@ -398,23 +350,36 @@ def test_bad_weights(about, message):
         rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
 
 
-def test_bad_weights_elsewhere(tmp_path):
-    replace("same", [None]).with_columns(same=pl.lit("x")).write_csv(tmp_path / "about.csv")
-    path = str(tmp_path / "about.csv")
-    with pytest.raises(rankql.RankqlError, match="same must be a finite number, not x"):
-        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=path, weight="same")
-    with pytest.raises(rankql.RankqlError, match="weight must be the name of a column, not 2"):
-        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight=2)
-    with pytest.raises(rankql.RankqlError, match="weight='query' is the column of the queries"):
-        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight="query")
-    with pytest.raises(rankql.RankqlError, match="The results have no attribute 'traffic'"):
-        rankql.compare({n: rankql.evaluate(r, QRELS) for n, r in RUNS.items()}, weight="traffic")
-    plain = rankql.evaluate(RUNS["old"], QRELS)
-    message = (
-        "weight: Unknown attribute 'traffic'. There are none. For another column, evaluate with"
-    )
+VALUES = ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5))
+PLAIN = rankql.evaluate(RUNS["old"], QRELS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rankql.evaluate(RUN, QRELS, weight=2), "the name of a column, not 2"),
+        (lambda: rankql.evaluate(RUN, QRELS, weight="query"), "weight='query' is the column of"),
+        (lambda: rankql.compare([PLAIN, PLAIN], weight="traffic"), "no attribute 'traffic'"),
+        (
+            lambda: rankql.gate(PLAIN, baseline=PLAIN, weight="traffic"),
+            "weight: Unknown attribute 'traffic'",
+        ),
+        (
+            lambda: rankql.compare(VALUES, VALUES, weight="traffic"),
+            "weight: traffic must be a number, not 'high'",
+        ),
+    ],
+)
+def test_bad_columns_of_weights(call, message):
     with pytest.raises(rankql.RankqlError, match=message):
-        rankql.gate(plain, baseline=plain, weight="traffic")
+        call()
+
+
+def test_text_in_a_file_is_no_weight(tmp_path):
+    ABOUT.with_columns(same=pl.lit("x")).write_csv(tmp_path / "about.csv")
+    about = str(tmp_path / "about.csv")
+    with pytest.raises(rankql.RankqlError, match="same must be a finite number, not x"):
+        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
 
 
 def test_command_line(tmp_path):

@@ -19,9 +19,6 @@ from rankql.registry.parse import parse
 from support import metric_engines
 from support.paths import PACKAGE
 
-NAN = math.nan
-
-
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
 POSITIONS_GIVEN = RUN.select("query", "item", pos=pl.Series([1, 2, 1]))
@@ -34,33 +31,42 @@ def rr(runs=RUN, *more, **options):
 
 
 def compared(runs=None, **options):
-    runs = {"one": RUN, "two": RUN} if runs is None else runs
-    return rankql.compare(runs, QRELS, "RR", **options)
+    return rankql.compare(runs or {"one": RUN, "two": RUN}, QRELS, "RR", **options)
 
 
 def linked(values, clicks=(1, 2, 3), keys=("a", "b", "c")):
-    scores = pl.DataFrame({"query": ["a", "b", "c"], **values})
+    scores = pl.DataFrame({"query": ["a", "b", "c"], "RR": values})
     return rankql.associate(scores, pl.DataFrame({"query": keys, "clicks": clicks}), on="query")
 
 
-def sliced(name):
-    return RUN.with_columns(segment=pl.lit(name))
+def slices_of_pairs():
+    """Values of two systems in two slices, as frames."""
+    values = {"query": ["a"], "RR": [1.0]}
+    return {name: pl.DataFrame(values | {"segment": [name]}) for name in ("one", "two")}
 
 
-PLOTS = {
-    "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
-    "Nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
-    "The pair is incomplete. Pass both systems: a= and b=": lambda: compared().plot(
-        "differences", b="two"
-    ),
-}
+def without_values():
+    tables = []
+    for value in ("RR", "clicks"):
+        frames = [
+            KEYS.with_columns(pl.lit(None, float).alias(value), system=pl.lit(x)) for x in "ab"
+        ]
+        tables.append(pl.concat(frames))
+    return rankql.associate(*tables, on="query", baseline="a").quadrants()
 
 
 @pytest.mark.report
-@pytest.mark.parametrize("message", PLOTS)
-def test_plot_refuses(message):
-    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
-        PLOTS[message]()
+@pytest.mark.parametrize(
+    ("plot", "message"),
+    [
+        (lambda: compared().plot("pie"), "Unknown kind of plot 'pie'"),
+        (lambda: compared({"one": RUN}).plot(), "Nothing to plot: no pair was compared"),
+        (lambda: compared().plot("differences", b="two"), "The pair is incomplete."),
+    ],
+)
+def test_plot_refuses(plot, message):
+    with pytest.raises(rankql.RankqlError, match=message):
+        plot()
 
 
 IN_PYTHON = {
@@ -70,15 +76,11 @@ IN_PYTHON = {
     ".xlsx": lambda: rankql.convert(RUN, "x.xlsx"),
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= is for a single run. The runs of a dict have their names already": lambda: rr(
-        {"one": sliced("x")}, system="segment"
+        {"one": RUN}, system="segment"
     ),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
-        {
-            name: pl.DataFrame({"query": ["a"], "segment": [name], "RR": [1.0]})
-            for name in ("one", "two")
-        },
-        by="segment",
+        slices_of_pairs(), by="segment"
     ),
     "Two columns of the result would be called 'RR'": lambda: rr(
         RUN.with_columns(RR=pl.lit(1)), by="RR"
@@ -90,19 +92,9 @@ IN_PYTHON = {
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
-    "No query has values of both 'RR' and 'clicks'": lambda: rankql.associate(
-        *(
-            pl.concat(
-                KEYS.with_columns(pl.lit(None, pl.Float64).alias(value), system=pl.lit(name))
-                for name in "ab"
-            )
-            for value in ("RR", "clicks")
-        ),
-        on="query",
-        baseline="a",
-    ).quadrants(),
+    "No query has values of both 'RR' and 'clicks'": without_values,
     "clicks is too large for some query. Scale it down": lambda: linked(
-        {"RR": [1.0, 0.5, 0.2]}, (1.7e308, 1.7e308, 1), ("a", "a", "b")
+        [1.0, 0.5, 0.2], (1.7e308, 1.7e308, 1), ("a", "a", "b")
     ),
     "attention must be a list of numbers, not int": lambda: rankql.exposure("pos", attention=1),
     "normalized must be true or false, not 1": lambda: rankql.novelty(
@@ -152,14 +144,9 @@ NEEDS = {
     "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
         "SELECT 1", "spark"
     ),
-    **{
-        f"{what} needs {package}: pip install 'rankql[{extra}]'": lambda stem=stem: runpy.run_path(
-            str(PACKAGE / "engines" / f"{stem}.py")
-        )
-        for stem, what, package, extra in [
-            ("spark", "rankql.spark", "pyspark", "spark"),
-        ]
-    },
+    "rankql.spark needs pyspark: pip install 'rankql[spark]'": lambda: runpy.run_path(
+        str(PACKAGE / "engines" / "spark.py")
+    ),
 }
 
 
@@ -172,7 +159,7 @@ def test_missing_packages(message, monkeypatch):
 
 def test_packages_missing_later(monkeypatch, tmp_path):
     """To plot and to write a report, which come after scipy was needed."""
-    comparison, link = compared(), linked({"RR": [1.0, 0.5, 0.2]})
+    comparison, link = compared(), linked([1.0, 0.5, 0.2])
     monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
     for shown in (comparison, link):
         with pytest.raises(rankql.RankqlError, match="plot needs altair"):
@@ -233,7 +220,7 @@ def test_judged_twice_and_not_in_the_run():
 
 def test_a_score_that_is_nan():
     """Also where the best scores of a run are looked at first."""
-    for score in ([NAN, 1.0, 1.0], [1.0, NAN, 1.0]):
+    for score in ([math.nan, 1.0, 1.0], [1.0, math.nan, 1.0]):
         with pytest.raises(rankql.RankqlError, match="score must be a number, not"):
             rankql.evaluate(
                 RUN.with_columns(score=pl.Series(score)), QRELS, "nDCG@1", interval=None
