@@ -183,7 +183,8 @@ class TableResult:
     def __repr__(self) -> str:
         cut = [each.cut() for each in self._rendered()]
         tables = (text.format_text(each.rows, right=each.right) for each in cut)
-        lines = ["\n".join(map(text.escape_controls, each)) for each in self._lines()]
+        texts = self.sentences, self.remarks()
+        lines = ["\n".join(map(text.escape_controls, each)) for each in texts]
         return "\n\n".join(filter(None, [text.escape_controls(self._headline()), *tables, *lines]))
 
     def _repr_html_(self) -> str:
@@ -199,13 +200,10 @@ class TableResult:
         ]
         sentences, notes = (
             "".join(f"<p><small>{html.escape(line)}</small></p>" for line in lines)
-            for lines in self._lines()
+            for lines in (self.sentences, self.remarks())
         )
         folded = f"<details><summary>Notes</summary>{notes}</details>" if notes else ""
         return "".join([*(tables or [f"<p>{html.escape(self.title)}</p>"]), sentences, folded])
-
-    def _lines(self) -> tuple[list[str], list[str]]:
-        return [*self.sentences], self.remarks()
 
     def _render_page(self) -> str:
         """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""

@@ -39,15 +39,15 @@ def test_sql_that_ran_runs():
         {"unjudged": "bounds"},
     ):
         metrics = [m for m in METRICS if "ERR" not in m]
-        made = rankql.evaluate(RUN, QRELS, metrics, **options)
-        again = con.sql(made.sql).pl().drop("__rankql_missing")
-        same(again.select(made.per_query.columns), made.per_query)
+        result = rankql.evaluate(RUN, QRELS, metrics, **options)
+        again = con.sql(result.sql).pl().drop("__rankql_missing")
+        same(again.select(result.per_query.columns), result.per_query)
 
 
 def test_conventions_are_part_of_every_result():
-    made = rankql.evaluate(RUN, QRELS, "AP@10", conventions="trec_eval")
-    for shown in (repr(made), made._repr_html_(), made.to_markdown(), made.to_json()):
-        assert "ap_denominator" in shown and "trec_eval" in shown and "float32" in shown
+    result = rankql.evaluate(RUN, QRELS, "AP@10", conventions="trec_eval")
+    for printed in (repr(result), result._repr_html_(), result.to_markdown(), result.to_json()):
+        assert "ap_denominator" in printed and "trec_eval" in printed and "float32" in printed
 
 
 def test_conversions():

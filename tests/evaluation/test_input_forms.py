@@ -246,21 +246,6 @@ def test_columns_with_names_of_the_query():
     assert_expected(run, qrels, score="rel", rel="score")
 
 
-@pytest.mark.parametrize(
-    ("query", "item"),
-    [("user", "doc"), ("qid", "docid"), ("query_id", "item_id"), ("USER_ID", "DocNo")],
-)
-def test_columns_are_recognised(query, item):
-    run = RUN.rename({"query": query, "item": item, "score": "sim"})
-    result = evaluate(run, QRELS.rename({"rel": "grade"}))
-    same(result.per_query, EXPECTED)
-    assert result.columns == {
-        "run": {"query": query, "item": item, "score": "sim"},
-        "qrels": {"query": "query", "item": "item", "rel": "grade"},
-    }
-    assert f"run: query = {query}, item = {item}" in repr(result)
-
-
 def test_pairs_of_names():
     run, qrels = RUN.rename({"query": "a", "item": "b"}), QRELS.rename({"query": "b", "item": "a"})
     names = {"query": ("a", "b"), "item": ["b", "a"]}

@@ -20,11 +20,11 @@ def result(run, qrels, how, tmp_path, **options):
     if how == "output":
         rankql.evaluate(run, qrels, "nDCG@10", output=path, **options)
         return path
-    made = rankql.evaluate(run, qrels, "nDCG@10", **options)
+    evaluated = rankql.evaluate(run, qrels, "nDCG@10", **options)
     if how == "saved":
-        made.save_values(path)
+        evaluated.save_values(path)
         return path
-    return made
+    return evaluated
 
 
 @pytest.mark.parametrize("how", ["memory", "output", "saved"])

@@ -11,7 +11,7 @@ from support.random_runs import QRELS, RUN
 
 
 @pytest.mark.parametrize(
-    ("given", "canonical"),
+    ("name", "canonical"),
     [
         ("ndcg@10", ["nDCG@10"]),
         ("nDCG@5,10,20", ["nDCG@5", "nDCG@10", "nDCG@20"]),
@@ -39,11 +39,11 @@ from support.random_runs import QRELS, RUN
         ("mine = sum(rel) / 2", ["mine"]),
     ],
 )
-def test_names(given, canonical):
-    under = [metric.under(vars(choose(None, {}))).canonical for metric in names.parse(given)]
+def test_names(name, canonical):
+    under = [metric.under(vars(choose(None, {}))).canonical for metric in names.parse(name)]
     assert under == canonical
     if canonical != ["mine"]:  # which is a label, not a name
-        assert [metric.canonical for name in under for metric in names.parse(name)] == under
+        assert [metric.canonical for x in under for metric in names.parse(x)] == under
 
 
 def test_names_of_trec_eval_keep_their_meaning():
@@ -51,8 +51,8 @@ def test_names_of_trec_eval_keep_their_meaning():
     result = rankql.evaluate(RUN, QRELS, ["map_cut_3", "AP@3"])
     assert result.meta.canonical == {"map_cut_3": "AP(denominator=R)@3"}
     assert result["map_cut_3"] != result["AP@3"]
-    theirs = rankql.evaluate(RUN, QRELS, "map_cut_3", conventions="trec_eval")
-    assert theirs.meta.canonical == {"map_cut_3": "AP@3"}
+    profile = rankql.evaluate(RUN, QRELS, "map_cut_3", conventions="trec_eval")
+    assert profile.meta.canonical == {"map_cut_3": "AP@3"}
     # Without a cutoff, min and R are the same; found is not.
     every = ["AP", "AP(denominator=min)", "AP(denominator=R)", "AP(denominator=found)"]
     assert list(rankql.evaluate(RUN, QRELS, every)) == ["AP", "AP(denominator=found)"]

@@ -55,7 +55,7 @@ def test_micro_averages():
     con = metric_engines.connect()
     con.register("joined", joined().join(with_segments(), on="query"))
     micro = ["microP@5", "microR@5", "microF1@5", "microP", "microF1(rel=2)"]
-    made = rankql.evaluate(RUN, QRELS, micro, attributes=with_segments(), by="segment").summary
+    result = rankql.evaluate(RUN, QRELS, micro, attributes=with_segments(), by="segment").summary
     calls = """micro_precision_at(rel, pos, 5, query := query), micro_recall_at(rel, pos, 5),
                micro_f1_at(rel, pos, 5, query := query), micro_precision_at(rel, pos),
                micro_f1_at(rel, pos, threshold := 2)"""
@@ -63,8 +63,8 @@ def test_micro_averages():
         SELECT segment, {calls} FROM ranked('joined', query := 'query')
         GROUP BY GROUPING SETS ((), (segment)) ORDER BY grouping(segment) DESC, segment NULLS LAST
     """).fetchall()
-    wanted = [value for row in rows for value in row[1:]]
-    assert made["mean"].to_list() == pytest.approx(wanted, abs=1e-12)
+    expected = [value for row in rows for value in row[1:]]
+    assert result["mean"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
 def test_grades_above_1000():
@@ -138,8 +138,8 @@ def test_many_systems():
 
 def test_missing_queries_by_system():
     some = RUN.filter(pl.col("query").is_in(QRELS["query"].unique().sort()[:5].to_list()))
-    made = rankql.evaluate({"some": some, "all": RUN}, QRELS, "P@5", interval=None).summary
-    counts = dict(made.select("system", "missing").iter_rows())
+    result = rankql.evaluate({"some": some, "all": RUN}, QRELS, "P@5", interval=None).summary
+    counts = dict(result.select("system", "missing").iter_rows())
     judged = set(QRELS["query"])
     assert counts["some"] == len(judged - set(some["query"]))
     assert counts["all"] == len(judged - set(RUN["query"])) > 0
@@ -150,17 +150,17 @@ def test_missing_queries_by_system():
 def test_attributes_where_all_items_are_joined(home, options):
     frames = {"run": RUN, "qrels": QRELS}
     frames[home] = frames[home].with_columns(segment=pl.lit("s"))
-    made = rankql.evaluate(*frames.values(), METRICS, by="segment", **options)
+    result = rankql.evaluate(*frames.values(), METRICS, by="segment", **options)
     plain = rankql.evaluate(RUN, QRELS, METRICS, **options)
-    assert_frame_equal(made.per_query.drop("segment"), plain.per_query)
+    assert_frame_equal(result.per_query.drop("segment"), plain.per_query)
 
 
 def test_an_attribute_of_one_run_is_that_of_the_query():
     """A query that one system lacks belongs to the slice that the other says."""
     one = RUN.with_columns(seg=pl.col("query").str.slice(0, 2))
     two = one.filter(pl.col("query") != one["query"][0])
-    made = rankql.evaluate({"one": one, "two": two}, QRELS, "AP", by="seg").per_query
-    row = made.filter(system="two", query=one["query"][0])
+    result = rankql.evaluate({"one": one, "two": two}, QRELS, "AP", by="seg").per_query
+    row = result.filter(system="two", query=one["query"][0])
     assert row["seg"].to_list() == [one["seg"][0]]
 
 

@@ -71,8 +71,8 @@ def test_macro_is_the_jackknife():
     in_sql = con.sql("SELECT weighted_mean(value, weight, confidence := 0.9) FROM frame").fetchall()
     in_polars = frame.select(rankql.weighted_mean(confidence=0.9)).item()
     expected = {"mean": mean, "lo": mean - width, "hi": mean + width, "n_eff": 12.5**2 / 74.25}
-    for found in (in_sql[0][0], in_polars):
-        assert found == pytest.approx(expected, abs=1e-12)
+    for struct in (in_sql[0][0], in_polars):
+        assert struct == pytest.approx(expected, abs=1e-12)
     sample = Sample(kept["value"].to_numpy(), None, kept["weight"].to_numpy())
     assert (sample.mean, sample.freedom) == pytest.approx((mean, freedom), abs=1e-12)
 
@@ -105,13 +105,10 @@ def test_macro_refuses(columns, message):
 
 def test_one_row_with_almost_all_weight_has_no_interval():
     """The weight of the others is lost in the total, so leaving it out cannot be computed."""
-    frame = pl.DataFrame({"value": [0.2, 0.5, 0.9], "weight": [1e17, 1, 1]})
-    assert frame.select(rankql.weighted_mean()).item() == pytest.approx(
-        {"mean": 0.2, "lo": None, "hi": None, "n_eff": 1.0}
-    )
-    for scale in (1e-99, 1e99):
-        weights = pl.DataFrame({"value": [1.0, 0.5, 0.0], "weight": [scale, 3 * scale, scale]})
-        assert weights.select(rankql.weighted_mean()).item()["mean"] == pytest.approx(0.5)
+    for weights, mean in (([1e17, 1, 1], 0.2), ([1e-99, 3e-99, 1e-99], 0.5)):
+        frame = pl.DataFrame({"value": [0.2, 0.5, 0.8], "weight": weights})
+        row = frame.select(rankql.weighted_mean()).item()
+        assert row["mean"] == pytest.approx(mean) and (row["lo"] is None) == (mean == 0.2)
 
 
 def test_the_line_counts_what_the_table_counts():
@@ -204,19 +201,6 @@ def test_compare_weighs_everything():
     assert row["n"] == N - 1
     assert comparison.to_dict()["settings"]["weight"] == "traffic"
     assert "Weights: traffic" in comparison.to_markdown()
-
-
-@pytest.mark.report
-def test_report_and_charts(tmp_path):
-    comparison = compared("traffic")
-    mean = comparison.table.filter(metric="DCG@3")["difference"][0]
-    for pair, sign in ((("old", "new"), 1), (("new", "old"), -1)):
-        chart = comparison.plot("differences", "DCG@3", *pair).to_json()
-        assert f"mean {sign * mean:+.3f}" in chart
-    comparison.save(tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text("utf-8")
-    assert "24 queries weigh as much as about" in page
-    assert "limits counts every query once, but these means are weighted" in page
 
 
 def test_clusters_with_weights():
@@ -373,13 +357,6 @@ PLAIN = rankql.evaluate(RUNS["old"], QRELS)
 def test_bad_columns_of_weights(call, message):
     with pytest.raises(rankql.RankqlError, match=message):
         call()
-
-
-def test_text_in_a_file_is_no_weight(tmp_path):
-    ABOUT.with_columns(same=pl.lit("x")).write_csv(tmp_path / "about.csv")
-    about = str(tmp_path / "about.csv")
-    with pytest.raises(rankql.RankqlError, match="same must be a finite number, not x"):
-        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
 
 
 def test_command_line(tmp_path):

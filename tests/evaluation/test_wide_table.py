@@ -7,13 +7,13 @@ import rankql
 from rankql.results import ROWS
 
 
-def shown(grades, **columns):
+def run_of(grades, **columns):
     """One query per grade: its item is on top."""
     frame = pl.DataFrame({"query": [f"q{i:02}" for i in range(len(grades))], "rel": grades})
     return frame.with_columns(pos=1, item=pl.lit("i"), **columns)
 
 
-OLD = shown([1, 0] * 10, group=pl.Series(["a"] * 10 + ["b"] * 10))
+OLD = run_of([1, 0] * 10, group=pl.Series(["a"] * 10 + ["b"] * 10))
 NEW = OLD.with_columns(rel=pl.Series([1, 1] * 9 + [1, 0]))
 
 
@@ -64,7 +64,7 @@ def test_equal_best_means_are_all_bold_and_one_system_is_not():
 
 
 def test_a_long_table_is_cut_in_the_middle_when_printed_but_not_in_files(tmp_path):
-    many = shown([1, 0] * 60, group=pl.int_range(120))
+    many = run_of([1, 0] * 60, group=pl.int_range(120))
     wide = rankql.evaluate(many, metrics=["P@1"], by="group").wide()
     printed = repr(wide).split("\n\n")[0].split("\n")
     assert len(printed) == ROWS + 2 and "61 more rows" in printed[ROWS // 2 + 1]

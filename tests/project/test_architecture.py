@@ -51,8 +51,8 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}:{node.lineno} is a relative import"
             names = [f"rankql.{alias.name}" for alias in node.names]
-            found = names if node.module == "rankql" else [node.module]
-            yield from ((name, node in later) for name in found)
+            names = names if node.module == "rankql" else [node.module]
+            yield from ((name, node in later) for name in names)
 
 
 def package(name):

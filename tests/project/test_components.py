@@ -26,21 +26,21 @@ def imported(tree):
 def test_heavy_packages_are_imported_where_they_are_used():
     """At the top of a file they would stop the collection of all tests."""
     heavy = {name for component in COMPONENTS.values() for name in component.modules}
-    found = {
+    packages = {
         path.name: sorted(heavy & {*imported(ast.parse(path.read_text("utf-8")))})
         for path in PATHS.values()
     }
-    assert {name: packages for name, packages in found.items() if packages} == {}
+    assert not any(packages.values()), packages
 
 
 def test_no_module_imports_a_test_module():
     """What several test modules share lives in tests/support."""
-    found = {
+    modules = {
         path.name: [name for name in imported(ast.parse(path.read_text("utf-8"))) if name in tests]
         for tests in [{name.removesuffix(".py") for name in PATHS if name.startswith("test_")}]
         for path in PATHS.values()
     }
-    assert {name: modules for name, modules in found.items() if modules} == {}
+    assert not any(modules.values()), modules
 
 
 def test_no_test_is_skipped_in_ci_for_want_of_a_package():
@@ -56,10 +56,10 @@ def test_a_missing_component_is_a_skip_and_in_ci_a_failure(monkeypatch):
         COMPONENTS, "gone", Component(("no_such_package",), (("no-such-program",),))
     )
     test = SimpleNamespace(iter_markers=lambda: [SimpleNamespace(name="gone")])
-    said = r"not installed: no_such_package, no-such-program; pip install -e '.\[test-all\]'"
+    message = r"not installed: no_such_package, no-such-program; pip install -e '.\[test-all\]'"
     monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match=said):
+    with pytest.raises(pytest.skip.Exception, match=message):
         conftest.pytest_runtest_setup(test)
     monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match=said):
+    with pytest.raises(pytest.fail.Exception, match=message):
         conftest.pytest_runtest_setup(test)

@@ -161,9 +161,9 @@ def test_packages_missing_later(monkeypatch, tmp_path):
     """To plot and to write a report, which come after scipy was needed."""
     comparison, link = compared(), linked([1.0, 0.5, 0.2])
     monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
-    for shown in (comparison, link):
+    for result in (comparison, link):
         with pytest.raises(rankql.RankqlError, match="plot needs altair"):
-            shown.plot()
+            result.plot()
     with pytest.raises(rankql.RankqlError, match="report needs"):
         comparison.save(tmp_path / "report.html")
 

@@ -20,7 +20,7 @@ from support.paths import ROOT
 
 README = ROOT / "README.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-SAID = re.compile(
+STATED = re.compile(
     r"a\s+wheel\s+of\s+(\d+)\s+kB\s+and\s+(\d+)\s+dependencies,\s+(\d+)\s+with\s+theirs"
 )
 CALL = "SELECT ndcg(rel, pos, 3) FROM (VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
@@ -66,7 +66,7 @@ def test_in_a_fresh_environment(built, tmp_path, versions):
     works(python, tmp_path / "wheel")
     if versions == "newest":
         listed = json.loads(run(uv, "pip", "list", "--python", python, "--format", "json"))
-        assert_as_said(wheel, {package["name"] for package in listed} - {"rankql"})
+        assert_as_documented(wheel, {package["name"] for package in listed} - {"rankql"})
     run(*install, "--no-deps", "--reinstall", sdist)
     works(python, tmp_path / "sdist")
 
@@ -74,8 +74,8 @@ def test_in_a_fresh_environment(built, tmp_path, versions):
 def works(python, folder):
     """The demo, a query, and the text of the macros, without pandas."""
     folder.mkdir()
-    shown = run(python, "-m", "rankql", "demo", "--queries", 500, cwd=folder)
-    assert "nDCG@10" in shown and "│ all" in shown
+    printed = run(python, "-m", "rankql", "demo", "--queries", 500, cwd=folder)
+    assert "nDCG@10" in printed and "│ all" in printed
     assert (folder / "rankql-demo" / "shop.parquet").exists()
     query = "import duckdb, rankql; rankql.register(duckdb); print(duckdb.sql(%r).fetchall())"
     assert run(python, "-c", query % CALL, cwd=folder).startswith(f"[({NDCG}")
@@ -85,11 +85,11 @@ def works(python, folder):
     assert "duckdb " in run(python, "-m", "rankql", "versions", cwd=folder)
 
 
-def assert_as_said(wheel, installed):
+def assert_as_documented(wheel, installed):
     """What the documentation says of the size and the dependencies, which are bounds."""
     texts = [README, *(ROOT / "docs").rglob("*.md")]
-    said = [SAID.search(text.read_text("utf-8")) for text in texts]
-    size, direct, all_of_them = next(map(int, found.groups()) for found in said if found)
+    matches = [STATED.search(text.read_text("utf-8")) for text in texts]
+    size, direct, all_of_them = next(map(int, match.groups()) for match in matches if match)
     assert size * 0.8 < wheel.stat().st_size / 1000 <= size
     assert direct == len(PROJECT["dependencies"]) <= 5
     assert len(installed) == all_of_them, installed
@@ -105,12 +105,12 @@ def test_what_an_index_shows(built):
     with tarfile.open(sdist) as archive:
         name = f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO"
         assert archive.extractfile(name).read() == text
-    found = Metadata.from_email(text, validate=True)
-    assert found.description_content_type == "text/markdown"
-    assert set(found.provides_extra) == set(PROJECT["optional-dependencies"])
+    metadata = Metadata.from_email(text, validate=True)
+    assert metadata.description_content_type == "text/markdown"
+    assert set(metadata.provides_extra) == set(PROJECT["optional-dependencies"])
     code = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-    assert code.findall(found.description) == code.findall(README.read_text("utf-8"))
-    links = re.findall(r"\]\(([^)\s]*)\)", code.sub("", found.description))
+    assert code.findall(metadata.description) == code.findall(README.read_text("utf-8"))
+    links = re.findall(r"\]\(([^)\s]*)\)", code.sub("", metadata.description))
     assert [link for link in links if not link.startswith(("#", "https://"))] == []
 
 
@@ -131,9 +131,9 @@ def test_without_installing(built, tmp_path):
 
 
 def test_citation():
-    said = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    assert (said["version"], said["license"]) == (PROJECT["version"], PROJECT["license"])
-    assert {"cff-version", "message", "title", "authors", "type"} <= said.keys()
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert {"cff-version", "message", "title", "authors", "type"} <= citation.keys()
     package = yaml.safe_load((ROOT / "sql" / "dbt_project.yml").read_text("utf-8"))
     assert package["version"] == PROJECT["version"]
 

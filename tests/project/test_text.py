@@ -64,20 +64,20 @@ def two(differences):
 
 def test_a_comparison_of_one_metric_has_one_test():
     differences = np.random.default_rng(1).normal(0, 0.1, 20)
-    found = repr(rankql.compare(two(differences)))
-    assert "1 test," in found and "1 tests" not in found
+    comparison = repr(rankql.compare(two(differences)))
+    assert "1 test," in comparison and "1 tests" not in comparison
 
 
 def test_a_comparison_shows_no_negative_zero():
-    found = rankql.compare(two([-0.3001, 0.3, 0.1, -0.1]))
-    assert "-0.00 " not in repr(found)
-    assert "0.00 (95% CI -0.4" in found.table["sentence"].item()
+    comparison = rankql.compare(two([-0.3001, 0.3, 0.1, -0.1]))
+    assert "-0.00 " not in repr(comparison)
+    assert "0.00 (95% CI -0.4" in comparison.table["sentence"].item()
 
 
 def test_p_adjusted_is_never_said_to_exceed_1():
     rng = np.random.default_rng(1)
     keys = [f"q{i}" for i in range(30)]
     runs = {f"run {i:02}": pl.DataFrame({"query": keys, "AP": rng.random(30)}) for i in range(17)}
-    found = rankql.compare(runs, test="randomisation", resamples=100)
-    (note,) = [note for note in found.notes if "resamples cannot give" in note]
-    assert "1.3" not in note and found.table["p_adjusted"].max() <= 1
+    comparison = rankql.compare(runs, test="randomisation", resamples=100)
+    (note,) = [note for note in comparison.notes if "resamples cannot give" in note]
+    assert "1.3" not in note and comparison.table["p_adjusted"].max() <= 1

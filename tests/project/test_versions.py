@@ -23,7 +23,7 @@ def names(needs):
     return {re.match(r"[\w-]+", need)[0] for need in needs}
 
 
-def shown(capsys):
+def listed(capsys):
     rankql.show_versions()
     return dict(
         line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if "  " in line
@@ -47,12 +47,12 @@ def test_everything_is_listed(capsys):
     needed = names(need for extra in extras.keys() - OURS for need in extras[extra])
     assert set(versions.OPTIONAL) == {*needed, "pandas"}  # which no extra brings
     assert list(versions.OPTIONAL) == sorted(versions.OPTIONAL)
-    found = shown(capsys)
-    assert found["Python"] == platform.python_version()
-    assert found["system"] == platform.platform()
+    lines = listed(capsys)
+    assert lines["Python"] == platform.python_version()
+    assert lines["system"] == platform.platform()
     for name in versions.REQUIRED:
-        assert found[name] == metadata.version(name)
-    assert {"rankql", *versions.OPTIONAL} < found.keys()
+        assert lines[name] == metadata.version(name)
+    assert {"rankql", *versions.OPTIONAL} < lines.keys()
 
 
 def test_what_is_missing(capsys, monkeypatch):
@@ -62,8 +62,8 @@ def test_what_is_missing(capsys, monkeypatch):
         return "1.2.3"
 
     monkeypatch.setattr(versions, "version", version)
-    found = shown(capsys)
-    assert found["scipy"] == "not installed" and found["altair"] == found["rankql"] == "1.2.3"
+    lines = listed(capsys)
+    assert lines["scipy"] == "not installed" and lines["altair"] == lines["rankql"] == "1.2.3"
 
 
 def test_the_command_line_shows_the_same(capsys):

@@ -89,19 +89,11 @@ def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
     run = run.rename(to)
     before, other = run.read_bytes(), run.parents[1] / f"other{run.suffix}"
     monkeypatch.setenv("HOME", str(run.parent))
-    if kind == "hard link":
-        os.link(run, other)
-    elif kind == "link":
-        other.symlink_to(run)
-    named = {
-        "link": other,
-        "hard link": other,
-        "glob": f"{run.parent}/*{run.suffix}",
-        "folder": str(run.parent),
-        "home": f"~/{run.name}",
-    }.get(kind, run)
+    (other.symlink_to if kind == "link" else other.hardlink_to)(run)
+    inputs = {"glob": f"{run.parent}/*{run.suffix}", "folder": str(run.parent),
+              "home": f"~/{run.name}", "same": run}  # fmt: skip
     with pytest.raises(RankqlError, match="would overwrite an input"):
-        write(name, named, to)
+        write(name, inputs.get(kind, other), to)
     assert to.read_bytes() == before
 
 
