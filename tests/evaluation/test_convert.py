@@ -58,7 +58,7 @@ def test_tables(tmp_path):
     qrels.write_text("a 0 01 1\na 0 02 0\n")
     for source, columns, expected in (
         (run, {}, {"score": [2.0, 0.001]}),
-        (run, {"pos": "rank"}, {"pos": [1, 2]}),
+        (run, {"pos": "rank"}, {"pos": [1, 2], "score": [2.0, 0.001]}),
         (qrels, {}, {"rel": [1, 0]}),
     ):
         table = pl.read_parquet(convert(source, tmp_path / "table.parquet", **columns))
