@@ -76,7 +76,7 @@ IN_PYTHON = {
     ".xlsx": lambda: rankql.convert(RUN, "x.xlsx"),
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= is for a single run. The runs of a dict have their names already": lambda: rr(
-        {"one": RUN}, system="segment"
+        {"one": RUN.with_columns(segment=pl.lit("x"))}, system="segment"
     ),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
