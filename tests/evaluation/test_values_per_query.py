@@ -126,6 +126,9 @@ def test_slices_and_clusters_are_not_metrics():
     slices = comparison.table["slice"].unique().sort().to_list()
     assert slices == ["all", "segment=new", "segment=old"]
     assert rankql.compare(data, metrics="shop").metrics == ["shop"]
+    # Numbers before a metric that rankql knows are attributes.
+    known = {name: x.select("user", "wait", AP=pl.col("clicks") / 9) for name, x in data.items()}
+    assert rankql.compare(known).metrics == ["AP"]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
