@@ -12,7 +12,8 @@ from typing import Any
 from rankql.evaluation.ctes import are_tied
 from rankql.evaluation.metric_columns import judged_rows
 from rankql.evaluation.overlap import (
-    note_unjudged_queries,
+    find_judged_queries,
+    note_unjudged,
     query_overlap,
     require_common_items,
     require_ranked_rows,
@@ -166,12 +167,13 @@ class Facts:
         require_one_weight(self.session, inputs)
         notes = [*self.session.notes, *inputs.notes]
         if not one_query:
-            notes += require_ranked_rows(run_sql.unrounded, inputs, self.conventions)
+            notes += require_ranked_rows(run_sql, inputs, self.conventions)
         notes += note_queries_without_attributes(run_sql, inputs)
         if inputs.qrels is not None:
             notes += note_null_grades(self.session, inputs.qrels)
             overlap = query_overlap(run_sql, inputs)
-            notes += note_unjudged_queries(run_sql, overlap)
+            judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
+            notes += note_unjudged(overlap, judged)
             if not one_query:
                 notes += require_common_items(run_sql, inputs, overlap)
             notes += note_short_rankings(run_sql, inputs, self.conventions, metrics)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from rankql.evaluation.means_result import MeansResult
+from rankql.evaluation.meta import Meta
 from rankql.evaluation.summary import (
     SKEWED,
     cluster_codes,
@@ -67,10 +68,8 @@ class PairedValues:
     @classmethod
     def of(cls, human: MeansResult, judge: MeansResult, cluster: str | None = None) -> PairedValues:
         """The values of both results."""
-        frame, query = pair_values(human, judge), human.meta.query
-        queries = frame.select(query, *human.meta.by).unique(query, maintain_order=True)
-        slices = slice_queries(queries, human.meta.groupings)
-        return cls(frame, query, human.meta.weight, cluster, slices)
+        frame, meta = pair_values(human, judge), human.meta
+        return cls(frame, meta.query, meta.weight, cluster, _slice_queries(frame, meta))
 
     def sample(
         self, metric: str, systems: Sequence[str], label: str,
@@ -98,12 +97,17 @@ class PairedValues:
         return correct_sample(*values, labelled, clusters, weights, lowest, highest, lam)
 
 
+def _slice_queries(rows: pl.DataFrame, meta: Meta) -> dict[str, pl.Series]:
+    """The queries of every slice, from rows of several systems."""
+    queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
+    return slice_queries(queries, meta.groupings)
+
+
 def cluster_intervals(result: MeansResult, summary: pl.DataFrame) -> pl.DataFrame:
     """The summary with intervals that take the clusters of queries into account."""
     meta, rows = result.meta, result.frame()
     assert meta.cluster
-    queries = rows.select(meta.query, *meta.by).unique(meta.query, maintain_order=True)
-    slices = slice_queries(queries, meta.groupings)
+    slices = _slice_queries(rows, meta)
     rows = rows.with_columns(compared_value(name, result.conventions) for name in result.metrics)
     if meta.weight is not None:
         rows = rows.filter(pl.col(meta.weight) > 0)

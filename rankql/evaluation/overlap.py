@@ -47,22 +47,26 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
     return [QueryOverlap(*row) for row in rows]
 
 
-def note_unjudged_queries(run_sql: SqlRunner, overlap: Sequence[QueryOverlap]) -> list[str]:
-    """Note the queries of the run that are not judged; refuse a run without any judged query."""
-    judged = None if all(each.judged for each in overlap) else find_judged_queries(run_sql)
-    return note_unjudged(overlap, judged)
-
-
 def note_unjudged(
-    overlap: Sequence[QueryOverlap], examples: Sequence[object] | None = None
+    overlap: Sequence[QueryOverlap], judged_queries: Sequence[object] | None = None
 ) -> list[str]:
-    """The same with `examples` of queries that are judged."""
+    """Note queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
     for system, queries, judged, unjudged in overlap:
-        if not judged:
-            raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
-        if queries > judged:
-            notes.append(unjudged_queries_note(system, queries, judged, unjudged))
+        run, count, examples = run_label(system), queries - judged, format_examples(unjudged)
+        if not judged and not judged_queries:
+            raise RankqlError("No item has a grade: there are no judgments, or every grade is NULL")
+        if not judged and judged_queries:
+            raise RankqlError(
+                f"No query of {run} is judged: it has {examples}, qrels has "
+                f"{format_examples(judged_queries)}. Write query ids the same way in both"
+                f"{_float_hint(*(unjudged or []), *judged_queries)}"
+            )
+        if count:
+            notes.append(
+                f"{count:,} of {format_queries(queries)} of {run} {is_or_are(count)} not judged "
+                f"and left out ({examples}{', ...' if count > 3 else ''})"
+            )
     return notes
 
 
@@ -104,30 +108,6 @@ def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:
     return None if queries is None else list(queries)
 
 
-def unjudged_queries_note(
-    system: str | None, queries: int, judged: int, unjudged: Sequence[object] | None
-) -> str:
-    """The note on queries that are not judged."""
-    count = queries - judged
-    return (
-        f"{count:,} of {format_queries(queries)} of {run_label(system)} {is_or_are(count)} not "
-        f"judged and left out ({format_examples(unjudged)}{', ...' if count > 3 else ''})"
-    )
-
-
-def no_judged_query_message(
-    run: str, unjudged: Sequence[object] | None, judged: Sequence[object] | None
-) -> str:
-    """The error about a run without any judged query."""
-    if not judged:
-        return "No item has a grade: there are no judgments, or every grade is NULL"
-    return (
-        f"No query of {run} is judged: it has {format_examples(unjudged)}, qrels has "
-        f"{format_examples(judged)}. Write query ids the same way in both"
-        f"{_float_hint(*(unjudged or []), *judged)}"
-    )
-
-
 def _float_hint(*ids: object) -> str:
     """A remedy if some ids look like integers that became floats, and others like integers."""
     floats, integers = ([x for x in ids if re.fullmatch(form, str(x))] for form in _NUMBERS)
@@ -143,12 +123,13 @@ _NUMBERS = (r"-?\d+\.0", r"-?\d+")
 def require_ranked_rows(run_sql: SqlRunner, inputs: Inputs, conventions: Conventions) -> list[str]:
     """Refuse a run without any position or score; note rows without one, and equal scores."""
     is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
-    counts = count_ranked_rows(run_sql, inputs, conventions.float32)
     notes = []
-    for system, total, count, is_constant in counts:
+    for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
         if note := unranked_rows_note(inputs.scored, system, total, count):
             notes.append(note)
-        if is_arbitrary and is_constant and _has_ties(run_sql, inputs, system):
+        where = f"WHERE system = {literal(system)}" if inputs.many else ""
+        several = f"SELECT 1 FROM run {where} GROUP BY query HAVING count(score) > 1 LIMIT 1"
+        if is_arbitrary and is_constant and run_sql(several):
             notes.append(
                 f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
                 "(CLI: --ties) decides the order of the items"
@@ -156,15 +137,8 @@ def require_ranked_rows(run_sql: SqlRunner, inputs: Inputs, conventions: Convent
     return notes
 
 
-def _has_ties(run_sql: SqlRunner, inputs: Inputs, system: str | None) -> bool:
-    """Has a query of the system, whose scores are all the same, several items?"""
-    where = f"WHERE system = {literal(system)}" if inputs.many else ""
-    sql = f"SELECT 1 FROM run {where} GROUP BY query HAVING count(score) > 1 LIMIT 1"
-    return bool(run_sql(sql))
-
-
 def count_ranked_rows(
-    run_sql: SqlRunner, inputs: Inputs, float32: bool = False
+    run_sql: SqlRunner, inputs: Inputs
 ) -> list[tuple[str | None, int, int, bool]]:
     """The rows of each system, how many have a position or score, and whether all are the same.
 
@@ -174,11 +148,7 @@ def count_ranked_rows(
         return []
     system, place = "system" if inputs.many else "NULL", "score" if inputs.scored else "pos"
     group = "GROUP BY system ORDER BY system" if inputs.many else ""
-    low, high = (
-        f"rankql_float32({end})" if float32 and inputs.scored else end
-        for end in (f"min({place})", f"max({place})")
-    )
-    fields = f"{system}, count(*), count({place}), {low} = {high}"
+    fields = f"{system}, count(*), count({place}), min({place}) = max({place})"
     return [tuple(row) for row in run_sql(f"SELECT {fields} FROM run {group}")]
 
 
@@ -206,7 +176,18 @@ def require_common_items(
     counts = item_overlap(run_sql, inputs, parts + 1) if parts else []
     if len(counts) < len(overlap) or any(is_small_overlap(*count) for count in counts):
         counts = item_overlap(run_sql, inputs)
-    notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
+    notes = []
+    for count in counts:
+        system, *_, common = count
+        if not common and not _writes_ids_alike(run_sql, inputs):
+            raise RankqlError(no_common_item_message(run_sql, inputs, system))
+        if not common:
+            notes.append(
+                f"No item of {run_label(system)} is judged for its query, so its hits are 0. If "
+                "this is not true, write item ids the same way in run and qrels"
+            )
+        elif is_small_overlap(*count):
+            notes.append(few_common_items_note(*count))
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
     return notes
@@ -229,19 +210,6 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOv
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
     """Do the run and the judgments have few items in common, or none?"""
     return common < FEW * min(items, judged)
-
-
-def item_overlap_note(run_sql: SqlRunner, inputs: Inputs, counts: ItemOverlap) -> str | None:
-    """The note on few items in common; an error if there are none and ids may be the reason."""
-    system, *_, common = counts
-    if not common and _writes_ids_alike(run_sql, inputs):
-        return (
-            f"No item of {run_label(system)} is judged for its query, so its hits are 0. If this "
-            "is not true, write item ids the same way in run and qrels"
-        )
-    if not common:
-        raise RankqlError(no_common_item_message(run_sql, inputs, system))
-    return few_common_items_note(*counts) if is_small_overlap(*counts) else None
 
 
 # An id with its digits as 9, or 0 if they start with 0, and its small letters as a.

@@ -25,11 +25,11 @@ FINGERPRINT = (
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.
 BEST = "best"
-# The CTEs of lists of scores with the best items, and with the positions of judged items.
-CANDIDATES, RANKS = "candidates", "ranks"
+# The CTE with the positions of judged items.
+RANKS = "ranks"
 # The CTE with the first k items of each ranking.
 TOP = "top"
-READ_TWICE = (CUTS, TOP, BEST, CANDIDATES, RANKS)
+READ_TWICE = (CUTS, TOP, BEST, RANKS)
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
@@ -191,8 +191,3 @@ class SqlRunner:
         """The number of rows of the tables of a source, such as "run"."""
         tables = (table for table in self.inputs.tables if self.inputs.home(table) == source)
         return sum(count_values(self.session, table, [])[0] for table in tables)
-
-    @property
-    def unrounded(self) -> SqlRunner:
-        """The same with scores as they are: DuckDB knows count, min and max from statistics."""
-        return replace(self, conventions=replace(self.conventions, float32=False))
