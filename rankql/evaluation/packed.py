@@ -183,10 +183,6 @@ class Top:
         """2^grade - 1 at a position, times a factor, as a column."""
         return self._column(self._places, f"stop {factor} {i}", self.power(i, factor))
 
-    def lookup(self, name: str, values: Sequence[float], index: str) -> str:
-        """The value at an index from 0, as a column."""
-        return self._column(self._parts, name, Lookup(tuple(values), index))
-
     def divisor(self, k: int) -> str:
         """The cutoff as a column. polars multiplies by 1 / k instead, which rounds twice."""
         return self._column(self._divisors, f"cutoff {k}", str(k))
@@ -221,7 +217,7 @@ class Top:
             for start, upto in self.stretches(k)
         )
 
-    def part(self, name: str, value: str) -> str:
+    def part(self, name: str, value: Formula) -> str:
         """Add a column that several metrics share."""
         return self._column(self._parts, name, value)
 

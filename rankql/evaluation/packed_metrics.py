@@ -63,26 +63,20 @@ def packed_options(metric: Metric, conventions: Mapping[str, Any]) -> dict[str, 
 
     All grades must be whole numbers.
     """
-    if not _is_packable(metric, conventions):
+    if not metric.record or not packed_formula(metric):
         return {}
-    assert metric.record
+    arguments, gain = metric.arguments(conventions), metric.gain(conventions)
+    threshold = metric.threshold(conventions)
+    if (
+        not arguments.keys() <= _OPTIONS
+        or arguments.get("denominator") == "retrieved"
+        or min(threshold, conventions["threshold"]) <= 0
+        or not isinstance(gain, str)
+    ):
+        return {}
     options = {name: option.default for name, option in metric.record.options.items()}
-    options |= {"gain": metric.gain(conventions), **metric.arguments(conventions)}
     # Whole grades reach a threshold if they reach the next whole number.
-    return options | {"threshold": math.ceil(metric.threshold(conventions))}
-
-
-def _is_packable(metric: Metric, conventions: Mapping[str, Any]) -> bool:
-    """Can the value be computed from the top and the number of items of each grade?"""
-    if not packed_formula(metric):
-        return False
-    options = metric.arguments(conventions)
-    return (
-        options.keys() <= _OPTIONS
-        and options.get("denominator") != "retrieved"
-        and min(metric.threshold(conventions), conventions["threshold"]) > 0
-        and isinstance(metric.gain(conventions), str)
-    )
+    return {**options, "gain": gain, **arguments, "threshold": math.ceil(threshold)}
 
 
 class _Quantities(dict[str, str]):
@@ -124,7 +118,9 @@ def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
     gains = top.gains(options["gain"], options["threshold"])
     terms = (
         ("" if step == 1 else f"{double(step)} * ")
-        + top.lookup(f"ideal {grade} to {k}", discounts, f"least({top.relevant(grade)}, {k})")
+        + top.part(
+            f"ideal {grade} to {k}", Lookup(tuple(discounts), f"least({top.relevant(grade)}, {k})")
+        )
         for grade, step in enumerate(map(sub, gains[1:], gains), start=1)
         if step
     )

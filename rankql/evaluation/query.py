@@ -92,7 +92,8 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
     steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.zeroes)
-    steps = _cut_own_metrics(inputs, metrics, steps)
+    if any(map(is_cut, metrics)):
+        steps = _cut_own_metrics(inputs, metrics, steps)
     names = [metric.name for metric in metrics]
     order = f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
     if conventions.unjudged == "bounds":
@@ -150,8 +151,6 @@ def _cut_own_metrics(
 ) -> dict[str, str]:
     """The steps; metrics of the user with a cutoff are computed over the first k positions."""
     cut = [metric for metric in metrics if is_cut(metric)]
-    if not cut:
-        return dict(steps)
     rows, joined = f"{INTERNAL_PREFIX}rows", [f"{INTERNAL_PREFIX}cut_{i}" for i in range(len(cut))]
     steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
     for name, metric in zip(joined, cut, strict=True):
@@ -366,7 +365,8 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
         raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
     if conventions.ties == "expected":
         _refuse_expected_ties(metrics, conventions)
-    _refuse_orders(inputs, metrics, conventions)
+    if inputs.ascending and needs_scores(metrics):
+        _refuse_orders(inputs, metrics, conventions)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
         options = [m.options.get("discounts", ()) for m in metrics]
@@ -396,8 +396,6 @@ def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -
 
 def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
     """Refuse metrics that read scores if it is unclear whether these are -score."""
-    if not inputs.ascending or not needs_scores(metrics):
-        return
     name = next(metric.name for metric in metrics if needs_scores([metric]))
     if not all(table.ascending for table in inputs.runs.values()):
         raise RankqlError(

@@ -13,7 +13,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.grades import SUBTOPICS
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import count_values, fetch, fetch_frame
+from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
@@ -186,8 +186,3 @@ class SqlRunner:
         """Many rows as a frame."""
         ctes = with_source_ctes(self.inputs, self.conventions)
         return fetch_frame(self.session, ctes + sql, few=False)
-
-    def count_rows(self, source: str) -> int:
-        """The number of rows of the tables of a source, such as "run"."""
-        tables = (table for table in self.inputs.tables if self.inputs.home(table) == source)
-        return sum(count_values(self.session, table, [])[0] for table in tables)

@@ -187,9 +187,12 @@ PARTS = 32
 
 def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> bool:
     """Do two rows have the same hash? Hashes are faster to compare than ids."""
+    inputs = run_sql.inputs
+    tables = (table for table in inputs.tables if inputs.home(table) == source)
+    rows = sum(count_values(run_sql.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
-    if run_sql.count_rows(source) in IN_POLARS and not may_lack_threads():
+    if rows in IN_POLARS and not may_lack_threads():
         hashes = run_sql.frame(sql)["h"]
         return hashes.n_unique() < len(hashes)
     count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h
