@@ -85,12 +85,13 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
         f"FROM {table.sql}"
         for table in tables
     )
-    unjudged = f"(SELECT {key} FROM ({rows}) GROUP BY {key} HAVING NOT bool_or(judged_))"
-    numbers = f"SELECT count(*), min({key}, 3) FROM {unjudged}"
-    ((count, examples),) = fetch(session, numbers)
-    if not count:
+    queries = f"SELECT {key}, bool_or(judged_) AS judged_ FROM ({rows}) GROUP BY {key}"
+    unjudged = f"(SELECT {key} FROM ({queries}) WHERE NOT judged_)"
+    count = "count(*), count(*) FILTER (WHERE judged_)"
+    examples = f"min({key}, 3) FILTER (WHERE NOT judged_)"
+    overlap = fetch(session, f"SELECT NULL, {count}, {examples} FROM ({queries})")
+    if overlap[0][1] == overlap[0][2]:
         return inputs, []
-    ((total,),) = fetch(session, f"SELECT count(DISTINCT {key}) FROM ({rows})")
     judged = {
         name: replace(
             table,
@@ -99,7 +100,7 @@ def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[Q
         )
         for name, table in inputs.runs.items()
     }
-    return replace(inputs, runs=judged), [QueryOverlap(None, total, total - count, examples)]
+    return replace(inputs, runs=judged), [QueryOverlap(*row) for row in overlap]
 
 
 def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:

@@ -387,33 +387,28 @@ def test_no_sum_and_no_shift_overflows_for_any_type(rel, pos):
         compare("run", "qrels", SMALL, fast=False, con=con)
 
 
-SETTINGS = {
-    "integer division": {"integer_division": "true"},
-    "no order": {"preserve_insertion_order": "false", "threads": 4},
-    "nulls first": {"default_null_order": "nulls_first"},
-    "descending": {"default_order": "desc", "default_null_order": "nulls_last"},
-    "little memory": {"memory_limit": "200MB"},
-    "no optimizer": {"disabled_optimizers": "statistics_propagation,filter_pushdown"},
-    "errors for infinity": {"ieee_floating_point_ops": "false"},
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_settings_of_the_user_change_no_value(settings, tmp_path):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"integer_division": "true"},
+        {"preserve_insertion_order": "false", "threads": 4},
+        {"default_null_order": "nulls_first"},
+        {"default_order": "desc", "default_null_order": "nulls_last"},
+        {"memory_limit": "200MB"},
+        {"disabled_optimizers": "statistics_propagation,filter_pushdown"},
+        {"ieee_floating_point_ops": "false"},
+    ],
+    ids=str,
+)
+def test_settings_of_the_user_change_no_value(settings):
     """And stay as they are."""
-    con = connect(3, "INTEGER", **SETTINGS[settings])
-    con.execute("CREATE TEMP TABLE mine AS FROM ranked")
+    con = connect(3, "INTEGER", **settings)
     before = metric_engines.state(con)
     expected = evaluate(ranked(3), None, SMALL, packs=False)
-    for table in ("ranked", "mine"):
-        require_equal(compare(table, None, SMALL, con=con).per_query, expected.per_query)
+    require_equal(compare("ranked", None, SMALL, con=con).per_query, expected.per_query)
     compare("run", "qrels", [*SMALL, "AP"], con=con)
-    path = tmp_path / "out.parquet"
-    rankql.evaluate("ranked", None, SMALL, con=con, interval=None, output=path)
-    require_equal(pl.read_parquet(path), expected.values)
     assert metric_engines.state(con) == before
-    assert con.sql("SELECT 1").fetchall() == [(1,)]
 
 
 def test_transaction_sees_its_own_rows():
