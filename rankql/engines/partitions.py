@@ -154,7 +154,7 @@ def _evaluate_rows(
     inputs, unjudged = leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
-            validate_numbers(session, table, ("rel", "pos", "score"))
+            validate_numbers(session, table)
     facts = Facts(session, inputs, conventions)
     plan = choose_plan(inputs, task.metrics, conventions, facts)
     with evaluation_errors(session, inputs, conventions):

@@ -38,6 +38,9 @@ BITS = 90
 WORD = 60
 # So many bits of digits leave room in a DOUBLE for the number of items.
 SHORT = 45
+# The steps to which metrics add columns, in order, and the columns that DuckDB computes for them.
+_STEPS = ("packed_hits", "packed_grades", "packed_places", "packed_parts", "packed_combined")
+_DIVISORS = "packed_divisors"
 
 
 class Top:
@@ -53,12 +56,7 @@ class Top:
         self.cutoffs = sorted(set(cutoffs))
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
-        self._hits: dict[str, Formula] = {}
-        self._divisors: dict[str, Formula] = {}
-        self._grades: dict[str, Formula] = {}
-        self._places: dict[str, Formula] = {}
-        self._parts: dict[str, Formula] = {}
-        self._combined: dict[str, Formula] = {}
+        self._columns: dict[str, dict[str, Formula]] = {step: {} for step in (_DIVISORS, *_STEPS)}
         self.filled = self.count(1, self.k)
         self.counts = _all_counts(end)
 
@@ -113,7 +111,7 @@ class Top:
     def integers(self) -> dict[str, Formula]:
         """The columns that DuckDB computes, of at most 64 bits, which polars reads."""
         sums = {name: quote(name) for name in ("top", *self.counts)}
-        return (sums if self.is_short else self._digits()) | self._divisors
+        return (sums if self.is_short else self._digits()) | self._columns[_DIVISORS]
 
     def _digits(self) -> dict[str, Formula]:
         """The parts of the packed top, and the sums that count as integers."""
@@ -140,11 +138,7 @@ class Top:
                 for name, counts in self.counts.items()
                 for grade in counts.grades
             },
-            "packed_hits": self._hits,
-            "packed_grades": self._grades,
-            "packed_places": self._places,
-            "packed_parts": self._parts,
-            "packed_combined": self._combined,
+            **{step: self._columns[step] for step in _STEPS},
         }
         return {name: columns for name, columns in steps.items() if columns}
 
@@ -175,17 +169,17 @@ class Top:
     def power(self, i: int, factor: float) -> str:
         """2^grade - 1 at a position, times a factor."""
         digit, scale = self._digit(i)
-        grade = self._column(self._grades, f"grade {i}", f"CAST({digit} AS DOUBLE)")
+        grade = self._column("packed_grades", f"grade {i}", f"CAST({digit} AS DOUBLE)")
         powers = _powers(self.end)
         return f"{powers.sql(grade, scale)} * {double(factor / powers.denominator)}"
 
     def stop(self, i: int, factor: float) -> str:
         """2^grade - 1 at a position, times a factor, as a column."""
-        return self._column(self._places, f"stop {factor} {i}", self.power(i, factor))
+        return self._column("packed_places", f"stop {factor} {i}", self.power(i, factor))
 
     def divisor(self, k: int) -> str:
         """The cutoff as a column. polars multiplies by 1 / k instead, which rounds twice."""
-        return self._column(self._divisors, f"cutoff {k}", str(k))
+        return self._column(_DIVISORS, f"cutoff {k}", str(k))
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
@@ -203,7 +197,7 @@ class Top:
             below = f"bit_count(({hits} & -{hits}) - 1)"
             cases.append(f"WHEN {hits} > 0 THEN {before + 1} + {below} / {self.bits}")
         value = f"CAST(CASE {' '.join(cases)} END AS DOUBLE)"
-        first = self._column(self._places, f"first {threshold}", value)
+        first = self._column("packed_places", f"first {threshold}", value)
         return f"CASE WHEN {first} <= {k} THEN {first} END"
 
     def relevant(self, threshold: float) -> str:
@@ -219,11 +213,11 @@ class Top:
 
     def part(self, name: str, value: Formula) -> str:
         """Add a column that several metrics share."""
-        return self._column(self._parts, name, value)
+        return self._column("packed_parts", name, value)
 
     def combined(self, name: str, value: str) -> str:
         """Add a column that is computed from parts."""
-        return self._column(self._combined, name, value)
+        return self._column("packed_combined", name, value)
 
     def stretches(self, k: int, longest: int = BITS) -> list[tuple[int, int]]:
         """The positions from one cutoff to the next, in parts of at most `longest`."""
@@ -242,9 +236,9 @@ class Top:
         starts = range(0, size, self.word)
         return [(word, min(self.word, size - start)) for word, start in enumerate(starts)]
 
-    def _column(self, step: dict[str, Formula], name: str, value: Formula) -> str:
+    def _column(self, step: str, name: str, value: Formula) -> str:
         """Add a column to a step."""
-        step[name] = value
+        self._columns[step][name] = value
         return quote(name)
 
     def _place(self, i: int) -> tuple[int, int]:
@@ -269,7 +263,7 @@ class Top:
         else:  # the addition sets the highest bit of a digit that reaches it
             added = f"({digits} + {ones * ((1 << highest) - threshold)})"
             reached = _shifted(added, highest)
-        return self._column(self._hits, name, f"({reached}) & {ones}")
+        return self._column("packed_hits", name, f"({reached}) & {ones}")
 
 
 class Counts:

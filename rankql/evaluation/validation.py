@@ -284,22 +284,16 @@ PANDAS_NAN = {
 }
 
 
-def validate_columns(
-    session: Session, inputs: Inputs, roles: Sequence[str] = ("rel", "pos", "score")
-) -> int:
-    """Refuse invalid values in the columns of these roles. With `rel`: the number of all rows."""
-    rows = 0
+def validate_columns(session: Session, inputs: Inputs) -> None:
+    """Refuse invalid ids, grades, positions and scores."""
     with duckdb_errors(session):
         for table in inputs.tables:
-            if "rel" in roles:
-                counts = count_values(session, table, inputs.ids(table))
-                require_ids(table.label, *counts, table.unit)
-                for name in inputs.ids(table):
-                    refuse_rounded(session, table, name, "x_", table.columns[name])
-                _refuse_pandas_nan(table)
-                rows += counts[0]
-            validate_numbers(session, table, roles)
-    return rows
+            counts = count_values(session, table, inputs.ids(table))
+            require_ids(table.label, *counts, table.unit)
+            for name in inputs.ids(table):
+                refuse_rounded(session, table, name, "x_", table.columns[name])
+            _refuse_pandas_nan(table)
+            validate_numbers(session, table)
 
 
 def _refuse_pandas_nan(table: Table) -> None:
@@ -324,10 +318,10 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
             )
 
 
-def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> None:
-    """Refuse values that are not numbers."""
+def validate_numbers(session: Session, table: Table) -> None:
+    """Refuse grades, positions and scores that are not numbers."""
     bad = {}
-    for role in roles:
+    for role in ("rel", "pos", "score"):
         if role in table.roles and table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)
             bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
@@ -339,7 +333,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> No
     for role, wrong in bad.items():
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
         fetch(session, sql)
-    if "pos" in roles and (pos := table.integer("pos")):
+    if pos := table.integer("pos"):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.con.execute(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
             fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")
