@@ -289,7 +289,7 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     chunk = (
         r"regexp_extract(CAST(item AS VARCHAR), '^(.*\w)([^\w\s]+|_+)\d+$', ['document', 'mark'])"
     )
-    ((item, found),) = run_sql(f"""
+    ((item, chunk_of),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
         FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
         SEMI JOIN qrels ON qrels.query = run.query
@@ -297,8 +297,8 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     if item is None:
         return []
     return [
-        f"Ids such as {item!r} look like chunks of judged items such as {found['document']!r}: "
-        f"pass collapse={found['mark']!r} (CLI: --collapse {shell_quote(found['mark'])})"
+        f"Ids such as {item!r} look like chunks of judged items such as {chunk_of['document']!r}: "
+        f"pass collapse={chunk_of['mark']!r} (CLI: --collapse {shell_quote(chunk_of['mark'])})"
     ]
 
 

@@ -116,7 +116,7 @@ def test_a_million_queries_and_a_query_of_a_million_items():
 @pytest.mark.slow
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGKILL"])
 def test_an_interrupted_evaluation_leaves_no_file(tmp_path, signal):
-    """What is under the final name is whole, whenever the program ends."""
+    """A file with the final name is complete, whenever the program ends."""
     script = f"""
 import duckdb, os, signal, threading, rankql
 con = duckdb.connect()
