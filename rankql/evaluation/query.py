@@ -118,6 +118,9 @@ def write_catalogue_queries(
     inputs: Inputs, plan: Plan, groups: Sequence[Sequence[str]]
 ) -> dict[str, str]:
     """The query of each metric of the catalogue: its value by system and slice, from their rows."""
+    metrics = [metric for metric in plan.metrics if is_catalogue(metric)]
+    if not metrics:
+        return {}
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     slice_, _ = slice_columns(attributes)
@@ -128,7 +131,7 @@ def write_catalogue_queries(
     if by:
         rows = f"(SELECT * REPLACE ({', '.join(by)}) FROM {rows})"
     queries = {}
-    for metric in filter(is_catalogue, plan.metrics):
+    for metric in metrics:
         steps = source_ctes(inputs, plan.conventions)
         steps |= ranking_ctes(inputs, [metric], plan.conventions, "all")
         value = own_metric(metric)
