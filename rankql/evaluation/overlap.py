@@ -53,21 +53,35 @@ def note_unjudged(
     """Note queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
     for system, queries, judged, unjudged in overlap:
-        run, count, examples = run_label(system), queries - judged, format_examples(unjudged)
-        if not judged and not judged_queries:
-            raise RankqlError("No item has a grade: there are no judgments, or every grade is NULL")
-        if not judged and judged_queries:
-            raise RankqlError(
-                f"No query of {run} is judged: it has {examples}, qrels has "
-                f"{format_examples(judged_queries)}. Write query ids the same way in both"
-                f"{_float_hint(*(unjudged or []), *judged_queries)}"
-            )
-        if count:
-            notes.append(
-                f"{count:,} of {format_queries(queries)} of {run} {is_or_are(count)} not judged "
-                f"and left out ({examples}{', ...' if count > 3 else ''})"
-            )
+        if not judged:
+            raise RankqlError(no_judged_query_message(run_label(system), unjudged, judged_queries))
+        if queries > judged:
+            notes.append(unjudged_queries_note(system, queries, judged, unjudged))
     return notes
+
+
+def unjudged_queries_note(
+    system: str | None, queries: int, judged: int, unjudged: Sequence[object] | None
+) -> str:
+    """The note on queries that are not judged."""
+    count = queries - judged
+    return (
+        f"{count:,} of {format_queries(queries)} of {run_label(system)} {is_or_are(count)} not "
+        f"judged and left out ({format_examples(unjudged)}{', ...' if count > 3 else ''})"
+    )
+
+
+def no_judged_query_message(
+    run: str, unjudged: Sequence[object] | None, judged: Sequence[object] | None
+) -> str:
+    """The error about a run without any judged query."""
+    if not judged:
+        return "No item has a grade: there are no judgments, or every grade is NULL"
+    return (
+        f"No query of {run} is judged: it has {format_examples(unjudged)}, qrels has "
+        f"{format_examples(judged)}. Write query ids the same way in both"
+        f"{_float_hint(*(unjudged or []), *judged)}"
+    )
 
 
 def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
