@@ -400,13 +400,6 @@ def test_minima_of_runs():
     assert messages(verdict)[2] == "0.75 over 2 queries, not above the limit of 0.8"
 
 
-def test_queries_that_count():
-    qrels = pl.DataFrame({"query": list("abcd"), "item": list("xyxx"), "rel": [1, 1, 0, 1]})
-    for conventions, n, mean in (("rankql", 3, 0.5), ("trec_eval", 2, 0.75), ("ranx", 4, 0.375)):
-        verdict = rankql.gate(RUN, qrels, minimum="RR>=0", conventions=conventions)
-        assert (verdict.table["n"][0], verdict.table["mean"][0]) == (n, mean), conventions
-
-
 def test_undefined_fails():
     nothing = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [0, 0]})
     verdict = rankql.gate(RUN, nothing, RUN, minimum="RR>=0", max_drop="RR:0.99")
