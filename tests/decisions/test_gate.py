@@ -609,21 +609,15 @@ def test_inconclusive_limits_for_ci(inconclusive, level, tag, counts, outcome):
     assert verdict.to_dict()["outcome"] == outcome
 
 
-def test_printed_and_converted(evil):
+def test_printed(evil):
+    """The worst first, without idle columns, and no line that GitHub Actions would read."""
     assert repr(evil).splitlines()[0] == "Gate failed: 4 failed, 2 too few queries"
     assert not any(line.startswith("::") for line in repr(evil).splitlines())
     assert "<script>" not in evil.to_markdown() and "<script>" not in evil._repr_html_()
-    assert "a\\|b" in evil.to_markdown()
-    plain = json.loads(evil.to_json())
-    assert plain["passed"] is False and len(plain["table"]) == 6
-    assert plain["table"] == evil.table.to_dicts() and plain["conventions"]["gain"] == "linear"
-    assert evil.to_pandas().shape == (6, 14) and evil.to_arrow().num_rows == 6
     failed = rankql.gate(WORSE, baseline=OLD, minimum="nDCG@10>=0.1", max_drop="nDCG@10:0")
-    assert "= 0.1" in failed.to_markdown()
-    assert repr(failed).index("drop <= 0") < repr(failed).index(">= 0.1")  # the worst first
+    assert repr(failed).index("drop <= 0") < repr(failed).index(">= 0.1")
     passed = rankql.gate(OLD, minimum="nDCG@10>=0.1")
     assert "baseline" not in repr(passed) and "slice" not in repr(passed)
-    assert "nDCG@10 >= 0.1" in repr(passed)
 
 
 # The command line, pytest, GitHub Actions
@@ -751,14 +745,3 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
     assert statuses(sliced, "all") == ["failed"]
     assert sliced.table.filter(slice="user=100")["confidence"].to_list() == [0.95]
     assert statuses(sliced).count("too few queries") == 100
-
-
-def test_large_numbers_have_separators():
-    old = pl.DataFrame({"query": range(4), "revenue": [5e6, 6e6, 7e6, 9e6]})
-    new = old.with_columns(revenue=pl.Series([3e6, 5e6, 4e6, 5e6]))
-    limits = {"max_drop": "revenue:1000000", "minimum": "revenue>=1000"}
-    verdict = rankql.gate(new, baseline=old, min_queries=1, **limits)
-    assert verdict.table["check"].to_list() == ["revenue >= 1,000", "revenue drop <= 1,000,000"]
-    mean, drop = messages(verdict)
-    assert mean == "4,250,000 over 4 queries"
-    assert "dropped by 2,500,000 (95% CI" in drop and "the limit of 1,000,000" in drop
