@@ -11,7 +11,6 @@ from rankql.decisions.answer import answer
 from rankql.errors import require_package
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.specs import CONFIG
-from rankql.output.texts import Texts
 from rankql.text import format_count, format_queries, join_words
 from rankql.versions import find_version
 
@@ -32,7 +31,7 @@ def render_report(
     import jinja2
 
     from rankql.output.report_sections import SECTIONS
-    from rankql.output.report_source import open_source
+    from rankql.output.report_source import Texts, open_source
 
     with open_source(comparison, Texts(texts)) as source:
         sections = [section for make in SECTIONS if (section := make(source))]

@@ -11,7 +11,7 @@ import polars as pl
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
 from rankql.diagnostics.limits import limits
-from rankql.output import difference_charts, mean_charts, report_tables
+from rankql.output import difference_charts, mean_charts, report_elements
 from rankql.output.chart_selection import (
     METRICS,
     SLICES,
@@ -169,7 +169,7 @@ CUTOFF_METRICS = 3
 def make_means_section(source: ReportSource) -> Section:
     """Show the means of the systems."""
     comparison, section = source.comparison, Section("means", "Means")
-    section.tables = [report_tables.tabulate_means(comparison)]
+    section.tables = [report_elements.tabulate_means(comparison)]
     section.reading = [
         "Dots are means and bars their confidence intervals. Two bars may overlap although the "
         "systems differ significantly, because systems are compared on the same queries: see "
@@ -189,7 +189,7 @@ def make_ranks_section(source: ReportSource) -> Section | None:
     comparison = source.comparison
     if not comparison.ranked_metrics:
         return None
-    section = Section("ranks", "Leaderboard", [report_tables.tabulate_ranks(comparison)])
+    section = Section("ranks", "Leaderboard", [report_elements.tabulate_ranks(comparison)])
     section.reading = [
         "A bar covers the ranks that the tests support: a system is above another one only if it "
         "is significantly better. Systems in colour cannot be distinguished from the best."
@@ -206,9 +206,9 @@ def make_differences_section(source: ReportSource) -> Section | None:
     if not pairs:
         return None
     section = Section(
-        "differences", "Differences", [report_tables.tabulate_differences(comparison)]
+        "differences", "Differences", [report_elements.tabulate_differences(comparison)]
     )
-    section.all_pairs = report_tables.tabulate_all_pairs(comparison)
+    section.all_pairs = report_elements.tabulate_all_pairs(comparison)
     section.reading = [
         "Each dot is a mean difference and the bar its confidence interval. A bar that does not "
         "cross the line at 0 is significant. In the charts below, each bar is a query, in the "
@@ -228,7 +228,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
         section.reading.append(
             f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
         )
-    section.notes = report_tables.describe_pairs(comparison)
+    section.notes = report_elements.describe_pairs(comparison)
     return section
 
 
@@ -248,7 +248,7 @@ def make_slices_section(source: ReportSource) -> Section | None:
     )
     if count > SLICES:
         section.notes.append(f"The charts show the first {SLICES} of {count:,} slices.")
-    section.notes += report_tables.describe_pairs(comparison)
+    section.notes += report_elements.describe_pairs(comparison)
     return section
 
 

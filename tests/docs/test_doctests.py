@@ -14,11 +14,9 @@ MARKS = {
             "charts",
             "difference_charts",
             "mean_charts",
-            "mean_charts",
-            "mean_charts",
             "panels",
             "report_sections",
-            "report_tables",
+            "report_elements",
         )
     },
     "rankql.engines.spark": pytest.mark.spark,

@@ -20,8 +20,7 @@ from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
 from rankql.output import page as html_page
 from rankql.output import report_sections
-from rankql.output.report_source import open_source
-from rankql.output.texts import Texts
+from rankql.output.report_source import Texts, open_source
 from support import components
 from support.parameters import cycled
 from support.screens import SCREENS
