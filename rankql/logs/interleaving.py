@@ -68,9 +68,12 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
         isinstance(pick, Mapping) and {"item", "team"} <= pick.keys() for pick in picks
     )
     require(fit, f"picks must be a list of items and their teams, as of team_draft, not {picks}")
-    _require_click_list(clicks)
+    # A text is one item, not a list of letters.
+    listed = isinstance(clicks, Collection) and not isinstance(clicks, str)
+    require(listed, f"clicks must be a list of items, not {clicks}")
     teams = [pick["team"] for pick in picks if pick["item"] in clicks]
-    return _sign_of(teams.count("A") - teams.count("B"))
+    a, b = teams.count("A"), teams.count("B")
+    return float((a > b) - (a < b))
 
 
 @metric(by=None)
@@ -85,17 +88,17 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
     """
     value = column(preference).map_batches(_read_preferences, pl.Float64, is_elementwise=True)
     wins = pl.struct(up=(value > 0).sum(), down=(value < 0).sum())
-    return wins.map_batches(_two_sided_ps, pl.Float64, is_elementwise=True)
+
+    def p_values(counts: pl.Series) -> pl.Series:
+        return pl.Series([_two_sided_p(**row) for row in counts], dtype=pl.Float64)
+
+    return wins.map_batches(p_values, pl.Float64, is_elementwise=True)
 
 
 def _read_preferences(values: pl.Series) -> pl.Series:
     numbers = as_floats("preference", values)
     refuse_values("preference must be a finite number", values, ~numbers.is_finite())
     return numbers
-
-
-def _two_sided_ps(counts: pl.Series) -> pl.Series:
-    return pl.Series([_two_sided_p(**row) for row in counts], dtype=pl.Float64)
 
 
 def _two_sided_p(up: int, down: int) -> float | None:
@@ -131,13 +134,3 @@ def _require_rankings(k: int | None = None, **rankings: Items) -> None:
         require(None not in set(items), f"{name} must not hold NULL")
         require(len(set(items)) == len(items), f"{name} must not hold an item twice")
     require_cutoff(k)
-
-
-def _require_click_list(clicks: object) -> None:
-    """Refuse clicks that are not a list: a text is one item, not a list of letters."""
-    listed = isinstance(clicks, Collection) and not isinstance(clicks, str)
-    require(listed, f"clicks must be a list of items, not {clicks}")
-
-
-def _sign_of(value: int) -> float:
-    return float((value > 0) - (value < 0))

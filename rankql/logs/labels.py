@@ -72,21 +72,16 @@ def grade_events(
             if name not in table.columns:
                 hint = did_you_mean(name, list(table.columns))
                 raise RankqlError(f"log has no column {name!r}. Pass {role}='...'{hint}")
-        options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
-        options = {name: value for name, value in options.items() if value is not None}
-        arguments_by_name = [
-            f"{name} := {_value_sql(name, value)}" for name, value in options.items()
-        ]
-        if until is not None:
-            arguments_by_name.append(f"moment := {quote(time)}")
-        other = literal(unknown) if isinstance(unknown, str) else _value_sql("unknown", unknown)
-        arguments = [
-            quote(event),
-            _grades_sql(grades),
-            f"how := {literal(how)}",
-            *arguments_by_name,
-        ]
-        call = f"graded({', '.join(arguments)}, unknown := {other})"
+        values = {"cap": cap, "until": until, "within": within, "half_life": half_life}
+        options = {n: _value_sql(n, value) for n, value in values.items() if value is not None}
+        options |= {} if until is None else {"moment": quote(time)}
+        options |= {
+            "how": literal(how),
+            "unknown": literal(unknown) if unknown == "error" else _value_sql("unknown", unknown),
+        }
+        pairs = (f"{literal(event_name(x))}: {_value_sql('grades', y)}" for x, y in grades.items())
+        named = "".join(f", {name} := {value}" for name, value in options.items())
+        call = f"graded({quote(event)}, MAP {{{', '.join(pairs)}}}{named})"
         keys = [quote(table.roles[role]) for role in ("query", "item")]
         by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
         back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
@@ -99,13 +94,6 @@ def grade_events(
         with duckdb_errors():
             judgments = fetch_frame(duckdb_session, sql, checked=True)
         return judgments.to_pandas() if is_pandas(log) else judgments
-
-
-def _grades_sql(grades: Mapping[str, float | None]) -> str:
-    pairs = (
-        f"{literal(event_name(x))}: {_value_sql('grades', grade)}" for x, grade in grades.items()
-    )
-    return f"MAP {{{', '.join(pairs)}}}"
 
 
 def _value_sql(name: str, value: object) -> str:
@@ -161,10 +149,9 @@ def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: ob
 
     def read_events(events: pl.Series) -> pl.Series:
         dtype = events.dtype
-        fit = dtype.is_integer() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)
-        require(
-            fit, f"event must be text, a whole number or a boolean, not {dtype}. Cast it to text"
-        )
+        fit, kinds = (*TEXT_TYPES, pl.Boolean, pl.Null), "text, a whole number or a boolean"
+        known = dtype.is_integer() or dtype in fit
+        require(known, f"event must be {kinds}, not {dtype}. Cast it to text")
         events = events.cast(pl.String)
         if strict:
             for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
@@ -191,11 +178,8 @@ def require_grades(grades: Mapping[str, float | None], unknown: object) -> None:
     require(finite, f"grades must be finite numbers, not {grades}")
     distinct = len({event_name(name) for name in grades}) == len(grades)
     require(distinct, f"grades must name an event once, as text, not {grades}")
-    finite = unknown is None or (isinstance(unknown, str) and unknown == "error")
-    require(
-        finite or is_finite(unknown),
-        f"unknown must be a grade or 'error', not {unknown}",
-    )
+    fit = unknown is None or (isinstance(unknown, str) and unknown == "error")
+    require(fit or is_finite(unknown), f"unknown must be a grade or 'error', not {unknown}")
 
 
 def require_cap(cap: float | None) -> None:
@@ -300,7 +284,7 @@ def weigh_by_moment(
 
     def weigh(times: pl.Series) -> pl.Series:
         times = _require_moments(times)
-        clock = _is_clock(times)
+        clock = times.dtype.is_temporal()
         ages = _moment_as_number("until", until, clock) - _as_numbers(times)
         counts = ages > 0
         if within is not None:
@@ -326,28 +310,13 @@ def _require_moments(times: pl.Series) -> pl.Series:
     bad = times.is_null()
     if dtype.is_float():
         bad |= ~times.is_finite().fill_null(True)
-    if dtype.is_temporal():
-        # DuckDB's infinite dates and timestamps, for which polars and Python have no text.
-        ends = times.to_physical().cast(pl.Int64)
-        for end in ends.filter(ends.abs() >= (_MAX_DAYS if dtype == pl.Date else 2**63 - 1)).head(
-            1
-        ):
-            infinity = "infinity" if end > 0 else "-infinity"
-            require(False, f"moment must be a timestamp or a finite number, not {infinity}")
     refuse_values("moment must be a timestamp or a finite number", times, bad)
     return times
 
 
-_MAX_DAYS = 2**63 // (24 * 60 * 60 * 10**6)  # as many as there are microseconds for
-
-
-def _is_clock(times: pl.Series) -> bool:
-    return times.dtype.is_temporal()
-
-
 def _as_numbers(times: pl.Series) -> pl.Series:
     """Times as microseconds, or as the numbers that they are."""
-    if _is_clock(times):
+    if times.dtype.is_temporal():
         times = times.cast(pl.Datetime("us")).cast(pl.Int64)
     return times.cast(pl.Float64)
 

@@ -1,13 +1,13 @@
 """Interleaving: lists and credit by hand, bias by enumeration, SQL as Python, the sign test."""
 
 import math
-import random
 from collections import Counter
 from datetime import date, datetime
 from fractions import Fraction
 from itertools import permutations, product
 from uuid import UUID
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given
@@ -15,16 +15,22 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 import rankql
-from rankql.logs import interleaving
 from support import calls, metric_engines
 from support.calls import assert_message
 
 A, B = list("abcd"), list("bcda")
 
 
-def tosses(monkeypatch, heads):
-    """Let the tosses of the rounds be these."""
-    monkeypatch.setattr(interleaving, "_is_heads", lambda seed, toss: [*heads, True][toss])
+def tosses(seed):
+    """Who picks first in each round: of rankings without a common item, every second pick."""
+    return tuple(pick["team"] == "A" for pick in rankql.team_draft("abcdef", "uvwxyz", seed=seed))[
+        ::2
+    ]
+
+
+# A seed for every outcome of the first two tosses, and of six.
+SEED_OF = {tosses(seed)[:2]: seed for seed in range(40)}
+ALL_SEEDS = {tosses(seed): seed for seed in range(600)}
 
 
 def drafted(picks):
@@ -51,26 +57,9 @@ def drafted(picks):
         ((True,), {}, "", "xyz", ""),
     ],
 )
-def test_team_draft_by_hand(monkeypatch, heads, options, a, b, shown):
-    """By hand."""
-    tosses(monkeypatch, heads)
-    assert drafted(rankql.team_draft(a, b, seed=0, **options)) == shown
-
-
-def shares(outcomes):
-    """The chances that A wins and that B does."""
-    counts, outcomes = Counter(outcomes), list(outcomes)
-    return tuple(Fraction(counts[sign], len(outcomes)) for sign in (1, -1))
-
-
-@pytest.mark.parametrize("k", [2, 3, 4])
-def test_team_draft_is_fair(monkeypatch, k):
-    outcomes = []
-    for heads in product([True, False], repeat=2):
-        tosses(monkeypatch, heads)
-        picks = rankql.team_draft(A, B, k, seed=0)
-        outcomes += [rankql.team_draft_credit(picks, [pick["item"]]) for pick in picks]
-    assert shares(outcomes) == (Fraction(1, 2), Fraction(1, 2))
+def test_team_draft_by_hand(heads, options, a, b, shown):
+    seed = next(seed for tossed, seed in SEED_OF.items() if tossed[: len(heads)] == heads)
+    assert drafted(rankql.team_draft(a, b, seed=seed, **options)) == shown
 
 
 RANKINGS = st.lists(st.sampled_from("abcdefgé"), max_size=6, unique=True)
@@ -80,19 +69,17 @@ RANKINGS = st.lists(st.sampled_from("abcdefgé"), max_size=6, unique=True)
 def test_clicks_by_place_favour_no_ranking(a, b, k, prefix):
     """A click that looks at the place alone prefers neither, whatever the rankings."""
     balance = Fraction(0)
-    with pytest.MonkeyPatch.context() as patch:
-        for heads in product([True, False], repeat=6):
-            tosses(patch, heads)
-            picks = rankql.team_draft(a, b, k, 0, prefix)
-            credits = [rankql.team_draft_credit(picks, [pick["item"]]) for pick in picks]
-            balance += Fraction(int(sum(credits)), max(1, len(picks)))
+    assert len(ALL_SEEDS) == 2**6
+    for seed in ALL_SEEDS.values():
+        picks = rankql.team_draft(a, b, k, seed, prefix)
+        credits = [rankql.team_draft_credit(picks, [pick["item"]]) for pick in picks]
+        balance += Fraction(int(sum(credits)), max(1, len(picks)))
     assert balance == 0
 
 
 def test_tosses_are_even_and_independent():
     """And those of one seed do not tell those of the next, nor of the next round."""
-    heads = [[interleaving._is_heads(seed, toss) for toss in range(2)] for seed in range(4000)]
-    counts = Counter(map(tuple, heads))
+    counts = Counter(tosses(seed)[:2] for seed in range(4000))
     assert all(abs(count - 1000) < 4 * math.sqrt(750) for count in counts.values())
 
 
@@ -139,61 +126,29 @@ def test_sql_equals_python(showings, k, prefix):
         assert row == (picks, rankql.team_draft_credit(picks, clicks))
 
 
+def sign_tests(values):
+    """By SQL and by polars."""
+    frame = pl.DataFrame({"preference": values}, {"preference": pl.Float64})
+    query = "SELECT sign_test(preference) FROM input_rows"
+    yield calls.connected(frame).execute(query).fetchall()[0][0]
+    yield frame.select(rankql.sign_test()).item()
+
+
 @given(st.lists(st.sampled_from([None, 1, 1, 0, -1, 0.5]), max_size=40))
 def test_sign_test_equals_scipy(values):
-    """As scipy, ties left out; SQL as polars."""
+    """Ties are left out."""
     wins, losses = (sum(1 for v in values if v and v * side > 0) for side in (1, -1))
-    expected = binomtest(wins, wins + losses).pvalue if wins + losses else None
-    frame = pl.DataFrame({"preference": values}, {"preference": pl.Float64})
-    metric_engines.connection().register("input_rows", frame.to_arrow())
-    sql = (
-        metric_engines.connection()
-        .execute("SELECT sign_test(preference) FROM input_rows")
-        .fetchall()[0][0]
-    )
-    for result in (sql, frame.select(rankql.sign_test()).item()):
-        assert metric_engines.same(result, None if expected is None else float(expected))
+    expected = float(binomtest(wins, wins + losses).pvalue) if wins + losses else None
+    for result in sign_tests(values):
+        assert metric_engines.same(result, expected)
 
 
-def test_sign_test_of_a_million_showings_equals_scipy():
+@pytest.mark.parametrize("wins", [499_000, 500_000, 0])
+def test_sign_test_of_a_million_showings_equals_scipy(wins):
     """lgamma() is good enough for a million showings."""
-    for wins in (499_000, 500_000, 0):
-        values = pl.Series("preference", [1.0]).new_from_index(0, wins)
-        values = values.append(pl.Series("preference", [-1.0]).new_from_index(0, 1_000_000 - wins))
-        expected = binomtest(wins, 1_000_000).pvalue
-        frame = values.to_frame()
-        metric_engines.connection().register("input_rows", frame.to_arrow())
-        result = metric_engines.connection().execute("SELECT sign_test(preference) FROM input_rows")
-        assert abs(result.fetchall()[0][0] - expected) < 1e-7
-        if wins == 0:
-            assert frame.select(rankql.sign_test()).item() == 0
-
-
-def test_the_preferred_ranking_wins_an_experiment():
-    """An experiment end to end: users who like B's first item, found in SQL."""
-    draw = random.Random(5)
-    rows = []
-    for showing in range(400):
-        shown = rankql.team_draft(A, ["d", "a", "b", "c"], 2, seed=showing)
-        clicks = [
-            p["item"] for p in shown if draw.random() < {"d": 0.5, "a": 0.2}.get(p["item"], 0)
-        ]
-        rows.append((showing, clicks))
-    kinds = {"showing": pl.Int64, "clicks": pl.List(pl.String)}
-    metric_engines.connection().register(
-        "input_rows", pl.DataFrame(rows, kinds, orient="row").to_arrow()
-    )
-    won, p = (
-        metric_engines.connection()
-        .execute("""
-        SELECT avg(preference), sign_test(preference) FROM (
-            SELECT team_draft_credit(
-                team_draft(['a', 'b', 'c'], ['d', 'a', 'b'], 2, showing), clicks) AS preference
-            FROM input_rows)
-    """)
-        .fetchall()[0]
-    )
-    assert won < -0.2 and p < 0.001
+    values = np.where(np.arange(1_000_000) < wins, 1.0, -1.0)
+    for result in sign_tests(values):
+        assert result == pytest.approx(binomtest(wins, 1_000_000).pvalue, abs=1e-7)
 
 
 def sql(text):
@@ -275,19 +230,6 @@ def test_a_seed_draws_the_same_in_sql_and_python(seed):
     a, b = list("abcdefghij"), list("jihgfedcba")
     call = f"team_draft({metric_engines.literal(a)}, {metric_engines.literal(b)}, seed := {given})"
     assert sql(call)() == [(rankql.team_draft(a, b, seed=seed),)]
-
-
-def test_collation_merges_no_items():
-    con = metric_engines.connect(default_collation="nocase")
-    a, b, clicks = list("aAbB"), list("Aab"), ["a", "B"]
-    listed = ", ".join(map(metric_engines.literal, (a, b)))
-    for seed in range(4):
-        picks = rankql.team_draft(a, b, seed=seed, prefix=True)
-        result = con.execute(f"""
-            SELECT *, team_draft_credit(picks, {clicks})
-            FROM (SELECT team_draft({listed}, seed := {seed}, prefix := true) AS picks)
-        """).fetchall()
-        assert result == [(picks, rankql.team_draft_credit(picks, clicks))]
 
 
 def test_picks_may_have_more_fields():

@@ -137,9 +137,6 @@ REFUSED = {
           for bad in (None, NAN)),
         ({"t": ["2026-01-01"] * 2}, TIMED | {"until": 1},
          "moment must be a timestamp or a number, not text. Cast it first"),
-        *(({"t": pl.lit(end).cast(pl.Datetime)}, TIMED | {"until": NOON},
-           f"moment must be a timestamp or a finite number, not {text}")
-          for end, text in ((2**63 - 1, "infinity"), (1 - 2**63, "-infinity"))),
         ({"t": [NOON, NOON]}, TIMED | {"until": NOON + DAY, "half_life": 7},
          "half_life must be an interval above 0, as moment is a timestamp, not 7"),
         ({"t": [NOON, NOON]}, TIMED | {"until": 5},
@@ -243,27 +240,17 @@ REFUSED = {
         *(({}, {"k": k}, K.format(k)) for k in (0, 10**18)),
         # Rows beyond k are checked, too.
         ({"click": [1, 0, 7], "propensity": [1.0] * 3, "pos": [1, 1, None]}, {"k": 1}, f"{CLICK}7"),
-        ({"click": [1, 0, 7], "propensity": [1.0] * 3, "pos": [1, 1, 9]}, {"k": 1}, f"{CLICK}7"),
-        ({"propensity": [1, 0.5, 7], "pos": [1, 1, None]}, {"k": 1}, f"{CHANCE}7.0"),
-        ({"predicted": [1, 0.5, 7], "pos": [1, 1, None]}, PREDICTED | {"k": 1},
-         "predicted must lie between 0 and 1, not 7.0"),
+        ({"propensity": [1, 0.5, 7], "pos": [1, 1, 9]}, {"k": 1}, f"{CHANCE}7.0"),
         ({"examination": [1, 1, 7.0], "pos": [1, 1, None]}, EXAMINED | {"k": 1},
          "examination must be above 0 and at most 1, not 7.0"),
-        ({"query": [1, 1, None], "pos": [1, 1, None]}, {"k": 1}, "query must not be NULL"),
         ({"item": ["a", "a", None], "pos": [1, 1, None]}, {"k": 1}, "item must not be NULL"),
-        # Columns of other types.
+        # Columns of other types, under the user's name.
         ({"propensity": [0.5] * 3, "click": [[1]] * 3}, {}, re.escape(f"{CLICK}[1]")),
-        ({"propensity": [{"a": 1}] * 3}, {}, re.escape(f"{CHANCE}{{'a': 1}}")),
         ({"predicted": [b"ab\xff"] * 3}, PREDICTED,
          r"predicted must lie between 0 and 1, not ab\\xFF"),
-        ({"examination": [date(1970, 1, 2)] * 3}, EXAMINED,
-         "examination must be above 0 and at most 1, not 1970-01-02"),
-        # The user's name of the column.
-        *(({f"{name}s": values}, {name: f"{name}s"}, f"{name}s {message}")
+        *(({"own": values}, {name: "own"}, f"own {message}")
           for name, values, message in (
               ("click", [1, 3, None], "must be 0 or 1, not 3"),
-              ("propensity", [1.0, 0.0, None], "must be above 0 and at most 1, not 0.0"),
-              ("query", [1, None, 1], "must not be NULL"),
               ("item", ["a", "a", None], "must not be NULL"),
               ("pos", [1.5, 1.5, 2], "must be a whole number from 1, not 1.5"))),
     ],
@@ -282,9 +269,6 @@ REFUSED = {
         # Rows that do not count.
         ({"rel": [0.0, NAN], "pos": [1, None]}, {"k": 1}, "rel must be a finite number, not nan"),
         ({"rel": [1, None], "propensity": [0.5, 7]}, {"k": 1}, f"{CHANCE}7.0"),
-        ({"query": [1, None], "pos": [1, None], "rel": [1, None]}, {"k": 1},
-         "query must not be NULL"),
-        ({"rel": [1, None], "pos": [1, 0]}, {"k": 1}, f"{POS}0. Position 1 is the top: add 1"),
         *(({}, {"k": k}, K.format(k)) for k in (0, 10**18)),
         ({}, {"confidence": 0}, "confidence must lie between 0 and 1, not 0"),
         ({}, {"threshold": NAN}, "threshold must be a finite number, not nan"),

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from support import metric_engines
-from support.calls import assert_message, assert_rows, assert_table, assert_table_refused, connected
+from support.calls import assert_message, assert_table, assert_table_refused
 
 NOON = datetime(2024, 5, 1, 12)
 
@@ -116,28 +116,6 @@ def test_splits_by_dates_and_in_other_zones(tmp_path):
         assert_table("time_split", zoned, {"since": since}, split(zoned, test))
     frame.write_parquet(tmp_path / "log.parquet")
     assert_frame_equal(rankql.leave_one_out(tmp_path / "log.parquet"), rankql.leave_one_out(frame))
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"default_null_order": "nulls_first", "default_order": "desc"},
-        {"default_collation": "nocase"},
-        {"default_collation": "noaccent"},
-    ],
-    ids=str,
-)
-def test_settings_and_collations_change_nothing(setting):
-    con = metric_engines.connect(**setting)
-    users = history([("u", "x", 1), ("U", "x", 2), ("ú", "y", 3), ("U", "y", 4), ("u", "z", 5)])
-    for frame in (HISTORY, users):
-        for name, sql, options in (
-            ("leave_one_out", "", {}),
-            ("time_split", ", share := 0.5, query := 'user'", {"share": 0.5, "query": "user"}),
-        ):
-            rows = getattr(rankql, name)(frame, **options).rows(named=True)
-            result = connected(frame, con).sql(f"FROM {name}('input_rows'{sql})").pl()
-            assert_rows(name, setting, result, rows)
 
 
 CALLS = [

@@ -1,0 +1,93 @@
+"""Settings of a connection, collations, threads and the order of rows change no result."""
+
+import random
+
+import polars as pl
+import pytest
+
+import rankql
+from support import metric_engines
+from support.calls import assert_rows, connected, options_of
+
+SETTINGS = [
+    {"default_null_order": "nulls_first", "default_order": "desc"},
+    {"integer_division": True},
+    {"threads": 1},
+    {"default_collation": "nocase"},
+    {"default_collation": "noaccent"},
+]
+
+
+def log():
+    """Events of users and items that collations would merge, each item in one new position."""
+    draw = random.Random(3)
+    rows = [
+        (user, item, pos, draw.randint(1, 3), draw.randint(0, 1), draw.choice([0.2, 0.5, 1.0]))
+        for user in ("u", "U", "ú")
+        for pos, item in enumerate("aAáb", 1)
+        for _ in range(30)
+    ]
+    names = ["user", "item", "pos", "shown_at", "click", "propensity"]
+    frame = pl.DataFrame(rows, names, orient="row").with_row_index("time")
+    return frame.with_columns(
+        time=pl.col("time").shuffle(1).cast(pl.Int64), rel=pl.col("shown_at") % 3,
+        annotator=pl.format("{}{}", pl.lit("x"), pl.int_range(pl.len()).over("user", "item")),
+        unit=pl.concat_str("user", "item"), label=pl.col("item").shuffle(2),
+    )  # fmt: skip
+
+
+GRADES = log().unique(["user", "item"], maintain_order=True)
+CALLS = [
+    ("tally", {"label": "label"}),
+    ("tally", {"label": "label", "slice": "user"}),
+    ("krippendorff_alpha", {"level": "nominal", "slice": "user"}),
+    ("krippendorff_alpha", {"label": "shown_at"}),
+    ("cohen_kappa", {}),
+    ("cohen_kappa", {"label": "shown_at", "weights": "linear"}),
+    ("fleiss_kappa", {"slice": "user"}),
+    ("leave_one_out", {}),
+    ("time_split", {"share": 0.5, "query": "user"}),
+    ("randomised_propensity", {"query": "user", "pos": "shown_at"}),
+    ("harvested_propensity", {"query": "user", "pos": "shown_at"}),
+    ("click_model", {"query": "user", "pos": "shown_at"}),
+    ("counterfactual", {"k": 3, "clip": 0.3, "query": "user"}),
+    ("propensity_scored", {"k": 3, "query": "user"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CALLS)
+def test_settings_change_no_table(name, options):
+    frame = GRADES if name == "propensity_scored" else log()
+    expected = getattr(rankql, name)(frame, **options).rows(named=True)
+    for seed, setting in enumerate(SETTINGS):
+        con = metric_engines.connect(**setting)
+        shuffled = frame.sample(fraction=1, shuffle=True, seed=seed)
+        call = f"{name}('input_rows'{options_of(options)})"
+        assert_rows(name, setting, connected(shuffled, con).sql(f"FROM {call}").pl(), expected)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_settings_change_no_grade(setting):
+    con = metric_engines.connect(**setting)
+    assert con.sql("""
+        SELECT grades_of(['a', 'A', 'á'], MAP {'A': 1, 'á': 2}), grades_of(x, x),
+               graded('A', MAP {'a': 1, 'A': 2, 'á': 3})
+        FROM (VALUES (['a', 'A', 'á'])) AS t (x) GROUP BY x
+    """).fetchall() == [([None, 1, 2], [1, 1, 1], 2)]
+    votes = "(VALUES (1, 1), (2, 1), (2, 1), (NULL, 3)) AS t (rel, weight)"
+    for how, value in {"mean": 5 / 3, "median": 2.0, "majority": 2.0}.items():
+        sql = f"SELECT consensus(rel, weight := weight, how := '{how}') FROM {votes}"
+        assert metric_engines.same(con.sql(sql).fetchall()[0][0], value)
+    rows = [(user, item, "view") for user, item in ("ux", "Ux", "úy", "UX", "uz")]
+    events = pl.DataFrame(rows, ["user", "item", "event"], orient="row")
+    result = rankql.grade_events(events, {"view": 1, "VIEW": 2}, con=con)
+    assert result.equals(events.select("user", "item", rel=1.0).sort("user", "item"))
+    a, b, clicks = list("aAbB"), list("Aab"), ["a", "B"]
+    listed = ", ".join(map(metric_engines.literal, (a, b)))
+    for seed in range(4):
+        picks = rankql.team_draft(a, b, seed=seed, prefix=True)
+        result = con.execute(f"""
+            SELECT *, team_draft_credit(picks, {clicks})
+            FROM (SELECT team_draft({listed}, seed := {seed}, prefix := true) AS picks)
+        """).fetchall()
+        assert result == [(picks, rankql.team_draft_credit(picks, clicks))]
