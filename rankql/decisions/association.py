@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.key_join import name_unit
 from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
@@ -18,8 +17,22 @@ from rankql.results import TableResult, draw_chart, drop_idle_columns
 
 if TYPE_CHECKING:
     import altair as alt
-import itertools
-import re
+
+WORDS = {1: "up", -1: "down", 0: "same"}
+# Without band=, changes within this share of their standard deviation count as no change.
+SHARE = 0.1
+# What it means that metric and outcome got better (1), worse (-1) or stayed the same (0).
+READINGS = {
+    (1, 1): "better, and noticed",
+    (1, -1): "relevant but not attractive",
+    (-1, 1): "attractive but not relevant (clickbait?)",
+    (-1, -1): "worse",
+    (1, 0): "better by the labels, but not noticed",
+    (-1, 0): "worse by the labels, but not noticed",
+    (0, 1): "better for users, which the labels miss",
+    (0, -1): "worse for users, which the labels miss",
+    (0, 0): "unchanged",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,39 +79,53 @@ class Association(TableResult):
         self,
         metric: str | None = None,
         outcome: str | None = None,
-        band: float | Mapping[str, float] | None = None,
+        band: Mapping[str, float] | None = None,
     ) -> AssociationTable:
         """Count the keys by whether metric and outcome went up, stayed the same or went down.
 
-        A change of at most `band`, a number or a dict by column, counts as the same; by default
-        that is a tenth of the standard deviation of the changes. `reading` says what each of the
-        nine cases means, by the direction of the metric. Outcomes are better when higher, unless
+        A change of at most `band`, a number by column, counts as the same; by default that is a
+        tenth of the standard deviation of the changes. `reading` says what each of the nine cases
+        means, by the direction of the metric. Outcomes are better when higher, unless
         `higher_is_better=` says otherwise.
         """
-        metric, outcome = names = self._choose_pair(metric, outcome)
+        names = self._choose_pair(metric, outcome)
         if self.systems is None:
             raise RankqlError(
                 "quadrants needs two systems. Pass tables with a column 'system', and baseline="
             )
-        rows = self.pairs.drop_nulls([metric, outcome])
+        rows = self.pairs.drop_nulls(names)
         unit = name_unit(self.on)
-        require(len(rows) > 0, f"No {unit} has values of both {metric!r} and {outcome!r}")
-        bands = find_bands(rows, names, band)
-        sign_x, sign_y = (1 if self.higher_is_better.get(name, True) else -1 for name in names)
-        table = count_cases(rows, names, bands, (sign_x, sign_y))
-        a, b = self.systems
-        sentences = [
-            f"from {a} to {b}, {metric} {i} and {outcome} {j}: {text.format_count(n, unit)} "
-            f"({share:.1%}), {reading}"
-            for i, j, n, share, reading in table.filter(pl.col("n") > 0).rows()
+        require(len(rows) > 0, f"No {unit} has values of both {names[0]!r} and {names[1]!r}")
+        if band is None:
+            deviations = rows.select(pl.col(names).cast(pl.Float64).std().fill_null(0) * SHARE)
+            band = deviations.row(0, named=True)
+        require({*band} == {*names}, f"band= must have a number for {' and for '.join(names)}")
+        moves = [
+            pl.when(pl.col(name).abs() > band[name]).then(pl.col(name).sign()).otherwise(0)
+            for name in names
         ]
-        widths = text.join_words(
-            [f"{name} within ±{text.format_number(width)}" for name, width in bands.items()]
-        )
-        default = ", a tenth of its standard deviation" if band is None else ""
-        notes = [f"same: a change of {widths}{default}"]
-        if outcome not in self.higher_is_better:
-            notes.append(f"Higher {outcome} is assumed to be better. If not, set higher_is_better=")
+        counts = {(x, y): n for x, y, n in rows.group_by(x=moves[0], y=moves[1]).len().rows()}
+        signs = [1 if self.higher_is_better.get(name, True) else -1 for name in names]
+        table = pl.DataFrame(
+            [
+                (WORDS[x], WORDS[y], n := counts.get((x, y), 0), n / len(rows),
+                 READINGS[signs[0] * x, signs[1] * y])
+                for x, y in READINGS
+            ],
+            ["metric", "outcome", "n", "share", "reading"],
+            orient="row",
+        )  # fmt: skip
+        sentences = [
+            f"from {self.systems[0]} to {self.systems[1]}, {names[0]} {x} and {names[1]} {y}: "
+            f"{text.format_count(n, unit)} ({share:.1%}), {reading}"
+            for x, y, n, share, reading in table.filter(pl.col("n") > 0).rows()
+        ]
+        widths = (f"{name} within ±{text.format_number(band[name])}" for name in names)
+        notes = [f"same: a change of {' and '.join(widths)}"]
+        if names[1] not in self.higher_is_better:
+            notes.append(
+                f"Higher {names[1]} is assumed to be better. If not, set higher_is_better="
+            )
         return AssociationTable(table, sentences, notes)
 
     def plot(
@@ -108,13 +135,7 @@ class Association(TableResult):
         metric, outcome = self._choose_pair(metric, outcome)
         return draw_chart("charts", "plot_association", self, kind, metric, outcome)
 
-    def called(self, name: str) -> str:
-        """The label of a metric or an outcome; with two systems its values are changes."""
-        return f"change of {name}" if self.systems else name
-
     def _choose_pair(self, metric: str | None, outcome: str | None) -> tuple[str, str]:
-        if metric is not None:
-            metric = resolve_names(metric, self.metrics, Conventions().as_dict())[0]
         return _choose("metric", metric, self.metrics), _choose("outcome", outcome, self.outcomes)
 
     def displayed(self) -> list[pl.DataFrame]:
@@ -122,12 +143,13 @@ class Association(TableResult):
         return [drop_idle_columns(self.table.drop("sentence"))]
 
     def _details(self) -> dict[str, Any]:
-        return {
-            "on": self.on,
-            "systems": self.systems,
-            "confidence": self.confidence,
-            "higher_is_better": self.higher_is_better,
-        }
+        names = ("on", "systems", "confidence", "higher_is_better")
+        return {name: getattr(self, name) for name in names}
+
+
+def name_unit(keys: Sequence[str]) -> str:
+    """The noun for a row: the name of the key, or 'key' if it has several columns."""
+    return text.row_noun(keys[0] if len(keys) == 1 else "")
 
 
 def _choose(kind: str, name: str | None, known: Sequence[str]) -> str:
@@ -135,86 +157,6 @@ def _choose(kind: str, name: str | None, known: Sequence[str]) -> str:
     if name is None:
         require(len(known) == 1, f"Several {kind}s: {', '.join(known)}. Pass {kind}= one of them")
         return known[0]
+    (name,) = resolve_names(name, known, Conventions().as_dict())[:1]
     require(name in known, describe_unknown(kind, name, known))
     return name
-
-
-WORDS = {1: "up", -1: "down", 0: "same"}
-# Without band=, changes within this share of their standard deviation count as no change.
-SHARE = 0.1
-# What a result is if the outcome is good, by the name of the outcome.
-_QUALITIES = {
-    r"click|ctr": "attractive",
-    r"order|purchas|buy|bought|sold|sale|conver|revenue|cart": "convincing",
-    r"dwell|time|watch|read|stay|session": "engaging",
-    r"satisf|rating|survey|nps|like": "satisfying",
-}
-_CLICKS = "attractive"
-_SCHEMA = {"metric": pl.String, "outcome": pl.String, "n": pl.Int64, "share": pl.Float64,
-           "reading": pl.String}  # fmt: skip
-
-
-def find_bands(
-    rows: pl.DataFrame, names: tuple[str, str], band: float | Mapping[str, float] | None
-) -> dict[str, float]:
-    """How large a change of each column still counts as none."""
-    if band is None:
-        return {name: SHARE * (_deviation(rows[name]) or 0.0) for name in names}
-    widths = dict.fromkeys(names, band) if not isinstance(band, Mapping) else dict(band)
-    for name, width in widths.items():
-        if name not in names:
-            raise RankqlError(f"band= names {name!r}, but the columns are {' and '.join(names)}")
-        if isinstance(width, bool) or not isinstance(width, int | float) or not width >= 0:
-            raise RankqlError(f"band= must be a number from 0 for {name}, not {width!r}")
-    return dict.fromkeys(names, 0.0) | widths
-
-
-def _deviation(values: pl.Series) -> float | None:
-    deviation = values.cast(pl.Float64).std()
-    assert deviation is None or isinstance(deviation, float)
-    return deviation
-
-
-def count_cases(
-    rows: pl.DataFrame, names: tuple[str, str], bands: Mapping[str, float], signs: tuple[int, int]
-) -> pl.DataFrame:
-    """The number and share of keys in each case; sign -1: lower is better."""
-    x, y = (
-        pl.when(pl.col(name).abs() > bands[name]).then(pl.col(name).sign()).otherwise(0)
-        .cast(pl.Int8)
-        for name in names
-    )  # fmt: skip
-    counts = {(i, j): n for i, j, n in rows.group_by(x=x, y=y).len().rows()}
-    quality = describe_quality(names[1])
-    directions = sorted(itertools.product(WORDS, repeat=2), key=lambda pair: 0 in pair)
-    return pl.DataFrame(
-        [
-            (WORDS[i], WORDS[j], n := counts.get((i, j), 0), n / len(rows),
-             read_case(signs[0] * i, signs[1] * j, quality))
-            for i, j in directions
-        ],
-        schema=_SCHEMA,
-        orient="row",
-    )  # fmt: skip
-
-
-def describe_quality(outcome: str) -> str:
-    """What a result is if this outcome is good: attractive, convincing, ..."""
-    qualities = (word for pattern, word in _QUALITIES.items() if re.search(pattern, outcome, re.I))
-    return next(qualities, _CLICKS)
-
-
-def read_case(metric: int, outcome: int, quality: str) -> str:
-    """What it means that metric and outcome got better (1), worse (-1) or stayed the same (0)."""
-    bait = " (clickbait?)" if quality == _CLICKS else ""
-    return {
-        (1, 1): "better, and noticed",
-        (1, 0): "better by the labels, but not noticed",
-        (1, -1): f"relevant but not {quality}",
-        (0, 1): "better for users, which the labels miss",
-        (0, 0): "unchanged",
-        (0, -1): "worse for users, which the labels miss",
-        (-1, 1): f"{quality} but not relevant{bait}",
-        (-1, 0): "worse by the labels, but not noticed",
-        (-1, -1): "worse",
-    }[metric, outcome]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rankql import text
-from rankql.decisions.key_join import KeyJoin
+from rankql.decisions.association import name_unit
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.means import ROUNDING
@@ -42,44 +42,53 @@ SCHEMA = {
 
 
 def correlate_pairs(
-    pairs: pl.DataFrame, join: KeyJoin, confidence: float, change: bool
+    pairs: pl.DataFrame,
+    keys: Sequence[str],
+    measures: Sequence[tuple[str, str]],
+    groups: Sequence[Sequence[str]],
+    confidence: float,
+    change: bool,
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The table of all correlations, and notes on slices that reverse the sign."""
-    columns = pairs.select(pl.col(*join.values).cast(pl.Float64).fill_null(math.nan))
+    """The table of the correlations of metrics and outcomes, and notes, such as reversed signs."""
+    columns = pairs.select(
+        pl.col({*itertools.chain(*measures)}).cast(pl.Float64).fill_null(math.nan)
+    )
     rows, notes = [], []
-    parts = [*_list_parts(pairs, join.groups)]
-    all_days = _read_days(pairs, [*join.keys])
+    parts, all_days = [*_list_parts(pairs, groups)], _read_days(pairs, keys)
     if all_days is not None:
         notes.append(
             "The keys are days: weekday and linear trend are taken out, and similar neighbouring "
             "days count as fewer"
         )
-    for metric, outcome in itertools.product(join.metrics, join.outcome_columns):
+    for names in measures:
         overall: list[Coefficient] = []
         for label, part, codes in parts:
-            x, y = (columns[name].to_numpy()[part] for name in (metric, outcome))
+            x, y = (columns[name].to_numpy()[part] for name in names)
             known = ~np.isnan(x) & ~np.isnan(y)
-            x, y = x[known], y[known]
+            values = x[known], y[known]
             days = None if all_days is None else all_days[part][known]
             if codes is not None:
                 codes = np.unique(codes[known], return_inverse=True)[1]
-            coefficients = [f(x, y, confidence, codes, days) for f in (pearson, spearman)]
+            coefficients = [
+                correlate_values(values, confidence, codes, days, names, ranks)
+                for ranks in (False, True)
+            ]
             overall = overall or coefficients
             if codes is not None and (reversal := _describe_reversal(overall, coefficients)):
-                notes.append(f"{metric} and {outcome}: {reversal.format(label)}")
-            row = {"metric": metric, "outcome": outcome, "slice": label, "n": len(x)}
+                notes.append(f"{' and '.join(names)}: {reversal.format(label)}")
+            row = {"metric": names[0], "outcome": names[1], "slice": label, "n": int(known.sum())}
             for name, coefficient in zip(_NAMES, coefficients, strict=True):
                 numbers = (coefficient.r, coefficient.lo, coefficient.hi, coefficient.p)
                 row |= dict(zip((name + end for end in _ENDS), numbers, strict=True))
-            row["remark"] = _remark(coefficients, {metric: x, outcome: y}, codes)
-            row["sentence"] = _sentence(row, coefficients, join.unit, change)
+            row["remark"] = next((x.reason for x in coefficients if x.reason), None)
+            row["sentence"] = _sentence(row, coefficients, name_unit(keys), change)
             rows.append(row)
     return pl.DataFrame(rows, schema=SCHEMA), notes
 
 
 def _list_parts(
     pairs: pl.DataFrame, groups: Sequence[Sequence[str]]
-) -> Iterator[tuple[str, NDArray[np.intp], Codes | None]]:
+) -> Iterator[tuple[str, Codes, Codes | None]]:
     """The rows of each correlation: all; all with the codes of their slices; those of a slice."""
     rows = np.arange(len(pairs))
     yield "all", rows, None
@@ -103,16 +112,8 @@ class Coefficient:
     hi: float | None = None
     p: float | None = None
     reason: str | None = None
-    # Are there enough values to call it significant?
-    enough: bool = False
-
-    @property
-    def sign(self) -> int:
-        """Its sign, 0 if it is not significant."""
-        if self.r is None or not self.enough:
-            return 0
-        unclear = self.lo is None or self.hi is None or self.lo <= 0 <= self.hi
-        return 0 if unclear and self.reason != PERFECT else int(math.copysign(1, self.r))
+    # 0 if it is not significant, None if there are too few values to say.
+    sign: int | None = None
 
     @property
     def text(self) -> str:
@@ -124,33 +125,23 @@ class Coefficient:
         return text.format_estimate(self.r, self.lo, self.hi, 2)
 
 
-def pearson(
-    x: Array, y: Array, confidence: float, codes: Codes | None = None, days: Codes | None = None
+def correlate_values(
+    values: tuple[Array, Array],
+    confidence: float,
+    codes: Codes | None = None,
+    days: Codes | None = None,
+    names: tuple[str, str] = ("x", "y"),
+    ranks: bool = False,
 ) -> Coefficient:
-    """Pearson's r with Fisher's z interval; with codes, the correlation within their slices.
+    """Pearson's r, or Spearman's rho of ranks; with codes, the correlation within their slices.
 
     Within slices, r is that of the deviations from the slices' means: the partial correlation given
     the slice. With n values in G slices (without codes, G = 1) and f = n - 1 - G degrees of
-    freedom, the standard error of atanh(r) is 1 / sqrt(f - 1), for the interval and for p. With
-    days, see `_independent_share`.
+    freedom, the variance of atanh(r) is 1 / (f - 1), for the interval (Fisher's z) and for p. That
+    of atanh(rho) is (1 + rho^2 / 2) / (f - 1): Bonett and Wright 2000. With days, see
+    `_independent_share`.
     """
-    return _correlate(x, y, confidence, codes, days, 0.0)
-
-
-def spearman(
-    x: Array, y: Array, confidence: float, codes: Codes | None = None, days: Codes | None = None
-) -> Coefficient:
-    """Spearman's rho; with codes, the correlation within their slices.
-
-    Within slices, ranks are divided by the size of the slice plus 1, so that large slices do not
-    count more. The variance of atanh(rho) is (1 + rho^2 / 2) / (f - 1): Bonett and Wright 2000.
-    """
-    return _correlate(_ranks(x, codes), _ranks(y, codes), confidence, codes, days, 0.5)
-
-
-def _correlate(
-    x: Array, y: Array, confidence: float, codes: Codes | None, days: Codes | None, spread: float
-) -> Coefficient:
+    x, y = (_rank(z, codes) for z in values) if ranks else values
     repeated = days is not None and len(np.unique(days)) < len(days)
     calendar = None if days is None or repeated or len(x) < 3 else _calendar(days, codes)
     free = len(x) - 1.0 - (1 if codes is None else int(codes.max(initial=-1)) + 1)
@@ -160,22 +151,28 @@ def _correlate(
         return Coefficient(reason=TOO_FEW)
     x, y = _deviations(x, codes, calendar), _deviations(y, codes, calendar)
     if not (x.any() and y.any()):
-        return Coefficient()
+        where = "" if codes is None else " within every slice"
+        where += "" if calendar is None else " except for weekday and trend"
+        constant = (
+            f"{name} is constant{where}"
+            for name, z in zip(names, (x, y), strict=True)
+            if not z.any()
+        )
+        return Coefficient(reason="; ".join(constant))
     r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
     if repeated:
         return Coefficient(r, reason=REPEATED_DAYS)
     if calendar is not None and days is not None:
         free *= _independent_share(x, y, np.argsort(days))
-    enough = free >= FREEDOM
+    sign = int(math.copysign(1, r)) if free >= FREEDOM else None
     if 1 - abs(r) <= ROUNDING:
-        return Coefficient(math.copysign(1.0, r), reason=PERFECT, enough=enough)
+        return Coefficient(math.copysign(1.0, r), reason=PERFECT, sign=sign)
     if free < 2:
         return Coefficient(r, reason=NO_INTERVAL)
-    error = math.sqrt((1 + spread * r * r) / (free - 1))
-    width = float(special.ndtri((1 + confidence) / 2)) * error
-    z = math.atanh(r)
-    p = float(2 * special.ndtr(-abs(z) / error))
-    return Coefficient(r, math.tanh(z - width), math.tanh(z + width), p, enough=enough)
+    error = math.sqrt((1 + ranks * r * r / 2) / (free - 1))
+    z, width = math.atanh(r), float(special.ndtri((1 + confidence) / 2)) * error
+    lo, hi, p = math.tanh(z - width), math.tanh(z + width), float(2 * special.ndtr(-abs(z) / error))
+    return Coefficient(r, lo, hi, p, sign=0 if sign and lo <= 0 <= hi else sign)
 
 
 def _read_days(pairs: pl.DataFrame, keys: Sequence[str]) -> Codes | None:
@@ -183,8 +180,7 @@ def _read_days(pairs: pl.DataFrame, keys: Sequence[str]) -> Codes | None:
     for key in keys:
         texts = pairs[key].cast(pl.String)
         iso = texts.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
-        compact = texts.str.to_date("%Y%m%d", strict=False)
-        for days in (iso, compact):
+        for days in (iso, texts.str.to_date("%Y%m%d", strict=False)):
             if len(days) and not days.null_count() and days.dt.year().is_between(1900, 2200).all():
                 return days.to_physical().to_numpy().astype(np.intp)
     return None
@@ -213,7 +209,7 @@ def _independent_share(x: Array, y: Array, order: Codes) -> float:
     return (1 - product) / (1 + product)
 
 
-def _deviations(values: Array, codes: Codes | None, calendar: Array | None = None) -> Array:
+def _deviations(values: Array, codes: Codes | None, calendar: Array | None) -> Array:
     """Deviations from the mean of all or of the slice; 0 if they are only rounding.
 
     Values are divided by the largest one first, so that their squares do not overflow.
@@ -228,7 +224,7 @@ def _deviations(values: Array, codes: Codes | None, calendar: Array | None = Non
     return np.asarray(deviations * (np.abs(deviations).max(initial=0) > ROUNDING))
 
 
-def _ranks(values: Array, codes: Codes | None) -> Array:
+def _rank(values: Array, codes: Codes | None) -> Array:
     """Mean ranks; within slices divided by their size plus 1. Rounding does not break ties."""
     rank = pl.col("value").round_sig_figs(DIGITS).rank("average")
     frame = pl.DataFrame({"value": values} | ({} if codes is None else {"slice": codes}))
@@ -236,24 +232,12 @@ def _ranks(values: Array, codes: Codes | None) -> Array:
     return frame.select(rank).to_series().to_numpy()
 
 
-def _remark(
-    coefficients: Sequence[Coefficient], values: Mapping[str, Array], codes: Codes | None
-) -> str | None:
-    """The reasons for missing coefficients or intervals, or None."""
-    reasons = list(dict.fromkeys(x.reason for x in coefficients if x.reason))
-    if TOO_FEW not in reasons and coefficients[0].r is None:
-        where = "" if codes is None else " within every slice"
-        constant = (name for name, x in values.items() if not _deviations(x, codes).any())
-        reasons = [f"{name} is constant{where}" for name in constant]
-    return "; ".join(reasons) or None
-
-
 def _describe_reversal(overall: Sequence[Coefficient], within: Sequence[Coefficient]) -> str | None:
     """Simpson's paradox: a coefficient whose sign within slices differs, with advice."""
     for name, total, part in zip(_NAMES, overall, within, strict=True):
         if total.r is not None and part.r is not None and total.r * part.r < 0:
             advice = "At least one of them is not significant"
-            if total.sign * part.sign < 0:
+            if total.sign and part.sign:
                 advice = "This is Simpson's paradox: trust the value within slices"
             return f"{name.capitalize()} is {total.text} overall, but {part.text} {{}}. {advice}"
     return None
@@ -267,12 +251,12 @@ def _sentence(
     metric, outcome = f"{of}{row['metric']}", f"{of}{row['outcome']}"
     count = text.format_count(row["n"], unit)
     pearson, spearman = coefficients
-    if pearson.r is None:
+    if pearson.r is None or spearman.r is None:
         return f"no correlation of {metric} and {outcome}: {row['remark']} ({count})"
     values = f"Pearson {pearson.text}, Spearman {spearman.text}"
     if spearman.reason == REPEATED_DAYS:
         start = f"no evidence about {metric} and {outcome}, because days repeat in the key"
-    elif not spearman.enough:
+    elif spearman.sign is None:
         start = f"too few {text.pluralise(unit)} to say whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
         start = f"no significant association between {metric} and {outcome}"

@@ -123,9 +123,10 @@ def draw_scatter(association: Association, metric: str, outcome: str) -> Spec:
     colours = dict(zip(slices, PALETTE, strict=False))
     scale = {"domain": slices, "range": [colours.get(name, GREY) for name in slices]}
     key = {"values": list(colours), "columns": 4} if len(slices) > 1 else None
+    change = "change of " if association.systems else ""
     x, y = (
-        quantitative(name, title=title, scale={"zero": False}, axis=panels.grid_axis())
-        for name, title in (("x", association.called(metric)), ("y", association.called(outcome)))
+        quantitative(name, title=change + title, scale={"zero": False}, axis=panels.grid_axis())
+        for name, title in (("x", metric), ("y", outcome))
     )
     encoding = {
         "x": x,
