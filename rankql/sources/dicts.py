@@ -81,33 +81,16 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "tolist") or hasattr(value, "to_list")
 
 
-def _plain(value: Any, label: str, query: Any) -> Any:
-    """The items or scores of a query; a Series or an array as a list or dict."""
-    if isinstance(value, (*_LISTS, *_DICTS)) or not _is_array(value):
-        return value
-    values = value.tolist() if hasattr(value, "tolist") else value.to_list()
-    index: Any = getattr(value, "index", None)
-    if not hasattr(index, "tolist"):
-        return values
-    # A Series of pandas: items, or scores whose index holds the items.
-    keys, types = index.tolist(), _types(values)
-    if all(issubclass(each, Integral) for each in types):
-        is_list = type(index).__name__ == "RangeIndex"
-        if not is_list and all(issubclass(each, Integral) for each in _types(keys)):
-            raise RankqlError(
-                f"{label}: the Series of query {query!r} may hold items or numbers. Pass .tolist() "
-                "for items, .to_dict() for numbers by item"
-            )
-    else:
-        is_list = not all(issubclass(each, Real) for each in types)
-    if not is_list and len({*keys}) < len(keys):
-        raise RankqlError(f"{label}: an item of query {query!r} is repeated in the Series")
-    return values if is_list else dict(zip(keys, values, strict=True))
-
-
 def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
-    data = {query: _plain(value, label, query) for query, value in data.items()}
+    data = {
+        query: value
+        if isinstance(value, (*_LISTS, *_DICTS)) or not _is_array(value)
+        else value.tolist()
+        if hasattr(value, "tolist")
+        else value.to_list()
+        for query, value in data.items()
+    }
     kind = _kind(data, label)
     if kind == "a run":
         raise RankqlError(f"{label} must be one table, not a dict of runs. {_shapes(label)}")
@@ -124,11 +107,13 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
             )
         if not judged and any(isinstance(value, set | frozenset) for value in values):
             raise RankqlError(f"{label}: a set of items has no order. Pass a list")
-    rows = pl.DataFrame({"query": _ids(list(data), label, "query"), "n": list(map(len, values))})
+    rows = pl.DataFrame(
+        {"query": id_column(list(data), label, "query"), "n": list(map(len, values))}
+    )
     rows = rows.filter(pl.col("n") > 0)
     columns = [
         rows.select(pl.col("query").repeat_by("n").explode()).to_series(),
-        _ids(list(chain.from_iterable(values)), label, "item"),
+        id_column(list(chain.from_iterable(values)), label, "item"),
     ]
     if kind == "numbers":
         numbers = list(chain.from_iterable(value.values() for value in values))
@@ -139,7 +124,7 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _ids(ids: list[Any], label: str, role: str) -> pl.Series:
+def id_column(ids: list[Any], label: str, role: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
     for kind in (pl.String, pl.Int64):  # fast if all are of this type
         with suppress(TypeError, ValueError, OverflowError):

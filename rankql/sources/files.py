@@ -32,7 +32,7 @@ JSON = (".json", ".jsonl", ".ndjson")
 # The suffixes of files that are no databases.
 DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # What Python raises for a file that it may not read, or that is damaged or cut off.
-_UNREADABLE = (OSError, EOFError, zlib.error)
+UNREADABLE = (OSError, EOFError, zlib.error, duckdb.Error)
 # The first bytes of compressed files, with the suffix by which DuckDB recognises them.
 _COMPRESSED = {
     b"\x1f\x8b": ("gzip", ".gz"),
@@ -109,7 +109,7 @@ def _copy_stream(name: str, label: str) -> str:
         raise RankqlError(f"{label}: {name!r} is compressed with {kind[0]}. Unzip it first")
     try:
         data = gzip.decompress(data) if kind else data
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _damaged(label, name, error) from error
     if not data.strip():
         raise RankqlError(f"{label}: {name!r} is empty")
@@ -227,6 +227,16 @@ def _open(path: str) -> IO[bytes]:
     return open(path, "rb")
 
 
+def read_text(path: str) -> str:
+    """The text of a file, which may be compressed."""
+    if path.endswith(".zst"):
+        with private_connection() as con:
+            lines = con.execute(f"FROM {read_as_text(literal(path))}").fetchall()
+        return "\n".join(line or "" for (line,) in lines)
+    with _open(path) as file:
+        return file.read().decode("utf-8-sig")
+
+
 def split_line(line: str, marks: str = ",\t;|") -> tuple[str, list[str]]:
     """The likeliest character between the values of a line of CSV, and the values."""
 
@@ -265,7 +275,7 @@ def uneven_line(path: str) -> str:
     """
     if path.endswith(".zst"):
         return ""
-    with suppress(*_UNREADABLE, csv.Error), _open(path) as file:
+    with suppress(*UNREADABLE, csv.Error), _open(path) as file:
         lines = (raw.decode("utf-8-sig", "replace") for raw in file)
         header = next(lines, "")
         mark, names = split_line(header)
@@ -307,7 +317,7 @@ def _refuse_unreadable(label: str, path: str) -> None:
             start = file.read(2)
             while path.endswith(".gz") and file.read(2**20):
                 pass
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _damaged(label, path, error) from error
     if start in (b"\xff\xfe", b"\xfe\xff"):
         raise RankqlError(

@@ -1,23 +1,22 @@
 """JSON files: rows as text, nested dicts, and what OpenSearch is asked and answers.
 
-The keys at the start of a file say its shape. DuckDB then reads the ids as text, so that dates and
-UUIDs stay as they are written. Rows are read as text too, whose numbers are parsed later, as those
-of CSV: DuckDB infers types from 20,480 rows, and rounds what does not fit. If rows have lists or
-objects, types are those of all rows.
+The keys at the start of a file say its shape. Dicts and answers are parsed by Python. Rows are read
+by DuckDB as text, whose numbers are parsed later, as those of CSV, so that dates and UUIDs stay as
+they are written: DuckDB infers types from 20,480 rows, and rounds what does not fit. If rows have
+lists or objects, types are those of all rows.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
+import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
@@ -29,9 +28,11 @@ from rankql.registry.column_names import (
     find_name,
     squash,
 )
-from rankql.sources.files import START, File
+from rankql.sources.dicts import frame_from_dict, id_column
+from rankql.sources.files import UNREADABLE, File, read_text
+from rankql.sources.frames import polars_counts
 from rankql.sources.private import in_transaction, private_connection
-from rankql.sources.reader import Reader, reword_error
+from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
@@ -101,52 +102,8 @@ def _kind(structure: Any, in_list: bool = False) -> str:
     return "VARCHAR" if structure == "NULL" else str(structure)
 
 
-class Json:
-    """A JSON file with the keys at its start."""
-
-    def __init__(self, file: File) -> None:
-        self.file = file
-        # The keys of the first objects, each after those of the objects around it.
-        self.keys = set(_outline(file.start))
-        self.columns = {key for key, *inner in self.keys if not inner}
-        self.judged = file.label == "qrels"
-
-    def read(self, records: str = "auto", **fields: str) -> str:
-        """SQL that reads these fields of its objects."""
-        size = max(2**24, *(4 * os.path.getsize(path) for path in self.file.paths))
-        columns = ", ".join(f"{literal(key)}: {literal(kind)}" for key, kind in fields.items())
-        return (
-            f"read_json({literal(self.file.pattern)}, records = {records}, columns = {{{columns}}},"
-            f" maximum_object_size = {min(2**32 - 2, size)})"
-        )
-
-    @cached_property
-    def by_query(self) -> str:
-        """How the value of the first query begins that has items: [ or {. Not if its key is the
-        name of a column.
-        """
-        key = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
-        empty = rf"(?:{key}(\{{\s*\}}|\[\s*\])\s*,?\s*)*"
-        value = r'(\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnNI"])'
-        match = re.match(rf"\s*\{{\s*{empty}(?:{key}{value}|\}}\s*$)", self.file.start)
-        if not match or {squash(name) for name in match.group(1, 3) if name} & _NAMES:
-            return ""
-        return (match[4] or match[2] or "{")[0]
-
-    @cached_property
-    def query(self) -> str | None:
-        """The key of the query in an answer."""
-        query = find_name(self.columns, _QUERY)
-        if query or len(self.file.start) < START // 4:
-            return query
-        with suppress(duckdb.Error), private_connection() as con:  # it may be after long hits
-            objects = self.read("false", json="JSON")
-            sql = f"SELECT DISTINCT unnest(json_keys(json)) AS key FROM {objects} ORDER BY key"
-            return find_name([key for (key,) in con.execute(sql).fetchall()], _QUERY)
-        return None
-
-
 def _outline(start: str) -> Iterator[tuple[str, ...]]:
+    """The keys of the first objects, each after those of the objects around it."""
     path: list[str] = []
     last = ""
     for token in re.finditer(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}]', start):
@@ -159,185 +116,186 @@ def _outline(start: str) -> Iterator[tuple[str, ...]]:
             last = path.pop()
 
 
-def _pairs(maps: str, source: str, value: str, condition: str = "true") -> str:
-    """SQL of the rows in a map of maps."""
-    return (
-        f"(SELECT query, i_.key AS item, i_.value AS {value} FROM (SELECT q_.key AS query, "
-        f"unnest(map_entries(q_.value)) AS i_ FROM (SELECT unnest(map_entries({maps})) AS q_ "
-        f"FROM {source} WHERE {condition})))"
-    )
+def _is_by_query(start: str) -> bool:
+    """Is it an object by query, with items or numbers? Not if a key is the name of a column."""
+    key = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
+    empty = rf"(?:{key}(?:\{{\s*\}}|\[\s*\])\s*,?\s*)*"
+    value = r'(?:\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnNI"])'
+    match = re.match(rf"\s*\{{\s*{empty}(?:{key}{value}|\}}\s*$)", start)
+    return match is not None and not {squash(x) for x in match.groups() if x} & _NAMES
 
 
-_NUMBERS = "MAP(VARCHAR, MAP(VARCHAR, DOUBLE))"
+def _parse(file: File) -> list[Any]:
+    """The objects of files, also of lists and of one per line."""
+    decoder = json.JSONDecoder(object_pairs_hook=_require_unique)
+    objects: list[Any] = []
+    for path in file.paths:
+        try:
+            text, end = read_text(path).strip(), 0
+            while end < len(text):
+                value, end = decoder.raw_decode(text, end)
+                objects += value if isinstance(value, list) else [value]
+                while end < len(text) and text[end].isspace():
+                    end += 1
+        except (*UNREADABLE, ValueError) as error:
+            raise RankqlError(f"{file.label}: {path!r} cannot be read: {error}") from error
+    return objects
 
 
-def _numbers_by_query(data: Json) -> str:
-    return _pairs("json", data.read("false", json=_NUMBERS), "rel" if data.judged else "score")
+def _require_unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of keys and values. Python alone keeps the last of equal keys."""
+    pairs = list(pairs)
+    if len(merged := dict(pairs)) < len(pairs):
+        raise ValueError("a query, or an item of a query, is repeated. Keep one of them")
+    return merged
 
 
-def _items_by_query(data: Json) -> str:
-    place = "" if data.judged else ", generate_subscripts(q_.value, 1) AS pos"
-    objects = data.read("false", json="MAP(VARCHAR, VARCHAR[])")
-    rows = (
-        f"SELECT q_.key AS query, unnest(q_.value) AS item{place} FROM "
-        f"(SELECT unnest(map_entries(json)) AS q_ FROM {objects})"
-    )
-    what = "concat('an item of query ', query, ' is ', item, '. Write {query: {item: score}}')"
-    is_nested = "item[1] IN ('[', '{') AND json_valid(item)"
-    return f"(FROM ({rows}) WHERE CASE WHEN {is_nested} THEN error({what}) ELSE true END)"
+class Rows(NamedTuple):
+    """The rows of a shape, and what the Columns line says of their queries and positions."""
+
+    frame: pl.DataFrame
+    assumed: Mapping[str, str] = {}
+    unit: str = "rows"
 
 
-def _predictions(data: Json) -> str:
+def _by_query(objects: Sequence[Any], label: str) -> Rows:
+    frame = frame_from_dict(_require_unique(chain(*(each.items() for each in objects))), label)
+    return Rows(frame, unit="ids" if "pos" in frame.columns else "rows")
+
+
+def _predictions(objects: Sequence[Any], label: str) -> Rows:
     """{subset: {split: {query: {item: score}}}} and the model."""
-    objects = data.read("false", json="MAP(VARCHAR, JSON)")
-    subsets = f"SELECT unnest(map_entries(json)) AS s_ FROM {objects}"
-    splits = (
-        f"SELECT s_, unnest(map_entries(CAST(s_.value AS MAP(VARCHAR, {_NUMBERS})))) AS p_ "
-        f"FROM ({subsets}) WHERE s_.key <> 'mteb_model_meta'"
-    )
-    several = (
-        "error(concat('it has ', len(parts_), ' subsets or splits (', "
-        "array_to_string(list_sort(parts_), ', '), '). Write one of them to a file'))"
-    )
-    parts = f"(SELECT p_, list(s_.key || '/' || p_.key) OVER () AS parts_ FROM ({splits}))"
-    only = f"CASE WHEN len(parts_) > 1 THEN {several} ELSE true END"
-    return _pairs("p_.value", parts, "score", only)
+    subsets = {name: each for name, each in objects[0].items() if name != "mteb_model_meta"}
+    parts = {f"{name}/{split}": subsets[name][split] for name in subsets for split in subsets[name]}
+    if len(parts) > 1:
+        raise ValueError(
+            f"it has {len(parts)} subsets or splits ({', '.join(sorted(parts))}). Write one of "
+            "them to a file"
+        )
+    return _by_query([*parts.values()], label)
 
 
-def _rated_requests(data: Json) -> str:
+_Hit: TypeAlias = tuple[Any, int, Mapping[str, Any], Any]
+
+
+def _hits(rows: Iterable[_Hit], label: str) -> Rows:
+    """Rows of queries, places, hits, and their scores, or grades if they have no place."""
+    if not (rows := [*rows]):
+        raise ValueError("no query has an item. Check what wrote it")
+    for *_, number in rows:
+        if not isinstance(number, int | float | None):
+            raise ValueError(f"{number!r} is not a number. Correct it")
+    ranked = rows[0][1] > 0
+    places = {"pos": [place for _, place, *_ in rows]} if ranked else {}
+    frame = pl.DataFrame(
+        {
+            "query": id_column([query for query, *_ in rows], label, "query"),
+            "item": id_column([hit.get("_id") for _, _, hit, _ in rows], label, "item"),
+            **places,
+            "score" if ranked else "rel": pl.Series([row[3] for row in rows], dtype=pl.Float64),
+            "_index": [hit.get("_index") for _, _, hit, _ in rows],
+        }
+    )
+    return Rows(frame, {"pos": "order of the hits"} if ranked else {})
+
+
+def _rated_requests(objects: Sequence[Any], label: str) -> Rows:
     """Its ratings, which are judgments."""
-    rated = "STRUCT(_index VARCHAR, _id VARCHAR, rating DOUBLE)[]"
-    source = data.read(requests=f"STRUCT(id VARCHAR, ratings {rated})[]")
-    requests = f"SELECT unnest(requests) AS r_ FROM {source}"
-    ratings = f"SELECT r_.id AS query, unnest(r_.ratings) AS i_ FROM ({requests})"
-    return f"(SELECT query, i_._id AS item, i_.rating AS rel, i_._index AS _index FROM ({ratings}))"
+    rated = (
+        (request["id"], 0, rating, rating.get("rating"))
+        for request in objects[0]["requests"]
+        for rating in request.get("ratings", ())
+    )
+    return _hits(rated, label)
 
 
-_HIT = "STRUCT(_index VARCHAR, _id VARCHAR, _score DOUBLE)"
-
-
-def _hits(hits: str) -> str:
-    fields = "query, h_._id AS item, pos, h_._score AS score, h_._index AS _index"
-    return f"(SELECT {fields} FROM ({hits}))"
-
-
-def _rated_hits(data: Json) -> str:
+def _rated_hits(objects: Sequence[Any], label: str) -> Rows:
     """Its hits. Their ratings are not all there are."""
-    hits = f"MAP(VARCHAR, STRUCT(hits STRUCT(hit {_HIT})[]))"
-    source = data.read(details=hits, failures="MAP(VARCHAR, JSON)")
-    failed = "error(concat('the search of ', map_keys(failures)[1], ' failed. Repeat it'))"
-    queries = (
-        f"SELECT unnest(map_entries(details)) AS q_ FROM {source} "
-        f"WHERE CASE WHEN len(map_keys(failures)) > 0 THEN {failed} ELSE true END"
+    for query in objects[0].get("failures") or ():
+        raise ValueError(f"the search of {query} failed. Repeat it")
+    ranked = (
+        (query, place, hit["hit"], hit["hit"].get("_score"))
+        for query, details in objects[0]["details"].items()
+        for place, hit in enumerate(details["hits"], 1)
     )
-    hits = (
-        "SELECT q_.key AS query, unnest(q_.value.hits) AS h_, "
-        f"generate_subscripts(q_.value.hits, 1) AS pos FROM ({queries})"
+    return _hits(ranked, label)
+
+
+def _answers(objects: Sequence[Any], label: str) -> Rows:
+    """The hits of searches. One that failed or is incomplete is an error."""
+    parts, what = objects, ""
+    if "responses" in objects[0]:
+        parts, what = [part for each in objects for part in each["responses"]], "place in responses"
+    key = None if what else find_name(list(dict.fromkeys(chain(*parts))), _QUERY)
+    what = what or ("" if key else "row number")
+    queries = [part.get(key) if key else place for place, part in enumerate(parts, 1)]
+    for query, part in zip(queries, parts, strict=True):
+        failed = part.get("_shards", {}).get("failed")
+        if part.get("error") is not None or part.get("timed_out") or failed:
+            name = "a search without query" if query is None else f"the search of query {query}"
+            raise ValueError(f"{name} failed or is incomplete. Repeat it")
+    ranked = (
+        (query, place, hit, hit.get("_score"))
+        for query, part in zip(queries, parts, strict=True)
+        for place, hit in enumerate(part["hits"]["hits"], 1)
     )
-    return _hits(f"SELECT query, h_.hit AS h_, pos FROM ({hits})")
-
-
-_ANSWER = {
-    "hits": f"STRUCT(hits {_HIT}[])",
-    "error": "JSON",
-    "timed_out": "BOOLEAN",
-    "_shards": "STRUCT(failed BIGINT)",
-}
-
-
-def _answer(data: Json) -> str:
-    source = data.read(**_ANSWER, **({data.query: "VARCHAR"} if data.query else {}))
-    return _answers(source, quote(data.query) if data.query else "row_number() OVER ()")
-
-
-def _several_answers(data: Json) -> str:
-    answer = ", ".join(f"{key} {kind}" for key, kind in _ANSWER.items())
-    places = "unnest(responses, max_depth := 2), generate_subscripts(responses, 1) AS n_"
-    return _answers(f"(SELECT {places} FROM {data.read(responses=f'STRUCT({answer})[]')})", "n_")
-
-
-def _answers(source: str, query: str) -> str:
-    """The hits of answers. One that is incomplete is an error."""
-    answers = f"SELECT {query} AS query, hits.hits AS h_, error, timed_out, _shards FROM {source}"
-    partial = "error IS NOT NULL OR coalesce(timed_out, false) OR coalesce(_shards.failed, 0) > 0"
-    name = "coalesce('the search of query ' || query, 'a search without query')"
-    failed = f"error({name} || ' failed or is incomplete. Repeat it')"
-    return _hits(
-        "SELECT query, unnest(h_) AS h_, generate_subscripts(h_, 1) AS pos FROM "
-        f"({answers}) WHERE CASE WHEN {partial} THEN {failed} ELSE true END"
-    )
+    frame, assumed, _ = _hits(ranked, label)
+    return Rows(frame, {**assumed, "query": what} if what else assumed)
 
 
 class JsonShape(NamedTuple):
-    """A shape: what errors call it, is it this one, the SQL of its rows, and what is assumed."""
+    """A shape: what errors call it, is it this one, by the outline of its keys, and its rows."""
 
     name: str
-    matches: Callable[[Json], bool]
-    rows: Callable[[Json], str]
-    # What the Columns line says of the positions and queries.
-    pos: str = ""
-    query: Callable[[Json], str] = lambda data: ""
+    matches: Callable[[set[tuple[str, ...]]], bool]
+    rows: Callable[[Sequence[Any], str], Rows]
 
 
-_BY_HITS = "order of the hits"
+_ANSWERS = {("responses", "hits", "hits"), ("responses", "error"), ("hits", "hits")}
+SEARCH = JsonShape(
+    "an answer of _search",
+    lambda keys: not keys.isdisjoint({*_ANSWERS, ("error", "root_cause")}),
+    _answers,
+)
 JSON_SHAPES = (
-    JsonShape("predictions of MTEB", lambda x: "mteb_model_meta" in x.columns, _predictions),
+    JsonShape("predictions of MTEB", lambda keys: ("mteb_model_meta",) in keys, _predictions),
     JsonShape(
         "a request to _rank_eval",
-        lambda x: any(("requests", key) in x.keys for key in ("ratings", "request", "template_id")),
+        lambda keys: any(("requests", x) in keys for x in ("ratings", "request", "template_id")),
         _rated_requests,
     ),
     JsonShape(
         "an answer of _rank_eval",
-        lambda x: (
-            {"metric_score", "details"} <= x.columns
-            or any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in x.keys)
+        lambda keys: (
+            {("metric_score",), ("details",)} <= keys
+            or any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in keys)
         ),
         _rated_hits,
-        _BY_HITS,
     ),
-    JsonShape(
-        "an answer of _search",
-        lambda x: not x.keys.isdisjoint({("responses", "hits", "hits"), ("responses", "error")}),
-        _several_answers,
-        _BY_HITS,
-        lambda x: "place in responses",
-    ),
-    JsonShape(
-        "an answer of _search",
-        lambda x: not x.keys.isdisjoint({("hits", "hits"), ("error", "root_cause")}),
-        _answer,
-        _BY_HITS,
-        lambda x: "" if x.query else "row number",
-    ),
-    JsonShape("{query: {item: number}}", lambda x: x.by_query == "{", _numbers_by_query),
-    JsonShape(
-        "{query: [items in order]}",
-        lambda x: x.by_query == "[",
-        _items_by_query,
-        "order in the list",
-    ),
+    SEARCH,
 )
 
 
 def load_json_shape(reader: Reader, file: File) -> Table | None:
     """The rows of a JSON file without an object per row; None if it has one, as tables have."""
-    data, label = Json(file), file.label
-    shape = next((shape for shape in JSON_SHAPES if shape.matches(data)), None)
-    if shape is None:
-        return None
-    about = f"{label}: {file.name!r} looks like {shape.name}, but "
+    keys = set(_outline(file.start))
+    shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
+    if shape is None and _is_by_query(file.start):
+        shape = JsonShape("{query: {item: number}}", bool, _by_query)
+    return shape and load_shape(reader, file.label, repr(file.name), shape, _parse(file))
+
+
+def load_shape(
+    reader: Reader, label: str, source: str, shape: JsonShape, objects: Sequence[Any]
+) -> Table:
+    """The table of objects of a shape."""
     try:
-        table = reader.load(label, shape.rows(data), text=False, ordered=True)
-    except duckdb.Error as error:
-        why = re.sub(r'JSON transform error in file ".*", in [^:]*: ', "", reword_error(error))
-        number = r"\1 is not a number. Correct it"
-        why = re.sub("^Failed to cast value to numerical: (.*)$", number, why)
-        raise RankqlError(about + why.strip(" .")) from error
-    if not reader.con.execute(f"FROM {table.sql} LIMIT 1").fetchall():
-        raise RankqlError(
-            f"{label} is empty: {about.partition(': ')[2]}no query has an item. Check what wrote it"
-        )
-    assumed = {"query": shape.query(data), "pos": shape.pos}
-    assumed = {role: what for role, what in assumed.items() if what}
-    return replace(table, assumed=assumed, unit="ids" if shape.rows is _items_by_query else "rows")
+        frame, assumed, unit = shape.rows(objects, label)
+    except RankqlError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        why = error if isinstance(error, ValueError) else f"a part is missing: {error}"
+        raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
+    table = reader.register(label, frame)
+    reader.counts[table.sql] = polars_counts(frame, table.columns)
+    return replace(table, assumed=assumed, ordered=True, unit=unit)

@@ -1,17 +1,23 @@
-"""Run SQL that may call our macros on a session."""
+"""Run SQL that may call our macros on a session, and write them into a database file."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+import duckdb
 import polars as pl
 
-from rankql.macros import quote
+from rankql.errors import RankqlError
+from rankql.macros import literal, qualify_macros, quote, read_sql
 from rankql.sources.frames import fetch_rows, read_frame
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
+from rankql.writing import output_path, write_file
+
+NAME = "rankql"  # the macros call each other by this name, so it is the alias in ATTACH
 
 
 def fetch(session: Session, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
@@ -46,3 +52,19 @@ def count_values(
         values = values | dict(zip(names, counts, strict=True))
         session.counts[table.sql] = total, values
     return total, {name: values[name] for name in names}
+
+
+def write_macro_database(path: str | os.PathLike[str]) -> None:
+    """Write a new database file with the macros in its schema `main`, to be attached AS rankql.
+
+    DuckDB 1.4 and later can read it. An existing file is an error.
+    """
+    if os.path.exists(output_path(path)):
+        raise RankqlError(
+            f"{str(path)!r} exists and is not overwritten. Delete it first, or choose another name"
+        )
+    with write_file(path) as temporary, duckdb.connect() as con:
+        storage = "(STORAGE_VERSION 'v1.4.0')"  # the oldest that knows all of the macros
+        con.execute(f"ATTACH {literal(str(temporary))} AS {NAME} {storage}")
+        con.execute(qualify_macros(read_sql(), f"{NAME}.main")).fetchall()
+        con.execute(f"DETACH {NAME}")

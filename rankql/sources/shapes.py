@@ -7,21 +7,18 @@ in `json_shapes` for JSON that is not one object per row.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import duckdb
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal
-from rankql.sources.catalog import TABLES_OF, CatalogTable, find_table, split_database
 from rankql.sources.dicts import frame_from_dict, is_answer
 from rankql.sources.files import (
     JSON,
@@ -34,8 +31,15 @@ from rankql.sources.files import (
     uneven_line,
 )
 from rankql.sources.frames import library, polars_counts, refuse_nul, refuse_unread_lists
-from rankql.sources.json_shapes import load_json_rows, load_json_shape
-from rankql.sources.reader import Reader, reword_error
+from rankql.sources.json_shapes import SEARCH, load_json_rows, load_json_shape, load_shape
+from rankql.sources.reader import (
+    TABLES_OF,
+    CatalogTable,
+    Reader,
+    find_table,
+    reword_error,
+    split_database,
+)
 from rankql.sources.tables import Table
 from rankql.sources.trec import is_trec, load_trec
 from rankql.writing import HeaderlessPath
@@ -171,12 +175,7 @@ def _load_json(source: Source) -> Table:
 
 
 def _load_answer(source: Source) -> Table:
-    """A dict of JSON, read as a file is."""
-    with TemporaryDirectory() as folder:
-        path = os.path.join(folder, "answer.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(source.data, file, default=str)
-        return _load_json(replace(source, data=path))
+    return load_shape(source.reader, source.label, "the dict", SEARCH, [source.data])
 
 
 def _load_dict(source: Source) -> Table:

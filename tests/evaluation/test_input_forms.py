@@ -309,36 +309,46 @@ def test_a_collation_makes_no_ids_systems_or_slices_equal(run, options):
         assert rankql.check(run, qrels, con=con).table.equals(rankql.check(run, qrels).table)
 
 
-@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(38,3)", "text"])
-def test_scores_that_doubles_round_are_not_tied(kind, tmp_path):
-    """Beyond 2^53, in evaluate, convert and `ranked`, in any table."""
+@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(38,3)", "VARCHAR"])
+def test_scores_that_doubles_round_are_refused(kind, tmp_path):
+    """Beyond 2^53; the error has an expression that helps."""
     con = duckdb.connect()
-    cast = "VARCHAR" if kind == "text" else kind
     con.execute(
-        "CREATE TABLE run AS SELECT 'q' AS query, 'd' || (i * 5 % 7) AS item, "
-        f"CAST(9007199254740992::HUGEINT + i AS {cast}) AS score FROM range(7) AS rows(i)"
+        "CREATE TABLE run AS SELECT 'q' AS query, 'd' || i AS item, "
+        f"CAST(9007199254740992::HUGEINT + i AS {kind}) AS score FROM range(7) AS rows(i)"
     )
-    con.execute("CREATE TABLE ranked AS SELECT * EXCLUDE (score), 8 - row_number() OVER "
-                "(ORDER BY score) AS pos FROM run")  # fmt: skip
-    run, qrels = "run", {"q": {"d1": 1, "d4": 2}}
-    if kind == "text":
-        run = tmp_path / "run.csv"
-        con.execute(f"COPY run TO '{run}'")
-    metrics = ["RR", "nDCG@3", "AP", "P@2"]
-    expected = evaluate("ranked", qrels, metrics, con=con).per_query
-    for ties in ("item", "expected", "best", "worst", "order"):
-        same(evaluate(run, qrels, metrics, con=con, ties=ties).per_query, expected)
-    both = {"a": run, "b": con.sql("SELECT query, item, 0 AS score FROM run")}
-    if kind in ("BIGINT", "HUGEINT"):
-        result = evaluate(both, qrels, metrics, con=con).per_query
-        same(result.filter(system="a").drop("system"), expected)
-    else:
-        with pytest.raises(rankql.RankqlError, match="integers, or decimals"):
-            evaluate({**both, "b": {"q": {"d1": 0.5}}}, qrels, metrics, con=con)
-    # Text with a point is read as DOUBLE.
-    for suffix in ("parquet",) if kind.startswith("DECIMAL") else ("run", "csv", "parquet"):
-        path = rankql.convert(run, tmp_path / f"out.{suffix}", con=con)
-        same(evaluate(path, qrels, metrics).per_query, expected)
+    run = tmp_path / "run.csv" if kind == "VARCHAR" else "run"
+    con.execute(f"COPY run TO '{tmp_path}/run.csv'")
+    for call in (
+        lambda **score: rankql.evaluate(run, {"q": {"d5": 1}}, "RR", con=con, **score)["RR"],
+        lambda **score: rankql.convert(run, tmp_path / "out.csv", con=con, **score).name,
+    ):
+        with pytest.raises(rankql.RankqlError, match=r"above 2.53 different") as error:
+            call()
+        expression = str(error.value).split('"')[1]
+        assert call(score=expression) in (0.5, "out.csv")
+
+
+def test_what_looks_like_a_call_is_left_alone(tmp_path):
+    """Names of systems, files and tables, and texts in one's own SQL."""
+    made = rankql.evaluate(
+        {"ap(1)": RUN, 'ndcg("': RUN}, QRELS, ["AP", "x = max('rr(1)' = 'rr(1)')::INT"]
+    )
+    assert made.per_query["system"].unique().sort().to_list() == ["ap(1)", 'ndcg("']
+    assert made.per_query["x"].unique().to_list() == [1.0]
+    RUN.write_parquet(tmp_path / "rr(1).parquet")
+    RUN.write_parquet(tmp_path / "run[1].parquet")
+    for name in ("rr(1).parquet", "run[1].parquet"):
+        same(rankql.evaluate(tmp_path / name, QRELS, METRICS).per_query, EXPECTED)
+
+
+def test_what_the_user_registered_stays():
+    con = duckdb.connect()
+    con.register("rankql_run", QRELS)
+    con.execute("CREATE TEMP TABLE rankql_qrels AS SELECT 1 AS x")
+    same(rankql.evaluate(RUN, QRELS, METRICS, con=con).per_query, EXPECTED)
+    assert con.sql("FROM rankql_run").pl().equals(QRELS)
+    assert con.sql("FROM rankql_qrels").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize(

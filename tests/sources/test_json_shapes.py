@@ -3,13 +3,10 @@
 import json
 import re
 
-import duckdb
 import pytest
 
 import rankql
 from rankql import RankqlError
-from rankql.sources.files import open_file
-from rankql.sources.json_shapes import JSON_SHAPES, Json
 
 RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
 QRELS = {"q1": {"d1": 1}, "q3": {"2024-01-01": 2}}
@@ -47,7 +44,6 @@ def test_dicts_in_json_are_read_as_in_python(write):
     lists = write("lists.json", {"q0": [], "q1": ["d2", "d1"], "q3": ["2024-01-01"]})
     result = rankql.evaluate(lists, write("ids.json", {"q1": ["d1"], "q3": ["2024-01-01"]}), "RR")
     assert result.per_query["RR"].to_list() == [0.5, 1]
-    assert result.columns["run"]["pos"] == "order in the list"
 
 
 def test_infinite_scores_are_read(write):
@@ -59,8 +55,7 @@ def test_objects_with_names_of_columns_are_rows(write):
     row = {"retrieved": {"d1": 1.0, "d2": 0.4}, "relevant": ["d2"]}
     assert rr(write("rag.jsonl", row), None) == [0.5]
     write("pandas.json", {"score": {"0": 0.5}, "query": {"0": "q1"}})
-    data = Json(open_file("pandas.json", "run", ""))
-    assert not any(shape.matches(data) for shape in JSON_SHAPES)
+    assert "looks like" not in error_of("pandas.json", QRELS)
 
 
 def test_predictions_of_mteb_are_read(write):
@@ -75,29 +70,17 @@ def test_predictions_of_mteb_are_read(write):
 @pytest.mark.parametrize(
     "run, message",
     [
-        ({"q1": {"d1": "high"}}, 'run: .* {query: {item: number}}, but "high" is not a number'),
-        ({"q1": {"d1": 1}, "q2": ["d1"]}, "number}}, but Expected OBJECT, but got ARRAY"),
-        ({"q1": [["d1", 0.5]]}, r'an item of query q1 is \["d1",0.5\]. Write {query: {'),
-        ({"q1": [], "q2": [{"id": "d1"}]}, 'an item of query q2 is {"id":"d1"}. Write {query'),
-        ('{"q1": {"d1": 1}, "q2": {"d1":', "unexpected end of data$"),
+        ({"q1": {"d1": "high"}}, "^run: the score of item 'd1' of query 'q1' must be a number"),
+        ('{"q1": {"d1": 1}, "q2": {"d1":', "^run: 'a.json' cannot be read: Expecting value"),
+        ('{"q1": {"d2": 1}, "q1": {"d1": 2}}', "a query, or an item of a query, is repeated"),
+        ('{"q1": {"d1": 1, "d1": 2}}', "a query, or an item of a query, is repeated"),
         ({"new": {"q1": {"d1": 1}}}, r"^run has only objects \(new\), .* for each system"),
-        ({"q1": {}, "q2": {}}, r"^run is empty: 'a.json' looks like {query: {item: number}}, but"),
-        ({"q1": [], "q2": []}, r"^run is empty: 'a.json' looks like {query: \[items in order\]}"),
-        ({}, "^run is empty: 'a.json' looks like {query: {item: number}}, but no query has"),
-        ({"q1": ["d1", "d1"]}, "^run has duplicates: query 'q1', item 'd1'"),
-        ({"q9": {"d1": 1}}, "^No query of the run is judged: it has 'q9', qrels has 'q1', 'q3'"),
+        ({"q1": {}, "q2": {}}, "^run is empty"),
+        ({}, "^run is empty"),
     ],
 )
 def test_dicts_that_cannot_be_right_are_refused(write, run, message):
     assert re.search(message, error_of(write("a.json", run), QRELS))
-
-
-@pytest.mark.skipif(duckdb.__version__ < "2", reason="DuckDB 1 reads all values of a key")
-@pytest.mark.parametrize(
-    "text", ['{"q1": {"d2": 1}, "q1": {"d1": 2}}', '{"q1": {"d1": 1, "d1": 2}}']
-)
-def test_repeated_keys_are_refused(write, text):
-    assert "a query, or an item of a query, is repeated" in error_of(write("a.json", text), QRELS)
 
 
 # OpenSearch and Elasticsearch
@@ -149,7 +132,7 @@ def test_rank_eval_has_judgments_and_runs(write):
     half = request(a={"d1": 1, "d2": 1})
     del half["requests"][0]["ratings"][0]["_id"]
     for ratings, message in (
-        (request(a={"d1": "good"}), 'a request to _rank_eval, but "good" is not a number'),
+        (request(a={"d1": "good"}), "a request to _rank_eval, but 'good' is not a number"),
         ({"requests": request(a={"d1": 1})["requests"] * 2}, "qrels has duplicates: query 'a'"),
         (half, "qrels: item is NULL in 1 of 2 rows"),
     ):

@@ -7,7 +7,7 @@ import pytest
 
 import rankql
 from rankql import macros
-from rankql.sources.macro_database import write_macro_database
+from rankql.sources.macro_sql import write_macro_database
 from support import signatures
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
