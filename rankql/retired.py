@@ -13,7 +13,6 @@ RETIRED = {
     **dict.fromkeys(("experiment", "plan_experiment", "Experiment"), _USE_TEA_TASTING),
     "rankql experiment": _USE_TEA_TASTING,
     "Comparison.discriminative_power": "Use agreement(), and queries_needed() for the effects.",
-    "JudgeReport.grades": "Use confusion, whose pairs add up to them.",
     "Verdict.pairs": "Use verdict.differences(metric).",
     "rankql demo --out": "Use --output.",
     "rankql report --stage": "Use rankql funnel.",

@@ -43,13 +43,14 @@ class JudgeReport(TableResult):
     `table` has one row per judge: exact agreement, Cohen's kappa, kappa with quadratic weights,
     Krippendorff's alpha (ordinal), false positives (the share of the items irrelevant to people
     that the judge calls relevant), false negatives, and the mean difference judge - human.
-    `summary` has one row per judge and measure, with its confidence interval. `confusion` says how
-    often the judge gave each grade to items of a human grade. With runs, `systems` has the mean of
-    every system under both labels and their difference (`bias`), and `orders` how far both order
-    the systems alike.
+    `summary` has one row per judge and measure, with its confidence interval. `grades` has the
+    share of each grade under both, and `confusion` how often the judge gave each grade to items of
+    a human grade. With runs, `systems` has the mean of every system under both labels and their
+    difference (`bias`), and `orders` how far both order the systems alike.
     """
 
     measures: pl.DataFrame
+    grades: pl.DataFrame
     confusion: pl.DataFrame
     systems: pl.DataFrame
     orders: pl.DataFrame
@@ -78,7 +79,7 @@ class JudgeReport(TableResult):
         return [drop_idle_columns(frame) for frame in (self.table, self.orders) if frame.height]
 
     def _details(self) -> dict[str, Any]:
-        frames = ("summary", "confusion", "systems", "orders")
+        frames = ("summary", "grades", "confusion", "systems", "orders")
         values = {name: getattr(self, name).to_dicts() for name in frames}
         return {**values, "threshold": self.threshold, "confidence": self.confidence}
 
@@ -95,12 +96,10 @@ class JudgeReport(TableResult):
             f"{text.format_interval(value['weighted_kappa'])}, Krippendorff's alpha "
             f"{text.format_interval(value['krippendorff_alpha'])}"
         )
-        cells, counts = self.confusion.filter(judge=judge), {}
-        for side in ("llm", "human"):
-            counts[side] = cells.filter(pl.col(side) >= self.threshold)["pairs"].sum()
+        relevant = self.grades.filter(pl.col("judge") == judge, pl.col("grade") >= self.threshold)
         yield (
-            f"{judge} calls {counts['llm'] / pairs:.0%} of the items relevant, people "
-            f"{counts['human'] / pairs:.0%}: it calls {_percent(value['false_positives'])} of the "
+            f"{judge} calls {relevant['llm'].sum():.0%} of the items relevant, people "
+            f"{relevant['human'].sum():.0%}: it calls {_percent(value['false_positives'])} of the "
             f"irrelevant items relevant, and misses {_percent(value['false_negatives'])} of the "
             f"relevant ones. Its grades are {_shift(value['mean_difference'])} on average"
         )
@@ -193,7 +192,7 @@ def judges(
         }
     keywords: dict[str, Any] = {"con": con, **options}
     frames: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("measures", "confusion", "systems", "orders")
+        name: [] for name in ("measures", "grades", "confusion", "systems", "orders")
     }
     notes, fewest = [], FEW_QUERIES
     for name, data in tables.items():
@@ -259,7 +258,7 @@ def _join_labels(human: pl.DataFrame, llm: pl.DataFrame, name: str) -> pl.DataFr
 def _measure(
     both: pl.DataFrame, threshold: float, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the measures and of the confusion."""
+    """The rows of the measures, of the grades and of the confusion."""
     import numpy as np
 
     from rankql.stats.sample import Sample
@@ -268,12 +267,12 @@ def _measure(
     codes = both["query"].rank("dense").to_numpy().astype(np.intp) - 1
     grades = np.unique([human, llm])
 
-    def share(hits: Any, among: Any = True) -> dict[str, Any]:
+    def share(hits: Any, among: Any = True, names: str = "value lo hi") -> dict[str, Any]:
         """The share of these items, with an interval that has queries as clusters."""
         rows = np.broadcast_to(among, len(codes))
         clusters = np.unique(codes[rows], return_inverse=True)[1]
         sample = Sample(hits[rows].astype(float), clusters, None, 0.0, 1.0)
-        return _estimate(sample, confidence)
+        return _estimate(sample, confidence, names)
 
     said_relevant, relevant = llm >= threshold, human >= threshold
     cells = np.zeros((codes.max() + 1, len(grades), len(grades)))
@@ -285,12 +284,17 @@ def _measure(
         "false_negatives": share(~said_relevant, relevant),
         "mean_difference": _estimate(Sample(llm - human, codes), confidence),
     }
-    total, counts = cells.sum(axis=0), {"pairs": both.height, "queries": len(cells)}
+    counts = {"pairs": both.height, "queries": len(cells)}
     return {
         "measures": [{"measure": name, **row, **counts} for name, row in measures.items()],
+        "grades": [
+            {"grade": grade, **share(human == grade, names="human human_lo human_hi"),
+             **share(llm == grade, names="llm llm_lo llm_hi")}
+            for grade in grades
+        ],
         "confusion": [
-            {"human": grade, "llm": other, "pairs": int(total[i, j]),
-             "share": total[i, j] / total[i].sum() if total[i].any() else None}
+            {"human": grade, "llm": other, "pairs": int(cells[:, i, j].sum()),
+             **share(llm == other, human == grade, "share lo hi")}
             for i, grade in enumerate(grades)
             for j, other in enumerate(grades)
         ],

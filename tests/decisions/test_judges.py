@@ -86,9 +86,16 @@ def test_intervals_leave_out_one_query_at_a_time():
     assert row["hi"] - row["lo"] == pytest.approx(2 * 2.200985 * error, rel=1e-6)
 
 
-def test_confusion():
+def test_grades_and_confusion():
     human, llm, _ = simulated()
     report = judges(llm, human, threshold=2)
+    for side, frame in (("human", human), ("llm", llm)):
+        counts = frame["rel"].value_counts(normalize=True).sort("rel")
+        assert report.grades[side].to_list() == pytest.approx(counts["proportion"].to_list())
+    for frame, side in ((report.grades, "human"), (report.confusion, "share")):
+        lo, hi = ("human_lo", "human_hi") if side == "human" else ("lo", "hi")
+        ends = frame.drop_nulls(lo)
+        assert len(ends) and (ends[lo] <= ends[side]).all() and (ends[side] <= ends[hi]).all()
     pairs = human.select(human=pl.col("rel").cast(float), llm=llm["rel"].cast(float))
     cells = report.confusion.filter(pl.col("pairs") > 0).select("human", "llm", "pairs")
     expected = pairs.group_by("human", "llm").len("pairs").sort("human", "llm")
@@ -145,7 +152,7 @@ def test_the_result_keeps_the_contract(tmp_path):
     for suffix in ("json", "md", "html", "tex", "csv", "parquet"):
         report.save(tmp_path / f"report.{suffix}")
     saved = json.loads((tmp_path / "report.json").read_text())
-    assert {"table", "summary", "confusion", "systems", "orders", "threshold"} <= {*saved}
+    assert {"table", "summary", "grades", "confusion", "systems", "orders", "threshold"} <= {*saved}
     # Where all queries agree, the interval is that of equal values; a coefficient has none.
     perfect = report.summary.filter(judge="perfect").select("measure", "value", "lo", "hi").rows()
     assert perfect[0][1:] == (1, pytest.approx(0.025 ** (1 / 30)), 1)
