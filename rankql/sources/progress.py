@@ -1,4 +1,4 @@
-"""While queries run: a bar in a terminal after two seconds, and Ctrl-C at once.
+"""While queries run: a bar after two seconds for those who look, and Ctrl-C at once.
 
 DuckDB returns to Python when a query is done, so a thread reads the signals from a socket
 (`signal.set_wakeup_fd`) and interrupts the query: within half a second instead of 15.
@@ -11,9 +11,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from typing import Any
 from weakref import WeakSet
 
 import duckdb
@@ -30,7 +31,7 @@ def watch(con: duckdb.DuckDBPyConnection, *, private: bool) -> Iterator[None]:
     if con in _WATCHED:
         yield
         return
-    shows = private and sys.stderr is not None and sys.stderr.isatty()
+    shows = private and _find_screen() is not None
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     arguments = (_watch, con, receiver, shows)
@@ -55,7 +56,7 @@ def watch(con: duckdb.DuckDBPyConnection, *, private: bool) -> Iterator[None]:
 
 
 def _watch(con: duckdb.DuckDBPyConnection, receiver: socket.socket, shows: bool) -> None:
-    start, line = time.monotonic(), ""
+    start, screen = time.monotonic(), None
     receiver.settimeout(0.2 if shows else None)
     while True:
         numbers = b""
@@ -67,9 +68,31 @@ def _watch(con: duckdb.DuckDBPyConnection, receiver: socket.socket, shows: bool)
             break
         seconds = int(time.monotonic() - start)
         if shows and seconds >= SECONDS:
+            screen = screen or _find_screen()
             share = int(con.query_progress())
             bar = f" [{'#' * (share // 5):<20}] {share}%" if 0 <= share < KNOWN else ""
-            line = f"rankql: {seconds} s{bar}"
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-    if line:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            if screen:
+                screen(f"rankql: {seconds} s{bar}")
+    if screen:
+        screen("")
+
+
+def _find_screen() -> Callable[[str], None] | None:
+    """A function that shows a line in the place of the one before; None if nobody looks."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        return lambda line: print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    handles: list[Any] = []
+
+    def show(line: str) -> None:
+        data = {"text/plain": line, "text/html": f"<pre>{line}</pre>" if line else ""}
+        if handles:
+            handles[0].update(data, raw=True)
+        else:
+            handles.append(display(data, raw=True, display_id=True))  # type: ignore[no-untyped-call]
+
+    return show
