@@ -329,28 +329,6 @@ def test_scores_that_doubles_round_are_refused(kind, tmp_path):
         assert call(score=expression) in (0.5, "out.csv")
 
 
-def test_what_looks_like_a_call_is_left_alone(tmp_path):
-    """Names of systems, files and tables, and texts in one's own SQL."""
-    made = rankql.evaluate(
-        {"ap(1)": RUN, 'ndcg("': RUN}, QRELS, ["AP", "x = max('rr(1)' = 'rr(1)')::INT"]
-    )
-    assert made.per_query["system"].unique().sort().to_list() == ["ap(1)", 'ndcg("']
-    assert made.per_query["x"].unique().to_list() == [1.0]
-    RUN.write_parquet(tmp_path / "rr(1).parquet")
-    RUN.write_parquet(tmp_path / "run[1].parquet")
-    for name in ("rr(1).parquet", "run[1].parquet"):
-        same(rankql.evaluate(tmp_path / name, QRELS, METRICS).per_query, EXPECTED)
-
-
-def test_what_the_user_registered_stays():
-    con = duckdb.connect()
-    con.register("rankql_run", QRELS)
-    con.execute("CREATE TEMP TABLE rankql_qrels AS SELECT 1 AS x")
-    same(rankql.evaluate(RUN, QRELS, METRICS, con=con).per_query, EXPECTED)
-    assert con.sql("FROM rankql_run").pl().equals(QRELS)
-    assert con.sql("FROM rankql_qrels").fetchall() == [(1,)]
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -576,21 +576,6 @@ def test_expressions_read_the_distances(options):
             rankql.evaluate(runs, NEAREST, metrics, **other)
 
 
-def test_commands_take_distances(folder):
-    SCORES.write_parquet("near.parquet")
-    NEAREST.write_parquet("near.qrels.parquet")
-    DISTANCES.write_parquet("distances.parquet")
-    near = ["near.parquet", "near.qrels.parquet", "--ascending"]
-    assert '"order": "ascending"' in printed("eval", *near)
-    assert '"mean": 1.0' in printed("eval", "distances.parquet", "near.qrels.parquet")
-    assert '"value": 1.0' in printed("explain", *near, "-Q", "a")
-    assert '"mean_a": 1.0' in printed("compare", "a=near.parquet", "b=distances.parquet", *near[1:])
-    for arguments, expected in ((near[:2], True), (near, False)):
-        done = CliRunner().invoke(main, ["check", *arguments])
-        assert ("reversed-scores" in done.stdout) == expected
-    assert "(0 - CAST" in CliRunner().invoke(main, ["sql", *near, "-m", "RR"]).stdout
-
-
 @pytest.mark.parametrize(("run", "options"), FORMS)
 def test_distances_are_converted_to_scores(run, options, tmp_path):
     for name in ("near.run", "near.parquet"):

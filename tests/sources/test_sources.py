@@ -160,12 +160,6 @@ def test_persisted_macros_of_an_attached_database(tmp_path, con):
     assert con.sql("FROM shop.quality").fetchall() == [value] and value[0] > 0.6
     con.execute("USE shop")
     assert con.sql("SELECT rankql.list_ndcg([3, 0, 2], 2)").fetchall() == [value]
-    with duckdb.connect() as con:  # under another name they are not found, as the page says
-        con.execute(f"ATTACH '{path}' AS another (READ_ONLY)")
-        # Before DuckDB 2.0.1, and since.
-        missing = (duckdb.BinderException, duckdb.CatalogException)
-        with pytest.raises(missing, match=r'(Catalog|schema) "shop(\.rankql)?" does not exist'):
-            con.sql("SELECT another.rankql.list_ndcg([3, 0, 2], 2)")
 
 
 def delta(folder, name, frame):
