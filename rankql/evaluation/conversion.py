@@ -16,7 +16,7 @@ from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import resolve_columns
 from rankql.sources.grades import assume_grades
-from rankql.sources.inputs import lowest_is_best, refuse_rounded_scores
+from rankql.sources.inputs import keep_scores, lowest_is_best
 from rankql.sources.macro_sql import fetch
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -96,8 +96,7 @@ def convert(
         if judged:
             table, roles = assume_grades(session, table, roles)
             assign_roles(table, roles, ["rel"])
-        table = _read(table, roles, system, reading.descending)
-        refuse_rounded_scores(session, table)
+        (table,) = keep_scores(session, [_read(table, roles, system, reading.descending)])
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if suffix in _TABLES:
@@ -188,7 +187,7 @@ def _table(session: Session, table: Table) -> str:
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
-            kind = "BIGINT" if role == "pos" else "DOUBLE"
+            kind = "BIGINT" if role == "pos" else table.score_type
             if role == "rel":  # BIGINT if all grades are whole numbers
                 rel = f"SELECT {table.read(role)} AS rel FROM {table.sql}"
                 sql = f"SELECT count(*) FROM ({rel}) WHERE rel <> floor(rel) OR abs(rel) >= 1e15"

@@ -206,8 +206,7 @@ def read_inputs(
         name: _assign_run(session, table, sides[0], not alone, preferred, descending)
         for name, table in runs.items()
     }
-    for table in runs.values():
-        refuse_rounded_scores(session, table)
+    runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
@@ -327,26 +326,40 @@ def _assign_attributes(
     return assign_roles(table, names, ["query"], same, only=True)
 
 
-def refuse_rounded_scores(session: Session, run: Table) -> None:
-    """Refuse integers and decimals that DOUBLE rounds, because different ones would be ties."""
-    if "score" not in run.roles or "pos" in run.roles:
-        return
-    score = run.roles["score"]
-    name, kind = quote(score), run.columns[score]
+def keep_scores(session: Session, runs: Sequence[Table]) -> list[Table]:
+    """The runs; scores keep their type if they are integers or decimals that DOUBLE rounds."""
+    kinds = {_rounded_type(session, run) for run in runs} - {"DOUBLE"}
+    if not kinds:
+        return [*runs]
+    for run in runs:
+        if len(kinds) > 1 or (_rounded_type(session, run) == "DOUBLE" and not run.integer("score")):
+            raise RankqlError(
+                f"{run.label}: scores above 2^53 can be compared only if those of all runs are "
+                "integers, or decimals of one type. Cast them, or evaluate the runs one by one"
+            )
+    return [replace(run, score_type=kind) for run in runs for kind in kinds]
+
+
+def _rounded_type(session: Session, table: Table) -> str:
+    """The type of scores that are integers or decimals and that DOUBLE would round; or DOUBLE."""
+    if "score" not in table.roles or "pos" in table.roles:
+        return "DOUBLE"
+    kind = table.columns[table.roles["score"]]
     decimal = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind)
-    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    rounded = f"{name} NOT BETWEEN -{most} AND {most}"
-    if run.text and kind == "VARCHAR":  # computed columns are numbers
-        rounded = f"regexp_full_match({name}, '[+-]?[0-9]{{16,}}') AND TRY_CAST({name} AS HUGEINT) "
-        rounded += f"NOT BETWEEN -{most} AND {most}"
-    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
-        return
-    sql = f"SELECT {name} FROM {run.sql} WHERE {rounded} LIMIT 1"
-    for (number,) in session.con.execute(sql).fetchall():
-        raise RankqlError(
-            f"{run.label}: {score} is {number}, and above 2^53 different scores would be equal. "
-            f'Subtract a constant: score="CAST({score} AS HUGEINT) - {number}", or pass pos='
-        )
+    text = table.text and kind == "VARCHAR"  # computed columns are numbers
+    if not (text or decimal or kind.endswith(("BIGINT", "HUGEINT"))):
+        return "DOUBLE"
+    name, most = quote(table.roles["score"]), 2**53 // 10 ** int(decimal[1] if decimal else 0)
+    value = f"TRY_CAST({name} AS HUGEINT)" if text else name
+    rounded, other = f"{value} NOT BETWEEN -{most} AND {most}", "false"
+    if text:
+        rounded = f"strlen({name}) > 15 AND {rounded}"
+        other = f"NOT regexp_full_match({name}, '[+-]?[0-9]+')"
+    for where, found in ((rounded, True), (other, False)):
+        sql = f"SELECT 1 FROM {table.sql} WHERE {where} LIMIT 1"
+        if bool(session.con.execute(sql).fetchall()) is not found:
+            return "DOUBLE"
+    return kind if decimal else "DECIMAL(38,0)"
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:

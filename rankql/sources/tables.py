@@ -51,6 +51,8 @@ class Table:
     # The columns that the caller names, each with its role, or "" for attributes. They are not
     # recognised for another role.
     named: Mapping[str, str] = field(default_factory=dict)
+    # The type of scores that DOUBLE would round, if they are integers or decimals.
+    score_type: str = "DOUBLE"
     # EXACT if the connection has a collation.
     exact: str = ""
     # What its rows are called in errors.
@@ -143,13 +145,16 @@ class Table:
         return known_names(role, self.free_columns(role))
 
     def number(self, role: str) -> str:
-        """The column of a role as DOUBLE; `read` also checks its values."""
+        """The column of a role as DOUBLE, or as `score_type`; `read` also checks its values."""
         name = self.roles[role]
         kind = self.columns[name]
         if not self.text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
-        value = text_number(name) if self.text else f"CAST({quote(name)} AS DOUBLE)"
+        if role == "score" and self.score_type != "DOUBLE":
+            value = f"CAST({quote(name)} AS {self.score_type})"
+        else:
+            value = text_number(name) if self.text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
     def signed(self, role: str, value: str) -> str:
@@ -171,7 +176,9 @@ class Table:
 
     def read(self, role: str) -> str:
         """The column of a role as a number; an error if a value is not a number."""
-        self.number(role)  # refuses other types
+        number = self.number(role)  # refuses other types
+        if role == "score" and self.score_type != "DOUBLE":
+            return number
         name = self.roles[role]
         value = f"rankql_read_{role}({quote(name)}, {literal(f'{self.label}: {name}')})"
         return self.signed(role, value)

@@ -309,24 +309,36 @@ def test_a_collation_makes_no_ids_systems_or_slices_equal(run, options):
         assert rankql.check(run, qrels, con=con).table.equals(rankql.check(run, qrels).table)
 
 
-@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(38,3)", "VARCHAR"])
-def test_scores_that_doubles_round_are_refused(kind, tmp_path):
-    """Beyond 2^53; the error has an expression that helps."""
+@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(38,3)", "text"])
+def test_scores_that_doubles_round_are_not_tied(kind, tmp_path):
+    """Beyond 2^53, in evaluate, convert and `ranked`, in any table."""
     con = duckdb.connect()
+    cast = "VARCHAR" if kind == "text" else kind
     con.execute(
-        "CREATE TABLE run AS SELECT 'q' AS query, 'd' || i AS item, "
-        f"CAST(9007199254740992::HUGEINT + i AS {kind}) AS score FROM range(7) AS rows(i)"
+        "CREATE TABLE run AS SELECT 'q' AS query, 'd' || (i * 5 % 7) AS item, "
+        f"CAST(9007199254740992::HUGEINT + i AS {cast}) AS score FROM range(7) AS rows(i)"
     )
-    run = tmp_path / "run.csv" if kind == "VARCHAR" else "run"
-    con.execute(f"COPY run TO '{tmp_path}/run.csv'")
-    for call in (
-        lambda **score: rankql.evaluate(run, {"q": {"d5": 1}}, "RR", con=con, **score)["RR"],
-        lambda **score: rankql.convert(run, tmp_path / "out.csv", con=con, **score).name,
-    ):
-        with pytest.raises(rankql.RankqlError, match=r"above 2.53 different") as error:
-            call()
-        expression = str(error.value).split('"')[1]
-        assert call(score=expression) in (0.5, "out.csv")
+    con.execute("CREATE TABLE ranked AS SELECT * EXCLUDE (score), 8 - row_number() OVER "
+                "(ORDER BY score) AS pos FROM run")  # fmt: skip
+    run, qrels = "run", {"q": {"d1": 1, "d4": 2}}
+    if kind == "text":
+        run = tmp_path / "run.csv"
+        con.execute(f"COPY run TO '{run}'")
+    metrics = ["RR", "nDCG@3", "AP", "P@2"]
+    expected = rankql.evaluate("ranked", qrels, metrics, con=con).per_query
+    for ties in ("item", "expected", "best", "worst", "order"):
+        same(rankql.evaluate(run, qrels, metrics, con=con, ties=ties).per_query, expected)
+    both = {"a": run, "b": con.sql("SELECT query, item, 0 AS score FROM run")}
+    if kind in ("BIGINT", "HUGEINT"):
+        result = rankql.evaluate(both, qrels, metrics, con=con).per_query
+        same(result.filter(system="a").drop("system"), expected)
+    else:
+        with pytest.raises(rankql.RankqlError, match="integers, or decimals"):
+            rankql.evaluate({**both, "b": {"q": {"d1": 0.5}}}, qrels, metrics, con=con)
+    # Text with a point is read as DOUBLE.
+    for suffix in ("parquet",) if kind.startswith("DECIMAL") else ("run", "csv", "parquet"):
+        path = rankql.convert(run, tmp_path / f"out.{suffix}", con=con)
+        same(rankql.evaluate(path, qrels, metrics).per_query, expected)
 
 
 @pytest.mark.parametrize(
