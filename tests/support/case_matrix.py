@@ -170,7 +170,7 @@ REFUSED = [
         "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
         lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
         # It takes subtopics from judgments with one row for each.
-        "RankqlError: (Unknown metric '{metric}'|metrics='subtopics': no column)",
+        "RankqlError: (Unknown metric '{metric}'|metrics='(subtopics|item)': no column)",
     ),
     Refused(
         ("evaluate",),
