@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import os
 import shutil
 import signal
@@ -88,35 +89,48 @@ class HeaderlessPath(os.PathLike[str]):
 
 
 def name_columns(data: Any, columns: Any) -> Any:
-    """A path, or those of a dict, with the names of columns for files without a header."""
-    if isinstance(data, Mapping):
-        return {name: name_columns(each, columns) for name, each in data.items()}
-    if not isinstance(data, str | os.PathLike):
-        return data
-    path = os.path.expanduser(data)
-    if not (os.path.isfile(path) or (has_magic(path) and glob(path, recursive=True))):
-        return data  # such as a metric
-    lists = [columns] if all(isinstance(name, str) for name in columns) else columns
-    if not all(isinstance(x, list | tuple) and all(isinstance(y, str) for y in x) for x in lists):
+    """A path, or those of a dict or list, with the names of columns for files without a header."""
+    lists = columns if isinstance(columns, list | tuple) else [columns]
+    lists = [columns] if lists and all(isinstance(name, str) for name in lists) else lists
+    if not lists or not all(
+        isinstance(x, list | tuple) and x and all(isinstance(y, str) for y in x) for x in lists
+    ):
         raise RankqlError(
             f"columns must be the names of the columns, or a list of them for each file, not "
             f"{columns!r}"
         )
+    if isinstance(data, Mapping):
+        return {name: name_columns(each, columns) for name, each in data.items()}
+    if isinstance(data, list | tuple):
+        return [name_columns(each, columns) for each in data]
+    if not isinstance(data, str | os.PathLike):
+        return data
+    path = os.path.expanduser(data)
+    if not (os.path.exists(path) or (has_magic(path) and glob(path, recursive=True))):
+        return data  # such as a table
     return HeaderlessPath(path, lists)
 
 
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
     """Let the result of a function refuse to be saved over a file that an argument names.
 
-    If the function has `columns=`, its arguments get them here.
+    If the function has `columns=`, its arguments that are data get them here.
     """
-    named = any(x.kind == x.VAR_KEYWORD for x in inspect.signature(function).parameters.values())
+    parameters = [*inspect.signature(function).parameters.values()]
+    named = any(x.kind == x.VAR_KEYWORD for x in parameters)
+    data = {x.name for x in parameters if "Data" in x.annotation}
+    places = [x.name in data for x in parameters if x.kind == x.POSITIONAL_OR_KEYWORD]
+    others = any(x.kind == x.VAR_POSITIONAL for x in parameters)
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
-        if named and (columns := keywords.pop("columns", None)):
-            args = tuple(name_columns(each, columns) for each in args)  # type: ignore[assignment]
-            keywords = name_columns(keywords, columns)
+        if named and (columns := keywords.pop("columns", None)) is not None:
+            flags = itertools.chain(places, itertools.repeat(others))
+            args = tuple(  # type: ignore[assignment]
+                name_columns(each, columns) if is_data else each
+                for each, is_data in zip(args, flags, strict=False)
+            )
+            keywords.update({x: name_columns(keywords[x], columns) for x in data & {*keywords}})
         result = function(*args, **keywords)
         vars(result)["input_paths"] = [*named_paths([*args, *keywords.values()])]
         return result

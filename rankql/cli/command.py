@@ -161,7 +161,7 @@ _DATABASE = click.option(
     "--database", metavar="FILE", is_eager=True, expose_value=False, callback=_remember,
     help="DuckDB file with the tables that are named.",
 )  # fmt: skip
-_COLUMNS = click.option(
+COLUMNS = click.option(
     "--columns", metavar="NAME,...", multiple=True, is_eager=True, expose_value=False,
     callback=_remember, help="Names of the columns of text files without a header, such as "
     "query,item,rel. Repeat it if those of run and judgments differ.",
@@ -175,6 +175,6 @@ def task(
 
     def decorate(callback: Callable[..., Any]) -> Command:
         make = command(name, *examples, function=function, leave_out=leave_out)
-        return make(_DATABASE(_COLUMNS(_OUTPUT(FORMAT(callback)))))
+        return make(_DATABASE(COLUMNS(_OUTPUT(FORMAT(callback)))))
 
     return decorate

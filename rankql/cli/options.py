@@ -45,7 +45,7 @@ class _DataPath(click.types.StringParamType):
         if columns := meta.get("columns"):
             from rankql.writing import HeaderlessPath
 
-            return HeaderlessPath(value, [names.split(",") for names in columns])
+            return HeaderlessPath(value, [re.split(r"\s*,\s*", names) for names in columns])
         return value
 
     def shell_complete(

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rankql.cli.command import FORMAT, command
+from rankql.cli.command import COLUMNS, FORMAT, command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
 from rankql.cli.inputs import split_inputs
@@ -63,6 +63,7 @@ def metrics_command(text: str) -> None:
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
+@COLUMNS
 def sql_command(
     inputs: Sequence[str],
     folder: bool = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.cli.command import command, task
+from rankql.cli.command import COLUMNS, command, task
 from rankql.cli.console import call, show
 from rankql.cli.hints import as_cli_options
 from rankql.cli.inputs import name_runs, split_inputs, split_name
@@ -262,6 +262,7 @@ def gate_command(
          function="evaluation.conversion:convert")  # fmt: skip
 @click.argument("source", type=DATA)
 @click.argument("target", type=DATA)
+@COLUMNS
 def convert_command(source: str, target: str, **options: Any) -> None:
     """Convert runs and judgments: TREC, Parquet, CSV.
 

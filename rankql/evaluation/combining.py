@@ -83,7 +83,9 @@ def compare_evaluations(results: Mapping[str, Result], on_mismatch: str | None) 
     unknown = [name for name, fingerprint in prints.items() if fingerprint is None]
     known = {name: fingerprint for name, fingerprint in prints.items() if fingerprint is not None}
     if len({*known.values()}) > 1:
-        first, other = (next(n for n in known if known[n] == x) for x in [*{*known.values()}][:2])
+        first, other = (
+            next(n for n in known if known[n] == x) for x in [*dict.fromkeys(known.values())][:2]
+        )
         notes.append(f"{first!r} and {other!r} were evaluated with different judgments")
         if on_mismatch == "error":
             raise RankqlError(

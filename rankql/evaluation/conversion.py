@@ -76,7 +76,7 @@ def convert(
     <BLANKLINE>
     """
     path = output_path(target, inputs=[source])
-    if names := columns.pop("columns", None):
+    if (names := columns.pop("columns", None)) is not None:
         source = name_columns(source, names)
     reading = Reading.of(columns, convert, Columns)
     roles, system = reading.columns, reading.system

@@ -191,7 +191,8 @@ class Facts:
                     SELECT any_value(u) AS u, count(DISTINCT u) AS users
                     FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
                 repeated = (
-                    f"SELECT max(users) = 1 AND count(u) > count(DISTINCT u) FROM ({queries})"
+                    "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
+                    f"FROM ({queries})"
                 )
                 if self.session.con.execute(repeated).fetchall()[0][0]:
                     return [

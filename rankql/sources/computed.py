@@ -169,8 +169,14 @@ def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tup
     numbers = [quote(column) for column in columns if holds_numbers(session, table, column)]
     if not numbers:
         return table.sql, "*"
+    types = {}
+    for column in numbers:  # DOUBLE, but integers that it rounds stay exact
+        integer = f"TRY_CAST(regexp_extract({column}, '^[+-]?[0-9]+$') AS HUGEINT)"
+        sql = f"SELECT count({column}) = count({integer}) AND max(abs({integer})) > {2**53} "
+        ((exact,),) = session.con.execute(f"{sql} FROM {table.sql}").fetchall()
+        types[column] = "HUGEINT" if exact else "DOUBLE"
     texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
-    casts = ", ".join(f"CAST({column} AS DOUBLE) AS {column}" for column in numbers)
+    casts = ", ".join(f"CAST({column} AS {types[column]}) AS {column}" for column in numbers)
     copies, originals = (
         ", ".join(f"{one} AS {other}" for one, other in pairs)
         for pairs in ([(column, text) for text, column in texts.items()], texts.items())

@@ -157,7 +157,11 @@ def _numbers(
         )
     if not types <= {int, float}:  # types of numpy
         numbers = [None if each is None else float(each) for each in numbers]
-    return pl.Series(role, numbers, dtype=pl.Int64 if types == {int} else pl.Float64)
+    try:
+        return pl.Series(role, numbers, dtype=pl.Int64 if types == {int} else pl.Float64)
+    except (TypeError, OverflowError) as error:
+        largest = max((each for each in numbers if isinstance(each, int)), key=abs)
+        raise RankqlError(f"{label}: the {role} {largest} is too large. Divide it first") from error
 
 
 def _types(values: Iterable[Any]) -> set[type]:

@@ -33,6 +33,8 @@ JSON = (".json", ".jsonl", ".ndjson")
 DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # What Python raises for a file that it may not read, or that is damaged or cut off.
 UNREADABLE = (OSError, EOFError, zlib.error, duckdb.Error)
+# What to do about text in another encoding.
+CONVERT = "Convert it, for example: iconv -f LATIN1 -t UTF-8"
 # The first bytes of compressed files, with the suffix by which DuckDB recognises them.
 _COMPRESSED = {
     b"\x1f\x8b": ("gzip", ".gz"),
@@ -252,20 +254,25 @@ def count_known(names: Sequence[str]) -> int:
     return len(COLUMN_NAMES & {*map(squash, names)})
 
 
-def read_headerless(file: File, columns: Sequence[Sequence[str]]) -> str:
-    """SQL that reads a text file without a header, whose columns have these names."""
-    marks = {mark: len(split_line(file.lines[0], mark)[1]) for mark in "\t,;| "}
+def read_headerless(file: File, columns: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """SQL that reads a text file without a header with these columns, and what is between them."""
+    line = file.lines[0]  # between tabs, quotes may be characters as others
+    marks = {mark: len(split_line(line, mark)[1]) for mark in ",;| "}
+    marks = {"\t": line.count("\t") + 1} | marks
     mark = next((mark for mark in marks if marks[mark] in map(len, columns)), "")
     if not mark:
         expected = " or ".join(",".join(each) for each in columns)
         what = f"has {max(marks.values())} columns without a header"
         raise file.error(f"{what}, not {expected}. Name all of them")
-    names = [each for each in columns if len(each) == marks[mark]]
-    kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names[-(file.label == "qrels")])
+    lists = [each for each in columns if len(each) == marks[mark]]
+    names = lists[-(file.label == "qrels")]
+    if len({*map(str.lower, names)} - {""}) < len(names):
+        raise file.error(f"needs a name of its own for each column, not {','.join(names)}")
+    kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     return (
         f"read_csv({literal(file.pattern)}, delim = {literal(mark)}, header = false, quote = '\"', "
         f"escape = '\"', auto_detect = false, columns = {{{kinds}}})"
-    )
+    ), mark
 
 
 def uneven_line(path: str) -> str:

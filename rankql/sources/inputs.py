@@ -11,7 +11,7 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
-from rankql.registry.column_names import DISTANCES
+from rankql.registry.column_names import DISTANCES, ROLES
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
@@ -211,6 +211,10 @@ def read_inputs(
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
         )
+    if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
+        for name, table in runs.items():
+            roles = {role: column for role, column in table.roles.items() if role != "score"}
+            runs[name] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
         judgments = assign_roles(judgments, sides[1], needed, preferred, only=True)
@@ -265,6 +269,8 @@ def _refuse_swapped(
     def ranks(table: Table, names: Mapping[str, Any]) -> bool:
         return any(table.find(role, names.get(role)) for role in ("pos", "score"))
 
+    if run.text and not any(map(run.known, ROLES)):
+        return  # no header
     if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
         raise RankqlError(
             f"{run.label} and qrels look swapped: {run.label} has no scores or positions, and "

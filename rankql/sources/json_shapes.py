@@ -29,7 +29,7 @@ from rankql.registry.column_names import (
     squash,
 )
 from rankql.sources.dicts import frame_from_dict, id_column
-from rankql.sources.files import UNREADABLE, File, read_text
+from rankql.sources.files import CONVERT, UNREADABLE, File, read_text
 from rankql.sources.frames import polars_counts
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
@@ -137,6 +137,8 @@ def _parse(file: File) -> list[Any]:
                 objects += value if isinstance(value, list) else [value]
                 while end < len(text) and text[end].isspace():
                     end += 1
+        except UnicodeDecodeError as error:
+            raise file.error(f"is not UTF-8 text. {CONVERT}") from error
         except (*UNREADABLE, ValueError) as error:
             raise RankqlError(f"{file.label}: {path!r} cannot be read: {error}") from error
     return objects
@@ -293,8 +295,9 @@ def load_shape(
         frame, assumed, unit = shape.rows(objects, label)
     except RankqlError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        why = error if isinstance(error, ValueError) else f"a part is missing: {error}"
+    except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+        is_value = isinstance(error, ValueError | OverflowError)
+        why = error if is_value else f"a part is missing: {error}"
         raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
     table = reader.register(label, frame)
     reader.counts[table.sql] = polars_counts(frame, table.columns)

@@ -15,7 +15,7 @@ import duckdb
 from rankql.errors import RankqlError, database_message
 from rankql.macros import quote
 from rankql.registry.parse import function_of
-from rankql.sources.files import DATA, File, suffix_of, uneven_line
+from rankql.sources.files import CONVERT, DATA, File, suffix_of, uneven_line
 from rankql.sources.frames import refuse_nul, register_frame
 from rankql.sources.private import is_private
 from rankql.sources.tables import EXACT, Table, is_text
@@ -83,6 +83,12 @@ class Reader:
         self._names.add(name)
         return self.describe(label, quote(name), **{"text": True, **fields})
 
+    def drop(self, table: Table) -> None:
+        """Remove a table that `load` made."""
+        name = next(name for name in self.loaded if quote(name) in table.sql)
+        self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
+        del self.loaded[name]
+
     def describe(
         self, label: str, sql: str, problem: str = " cannot be read: {}", **fields: Any
     ) -> Table:
@@ -112,12 +118,17 @@ class Reader:
                 found = re.search(r"\bfile = (.*)", str(error))
                 raise RankqlError(
                     f"{file.label}: {found[1] if found else file.paths[0]!r} is not UTF-8 text"
-                    f"{f' (line {line[1]})' if line else ''}. Convert it, for example: "
-                    "iconv -f LATIN1 -t UTF-8"
+                    f"{f' (line {line[1]})' if line else ''}. {CONVERT}"
                 ) from error
             for path in file.paths if "CSV" in str(error) else ():
                 if uneven := uneven_line(path):
                     raise RankqlError(f"{file.label}: {path!r}: {uneven}") from error
+            where = re.search(r"CSV Error on Line: (\d+)", str(error))
+            why = re.search(
+                r"Expected Number of Columns: .*|Value with unterminated quote", str(error)
+            )
+            if where and why:
+                raise file.error(f"line {where[1]}: {why[0]}. Correct it") from error
             raise file.error(f"cannot be read: {reword_error(error)}") from error
 
     def reword(self, error: duckdb.Error) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.macros import INTERNAL_PREFIX, literal
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.dicts import frame_from_dict, is_answer
 from rankql.sources.files import (
     JSON,
@@ -32,6 +32,7 @@ from rankql.sources.files import (
 )
 from rankql.sources.frames import library, polars_counts, refuse_nul, refuse_unread_lists
 from rankql.sources.json_shapes import SEARCH, load_json_rows, load_json_shape, load_shape
+from rankql.sources.private import in_transaction
 from rankql.sources.reader import (
     TABLES_OF,
     CatalogTable,
@@ -45,7 +46,8 @@ from rankql.sources.trec import is_trec, load_trec
 from rankql.writing import HeaderlessPath
 
 # Quotes as in RFC 4180: DuckDB would infer them from the first 20,480 rows.
-_CSV = "read_csv({}, all_varchar = true, quote = '\"', escape = '\"')"
+_QUOTES = "quote = '\"', escape = '\"'"
+_CSV = f"read_csv({{}}, all_varchar = true, {_QUOTES})"
 # The judgments of Quepid have a line with the query alone if it has no rating.
 _QUEPID = "query,docid,rating"
 _READ_QUEPID = (
@@ -146,7 +148,6 @@ def _load_parquet(source: Source) -> Table:
 
 
 def _load_csv(source: Source) -> Table:
-    """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\."""
     file, reader = source.file, source.reader
     header = next(iter(file.lines), "")
     sql = (_READ_QUEPID if header == _QUEPID else _CSV).format(literal(file.pattern))
@@ -154,18 +155,37 @@ def _load_csv(source: Source) -> Table:
     if "delim" not in sql and mark in header and count_known(names):
         sql = sql.replace("all_varchar", f"delim = {literal(mark)}, all_varchar")
     with reader.reading(file):
-        try:
-            table = reader.load(source.label, sql, ordered=True)
-        except duckdb.InvalidInputException:
-            with suppress(duckdb.Error):
-                escaped = sql.replace("escape = '\"'", "escape = '\\'")
-                return reader.load(source.label, escaped, ordered=True)
-            raise
+        table = _load_quoted(reader, source.label, sql, mark in header and mark == "\t")
     unnamed = all(re.fullmatch(r"column\d+", name) for name in table.columns)
     joined = len(table.columns) == 1 and re.search(r"[,;|\t]", next(iter(table.columns)))
     # An uneven line may be why DuckDB found no header, or one column.
     if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
         raise RankqlError(f"{source.label}: {file.paths[0]!r}: {uneven}")
+    return table
+
+
+def _load_quoted(reader: Reader, label: str, sql: str, tabs: bool) -> Table:
+    """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\.
+
+    Between tabs it is a character as others, as in MS MARCO, if values would have line breaks.
+    """
+    plain = sql.replace(_QUOTES, "quote = '', escape = ''")
+    try:
+        table = reader.load(label, sql, ordered=True)
+    except duckdb.InvalidInputException:
+        escaped = sql.replace("escape = '\"'", "escape = '\\'")
+        for other in [plain, escaped] if tabs else [escaped]:
+            with suppress(duckdb.Error):
+                return reader.load(label, other, ordered=True)
+        raise
+    texts = (f"contains({quote(name)}, chr(10))" for name in table.columns)
+    broken = f"SELECT 1 FROM {table.sql} WHERE {' OR '.join(texts)} LIMIT 1"
+    if tabs and not in_transaction(reader.con) and reader.con.execute(broken).fetchall():
+        with suppress(duckdb.Error):
+            unquoted = reader.load(label, plain, ordered=True)
+            same = [*unquoted.columns] == [*table.columns]
+            reader.drop(table if same else unquoted)
+            return unquoted if same else table
     return table
 
 
@@ -213,13 +233,18 @@ def _is_headerless(source: Source) -> bool:
     """Is it a text file without a header, whose columns the caller names?"""
     if not isinstance(source.data, HeaderlessPath) or source.file.suffix in JSON:
         return False
-    return not count_known(split_line(source.file.lines[0], ",\t;| ")[1])
+    line, columns = source.file.lines[0], source.data.columns
+    if is_trec(source.file) and (words := len(line.split())) in (4, 6):
+        return words in map(len, columns) or line.count("\t") + 1 in map(len, columns)
+    # Words of a text between tabs are not names.
+    marks = next((marks for marks in ("\t", ",;|") if {*marks} & {*line}), " ")
+    return not count_known(split_line(line, marks)[1])
 
 
 def _load_headerless(source: Source) -> Table:
     with source.reader.reading(source.file):
-        sql = read_headerless(source.file, source.data.columns)
-        return source.reader.load(source.label, sql, ordered=True)
+        sql, mark = read_headerless(source.file, source.data.columns)
+        return _load_quoted(source.reader, source.label, sql, mark == "\t")
 
 
 class Shape(NamedTuple):

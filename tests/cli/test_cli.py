@@ -245,6 +245,11 @@ def test_convert(files, tmp_path):
         for path in (files / "one.run", tmp_path / "one.parquet")
     )
     assert_frame_equal(one, same)
+    (tmp_path / "a.csv").write_text("q1,d1,0.5\n")
+    run(files, f"convert {tmp_path}/a.csv {tmp_path}/a.run --columns query,item,score")
+    assert (tmp_path / "a.run").read_text() == "q1 Q0 d1 1 0.5 rankql\n"
+    named = run(files, f"sql {tmp_path}/a.csv qrels -m RR --columns 'query, item, score'")
+    assert '"score"' in named[0]
 
 
 def test_judges(files):

@@ -63,6 +63,9 @@ def test_the_same_from_results_files_and_frames(two, tmp_path):
     frames = {name: result.per_query for name, result in results.items()}
     for systems in (results, files, frames):
         assert rankql.compare(systems).table.equals(two.table)
+    results["old"].save(tmp_path / "means.parquet")
+    with pytest.raises(rankql.RankqlError, match="save_values"):
+        rankql.compare(files | {"old": tmp_path / "means.parquet"})
     expected = rankql.compare(runs, QRELS, "RR").table
     assert rankql.compare(results, metrics="mrr").table.equals(expected)
     together = rankql.compare(rankql.evaluate(runs, QRELS, names), baseline="old")

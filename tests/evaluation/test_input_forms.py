@@ -335,10 +335,19 @@ def test_scores_that_doubles_round_are_not_tied(kind, tmp_path):
     else:
         with pytest.raises(rankql.RankqlError, match="integers, or decimals"):
             rankql.evaluate({**both, "b": {"q": {"d1": 0.5}}}, qrels, metrics, con=con)
+    assert "tied-rows" not in [x.kind for x in rankql.check(run, qrels, con=con)]
+    less = "CAST(score AS HUGEINT) - 9007199254740992"
+    same(rankql.evaluate(run, qrels, metrics, con=con, score=less).per_query, expected)
     # Text with a point is read as DOUBLE.
     for suffix in ("parquet",) if kind.startswith("DECIMAL") else ("run", "csv", "parquet"):
         path = rankql.convert(run, tmp_path / f"out.{suffix}", con=con)
         same(rankql.evaluate(path, qrels, metrics).per_query, expected)
+
+
+def test_all_runs_have_positions_and_some_have_scores():
+    run = pl.DataFrame({"query": "q", "item": ["b", "a"], "score": [2.0, 1.0], "pos": [1, 2]})
+    result = evaluate({"a": run, "b": run.drop("score")}, {"q": {"a": 1}}, "RR")
+    assert result.summary["mean"].to_list() == [0.5, 0.5]
 
 
 @pytest.mark.parametrize(

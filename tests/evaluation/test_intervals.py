@@ -120,6 +120,8 @@ def test_clusters(tmp_path):
     plain = rankql.evaluate(table, metrics="P@1", by="user")
     result = rankql.evaluate(table, metrics="P@1", cluster="user")
     assert any("cluster='user'" in note for note in plain.notes)
+    one_user = rankql.evaluate(table.with_columns(user=1), metrics="P@1")
+    assert not any("cluster=" in note for note in one_user.notes)
     assert any("40 clusters" in note for note in result.notes)
     widths = [x.summary["hi"][0] - x.summary["lo"][0] for x in (plain, result)]
     assert widths[1] > 2 * widths[0]

@@ -3,6 +3,7 @@
 import json
 
 import duckdb
+import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -104,6 +105,10 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
             result = rankql.evaluate(runs, judgments, "RR", columns=names, interval=None)
             assert result.summary["mean"].to_list() == [0.5]
     assert rankql.explain(run, qrels, "q1", "RR", columns=names).value == 0.5
+    other = tmp_path / f"other.{end}"
+    other.write_bytes(run.read_bytes())
+    both = rankql.compare(run, other, qrels, "RR", columns=names)
+    assert both.table["difference"].to_list() == [0]
     rankql.convert(run, tmp_path / "a.csv", columns=names[0])
     assert rankql.evaluate(tmp_path / "a.csv", named, "RR")["RR"] == 0.5
     (tmp_path / "top1000.dev").write_text("q1\td2\twhat is x\tX is a thing\n")
@@ -111,8 +116,65 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     assert rankql.evaluate(RUN, tmp_path / "top1000.dev", "RR", rel="1", columns=names)["RR"] == 0.5
     with pytest.raises(RankqlError, match="has 3 columns without a header, not query,item"):
         rankql.evaluate(run, qrels, "RR", columns=["query", "item"])
-    with pytest.raises(RankqlError, match=r"^columns must be the names"):
-        rankql.evaluate(run, qrels, "RR", columns=[3])
+    for columns in ([3], 3, "query,item,score", {"query": 0}, [], np.array(["query", "item"])):
+        with pytest.raises(RankqlError, match=r"^columns must be the names"):
+            rankql.evaluate(run, qrels, "RR", columns=columns)
+    for columns in (["query", "query", "score"], ["query", "", "score"]):
+        with pytest.raises(RankqlError, match="a name of its own for each column"):
+            rankql.evaluate(run, qrels, "RR", columns=columns)
+
+
+def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
+    """A metric or column may be called like a file of the folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "qrels", "RR", "query"):
+        (tmp_path / name).write_text("q1\td1\t1\n")
+    columns = [["query", "item", "score"], ["query", "item", "rel"]]
+    assert rankql.evaluate("run", "qrels", "RR", query="query", columns=columns)["RR"] == 1
+
+
+FOUR = ["query", "item", "text", "passage"]
+
+
+@pytest.mark.parametrize("header", ["", "\t".join(FOUR) + "\n"])
+@pytest.mark.parametrize("line", ["", 'q1\td9\t"what is a book\tThe product"\n'])
+def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
+    """As in MS MARCO: a quote opens no value, and `book` is no header."""
+    path = tmp_path / "top1000.tsv"
+    path.write_text(f'{header}{line}q1\td1\tx\t"opens\nq1\td2\tx\tx\nq1\td3\tx\tcloses"\n')
+    qrels = {"q1": {"d3": 1}}
+    result = rankql.evaluate(path, qrels, "RR", columns=FOUR, order="rows")
+    assert result["RR"] == (0.25 if line else pytest.approx(1 / 3))
+    assert result.sql.count("read_csv") == 1
+
+
+def test_values_in_quotes_between_tabs(tmp_path):
+    """A line break within quotes, as in RFC 4180, and ids in quotes, as R writes them."""
+    path = tmp_path / "run.tsv"
+    path.write_text('query\titem\tscore\ttext\nq1\td1\t2\t"a\nb ""c"" \td"\nq1\td2\t1\tx\n')
+    assert rankql.evaluate(path, {"q1": {"d2": 1}}, "RR")["RR"] == 0.5
+    path.write_text('"q1"\t"d1"\t2\n"q1"\t"d2"\t1\n')
+    names = ["query", "item", "score"]
+    assert rankql.evaluate(path, {"q1": {"d2": 1}}, "RR", columns=names)["RR"] == 0.5
+
+
+def test_files_of_trec_need_no_columns(tmp_path):
+    run, qrels = tmp_path / "a.run", tmp_path / "qrels.csv"
+    run.write_text("q1 Q0 d1 1 2.0 a\nq1 Q0 d2 2 1.0 a\n")
+    qrels.write_text("q1,d2,1\n")
+    names = ["query", "item", "rel"]
+    assert rankql.evaluate(run, qrels, "RR", columns=names)["RR"] == 0.5
+    run.write_text("q1\td1\t1\n")  # not called swapped
+    with pytest.raises(RankqlError, match="add a header"):
+        rankql.evaluate(qrels, run, "RR")
+
+
+@pytest.mark.parametrize("line", ["q1,d2", "q1,d2,1,x", 'q1,d2,"1'])
+def test_an_uneven_line_without_a_header_is_named(line, tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text(f"q1,d1,2\n{line}\n")
+    with pytest.raises(RankqlError, match=r"^run: .* line 2: .*Correct it"):
+        rankql.evaluate(path, {"q1": {"d2": 1}}, "RR", columns=["query", "item", "score"])
 
 
 @pytest.mark.parametrize("name", ["triples.tsv", "triples.train", "top1000.tsv", "top1000.dev"])

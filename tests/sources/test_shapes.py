@@ -84,6 +84,8 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1": None}}, "^Every score of the run is NULL"),
         ({"q1": ["d1", "d2", "d2"]}, "^run has duplicates: query 'q1', item 'd2'"),
         ({"q1": [("d1", 0.5)]}, "^run: item ids must be all text or all whole numbers, not tuple"),
+        ({"q1": {"d1": 2**63}}, "^run: the score 9223372036854775808 is too large"),
+        ({"q1": {"d1": -(10**400), "d2": 0.5}}, "^run: the score -1000.* is too large"),
         ({"q1": ["d1", 2]}, "^run: item ids must be .*, not int and str. Pass {query: {item:"),
         ({"q1": ["d1"], 2: ["d1"]}, "^run: query ids must be .*, not int and str"),
         ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 ids"),
