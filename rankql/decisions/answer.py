@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.decisions.gate import gate
-from rankql.decisions.verdict import BETTER, SIGNIFICANT
+from rankql.decisions.verdict import BETTER, INCONCLUSIVE, SIGNIFICANT
 from rankql.errors import RankqlError
 from rankql.text import join_words
 
@@ -40,13 +40,13 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
     rows = comparison.summary.filter(pl.col("system").is_in(others), slice="all", metric=metric)
     best = rows.sort("mean", descending=comparison.higher_is_better[metric], nulls_last=True)
     new = str([*best["system"], others[0]][0])
-    verdicts = comparison.table.filter(
-        pl.col("a").is_in([old, new]), pl.col("b").is_in([old, new]),
-        pl.col("verdict").is_in(SIGNIFICANT),
-    )["metric", "slice", "b", "verdict"].rows()  # fmt: skip
+    pairs = comparison.table.filter(pl.col("a").is_in([old, new]), pl.col("b").is_in([old, new]))
+    verdicts = pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
     better, worse = (
         _name_places(
-            (metric, part) for metric, part, b, word in verdicts if (word == BETTER) == (b == name)
+            (metric, part)
+            for metric, part, b, word in verdicts["metric", "slice", "b", "verdict"].rows()
+            if (word == BETTER) == (b == name)
         )
         for name in (new, old)
     )
@@ -55,7 +55,13 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
         for word, places in zip(SIGNIFICANT, (better, worse), strict=True)
         if places
     )
-    finding = f"is significantly {finding}" if finding else "is not significantly better or worse"
+    alike = pairs.filter(pl.col("verdict").str.starts_with("equivalent"))
+    if finding:
+        finding = f"is significantly {finding}"
+    elif alike.height:
+        finding = f"is {alike['verdict'][0]} on {_name_places(alike['metric', 'slice'].rows())}"
+    else:
+        finding = "is not significantly better or worse"
     also = f" {headline}" if len(others) > 1 else ""
     try:
         verdict = _check_drops(comparison, old, new, max_drop)
@@ -76,7 +82,8 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
     else:
         decisive = verdict.failures if len(verdict.failures) else verdict.inconclusive
         limits = verdict.table.filter(slice="all") if verdict.passed else decisive
-        gated = f"The gate {verdict.outcome}: {_name_places(limits['check', 'slice'].rows())}"
+        outcome = verdict.outcome.replace(INCONCLUSIVE, f"is {INCONCLUSIVE}")
+        gated = f"The gate {outcome}: {_name_places(limits['check', 'slice'].rows())}"
     return f"May {new} replace {old}? {short}. {new} {finding}. {gated}.{also}"
 
 
@@ -87,7 +94,7 @@ def _name_places(rows: Iterable[tuple[str, str]]) -> str:
         if part == "all" or (name, "all") not in pairs:
             by_slice.setdefault(part, []).append(name)
     places = []
-    for part, names in [*by_slice.items()][:PLACES]:
+    for part, names in sorted(by_slice.items(), key=lambda item: item[0] != "all")[:PLACES]:
         more = len(names) - PLACES
         listed = join_words([*names[:PLACES], *([f"{more:,} more"] if more > 0 else [])])
         places.append(listed + ("" if part == "all" else f" for {part}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -99,7 +100,13 @@ class Association(TableResult):
         if band is None:
             deviations = rows.select(pl.col(names).cast(pl.Float64).std().fill_null(0) * SHARE)
             band = deviations.row(0, named=True)
-        require({*band} == {*names}, f"band= must have a number for {' and for '.join(names)}")
+        valid = isinstance(band, Mapping) and {*band} == {*names}
+        valid = valid and all(
+            isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x < math.inf
+            for x in band.values()
+        )
+        needed = " and for ".join(names)
+        require(valid, f"band= must be a dict with a number from 0 for {needed}, not {band!r}")
         moves = [
             pl.when(pl.col(name).abs() > band[name]).then(pl.col(name).sign()).otherwise(0)
             for name in names

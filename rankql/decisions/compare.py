@@ -142,7 +142,7 @@ def compare(
                         min_queries, bounds, weight, equivalence)  # fmt: skip
     settings.check()
     if judge is not None and test not in ("t", "auto"):
-        raise RankqlError(f"test={test!r} does not support judge=. Use 't'")
+        raise RankqlError(f"test={test!r} does not support judge=. Use 'auto' or 't'")
     if judge is not None and correction == "tukey":
         raise RankqlError("correction='tukey' does not support judge=. Use 'holm'")
     for option in ("interval", "output"):

@@ -201,9 +201,10 @@ class Comparison(EvaluatedTable):
         whether their order depends on k.
         """
         source, settings, names = self.source, asdict(self.settings), []
+        metrics = metric or self.metrics[0]
         if source is None:
             raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
-        for name in [metric or self.metrics[0]] if isinstance(metric, str | None) else metric:
+        for name in metrics if isinstance(metrics, list | tuple) else [metrics]:
             parsed = parse(name)[0]
             if parsed.record is None or not parsed.record.has_cutoff:
                 raise RankqlError(

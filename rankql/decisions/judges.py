@@ -88,10 +88,11 @@ class JudgeReport(TableResult):
         rows = self.measures.filter(judge=judge).select("measure", "value", "lo", "hi").rows()
         value = {name: estimate for name, *estimate in rows}
         pairs, queries = self.table.filter(judge=judge).select("pairs", "queries").row(0)
+        intervals = f" ({text.format_percent(self.confidence)} CI)" if queries > 1 else ""
         yield (
             f"{judge} and people give the same grade to {_percent(value['exact_agreement'])} of "
-            f"{pairs:,} items in {text.format_queries(queries)} "
-            f"({text.format_percent(self.confidence)} CI). Beyond chance: Cohen's kappa "
+            f"{text.format_count(pairs, 'item')} in {text.format_queries(queries)}{intervals}. "
+            "Beyond chance: Cohen's kappa "
             f"{text.format_interval(value['cohen_kappa'])}, with quadratic weights "
             f"{text.format_interval(value['weighted_kappa'])}, Krippendorff's alpha "
             f"{text.format_interval(value['krippendorff_alpha'])}"
@@ -210,7 +211,10 @@ def judges(
             frames[frame] += [{"judge": name, **row} for row in rows]
     if fewest < FEW_QUERIES:
         queries = text.format_queries(fewest)
-        notes.append(f"Intervals of {queries} are rough. Label at least {FEW_QUERIES}")
+        quality = (
+            f"Intervals of {queries} are rough" if fewest > 1 else f"{queries} has no interval"
+        )
+        notes.append(f"{quality}. Label at least {FEW_QUERIES}")
     return JudgeReport(
         **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},
         threshold=threshold,

@@ -27,6 +27,7 @@ from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.tests import (
     DOMINATED,
+    FEW_RESAMPLES,
     NOT_TESTABLE,
     UNBOUNDED,
     ZERO_VARIANCE,
@@ -194,9 +195,10 @@ def describe_tests(
     test = settings.paired_test
     label = test.label[0].upper() + test.label[1:]
     notes = [*_describe_family(label, tests, settings)]
-    if unbounded := sum(pair.result.reason == UNBOUNDED for pair in pairs):
-        rows = text.format_count(unbounded, "row")
-        notes.append(f"{rows} {text.has_or_have(unbounded)} no interval: {UNBOUNDED}")
+    for reason in (UNBOUNDED, FEW_RESAMPLES):
+        if count := sum(pair.result.reason == reason for pair in pairs):
+            rows = text.format_count(count, "row")
+            notes.append(f"{rows} {text.has_or_have(count)} no interval: {reason}")
     if tests and settings.equivalence is not None:
         notes.append(
             f"p_equivalence: two one-sided tests that the difference is less than "
@@ -262,14 +264,17 @@ def _describe_resampling(
             f"otherwise {resamples} random ones (seed {settings.seed})"
         )
         return
-    exact = settings.paired_test.exact
-    sampled = any(x.sample.units > exact for x in pairs if x.result.p is not None)
-    units = "queries" if settings.cluster is None else "clusters"
-    others = f", otherwise {resamples} random ones (seed {settings.seed})" if sampled else ""
-    yield f"All patterns of signs were counted if at most {exact} {units} differ{others}"
+    exact = [settings.paired_test.is_exact(x.sample) for x in pairs if x.result.p is not None]
+    if all(exact):
+        yield "p-values are exact: all patterns of signs were counted"
+        return
+    some = f"{exact.count(False):,} of {len(exact):,} " if any(exact) else ""
+    others = ". The others are exact: all patterns were counted" if any(exact) else ""
+    patterns = f"{resamples} random patterns of signs (seed {settings.seed})"
+    yield f"{some}p-values are from {patterns}{others}"
     # The smallest adjusted p-value that this number of resamples can give.
     smallest = tests / (settings.resamples + 1)
-    if sampled and settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
+    if settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
         enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
         yield (
             f"{resamples} resamples cannot give an adjusted p-value of {settings.alpha:g} or less "

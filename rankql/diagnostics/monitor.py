@@ -188,8 +188,8 @@ def monitor(
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
         daily = daily.sort("day", maintain_order=True)
-        require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03, "
-                f"not {run.columns[day]} or other text. Cast it to DATE")  # fmt: skip
+        require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
+                f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
         first, last = _find_baseline(daily["day"], str(baseline))
         lower = [UNDEFINED, *(name for name in result.metrics if result.lower_is_better(name))]
         scored = _score(session, daily.filter(pl.col("day") >= first), last, lower)
@@ -253,7 +253,7 @@ def _find_baseline(days: pl.Series, baseline: str) -> tuple[date, date]:
     try:
         first, last = ((days[0], days[0] + timedelta(int(baseline) - 1)) if baseline.isdecimal()
                        else map(date.fromisoformat, baseline.split(":")))  # fmt: skip
-    except ValueError:
+    except (ValueError, OverflowError):
         raise RankqlError("baseline= (CLI: --baseline) must be a number of days or a period such as"
                           f" '2026-09-01:2026-09-28', not {baseline!r}") from None  # fmt: skip
     return first, last

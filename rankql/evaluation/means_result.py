@@ -174,7 +174,7 @@ class MeansResult(TableResult):
                 where = "" if slices == ["all"] else f" in {join_words(listed)}"
                 yield (
                     f"{join_words(names)}: few queries{where} for values this skewed, so the "
-                    "interval may be too narrow"
+                    "interval of the mean may be too narrow"
                 )
 
     def _missing_means(self) -> list[str]:

@@ -32,6 +32,7 @@ ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
 DOMINATED = "one query has almost all the weight"
 UNBOUNDED = "too few queries for an interval"
+FEW_RESAMPLES = "too few resamples for an interval"
 
 # Standard errors of fewer clusters are too small: tests/run_simulation.py measures it.
 CLUSTERS = 10
@@ -89,12 +90,16 @@ class PairedTest:
             return TestResult(reason=reason)
         p, ends = self.test(sample, alpha)
         if not (math.isfinite(ends.lo) and math.isfinite(ends.hi)):
-            return TestResult(p, reason=UNBOUNDED)
+            return TestResult(p, reason=UNBOUNDED if self.is_exact(sample) else FEW_RESAMPLES)
         return TestResult(p, *ends.within(sample.lowest, sample.highest))
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """p, and the interval at this level."""
         raise NotImplementedError
+
+    def is_exact(self, sample: Sample) -> bool:
+        """Whether p does not depend on random numbers."""
+        return not self.resampled
 
     def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
         """Tukey's HSD: p of a difference, and the one with p = alpha; None if it has none."""
@@ -146,16 +151,13 @@ class Randomisation(PairedTest):
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """The share of patterns with a mean as large, and the shifts that are not rejected."""
-        columns = np.stack([sample.sums, sample.sizes])
-        zero = np.abs(sample.sums) <= sample.rounding * sample.sizes
-        differ = sample.units - int(zero.sum())
-        exact = sample.units <= self.exact
-        if exact:
+        columns, zero = np.stack([sample.sums, sample.sizes]), sample.zeros
+        exact = self.is_exact(sample)
+        if sample.units <= self.exact:
             signed, count = sum_all_signs(columns)
-        elif differ <= self.exact and np.ptp(sample.sizes[zero]) == 0:
+        elif exact:
             # Every pattern of the others, with random signs of those that are 0 for the interval.
-            exact = True
-            copies = -(-self.resamples // 2**differ)
+            copies = -(-self.resamples // 2 ** (sample.units - int(zero.sum())))
             signed, count = np.tile(sum_all_signs(columns[:, ~zero]), copies)
             up = np.random.default_rng(self.seed).binomial(zero.sum(), 0.5, len(count))
             count = count + sample.sizes[zero][0] * (2 * up - zero.sum())
@@ -183,6 +185,11 @@ class Randomisation(PairedTest):
             return p, Interval(-math.inf, math.inf)
         lo, hi = np.partition(low, first)[first], -np.partition(-high, first)[first]
         return p, Interval(float(lo), float(hi))
+
+    def is_exact(self, sample: Sample) -> bool:
+        """Whether all patterns of the signs that matter are counted."""
+        few = sample.units - int(sample.zeros.sum()) <= self.exact
+        return sample.units <= self.exact or bool(few and np.ptp(sample.sizes[sample.zeros]) == 0)
 
     def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
         """By the range of permuted values."""

@@ -29,13 +29,28 @@ def compare(*systems, **options):
     ("mixed", None, "No", ["better on AP for part=a but worse on AP for part=b"], "failed"),
     ("flat", None, "Undecided", ["not significantly better", "can test max_drop='AP:"], "passed"),
     ("flat", "AP:0.05", "Yes", ["not significantly better", "AP drop <= 0.05"], "passed"),
-    ("flat", {"AP": 0.000001}, "Undecided", ["AP drop <= "], "inconclusive"),
+    ("flat", {"AP": 0.000001}, "Undecided", ["AP drop <= "], "is inconclusive"),
 ])  # fmt: skip
 def test_better_where_worse_and_what_the_gate_says(new, max_drop, short, named, outcome):
     line = answer(compare("old", new), max_drop)
     assert line.startswith(f"May {new} replace old? {short}. {new} is ")
     assert [part for part in named if part not in line] == []
     assert f"The gate {outcome}: " in line
+
+
+def test_an_equivalent_system_is_not_called_undistinguished():
+    """A difference can be significant, and too small to matter."""
+    line = answer(compare("old", "up", equivalence=0.2))
+    assert "up is equivalent within 0.2 on AP. " in line
+
+
+def test_all_queries_come_before_slices():
+    old = pl.DataFrame({"query": range(60), "part": [*"ab"] * 30, "RR": 0.5, "AP": 0.5})
+    noise = pl.Series([i % 5 / 100 for i in range(60)])
+    new = old.with_columns(RR=pl.col("RR") + noise + 0.1 * (pl.col("part") == "a").cast(int))
+    new = new.with_columns(AP=pl.col("AP") + noise, RR=pl.col("RR") - 0.07)
+    line = answer(rankql.compare({"old": old, "new": new}, by="part", metrics=["RR", "AP"]))
+    assert "better on AP; RR for part=a but worse on RR for part=b" in line
 
 
 def test_the_best_of_several_is_held_against_the_baseline():

@@ -706,7 +706,20 @@ def test_quadrants_of_a_metric_where_less_is_better():
 @pytest.mark.parametrize(
     ("result", "options", "message"),
     [
-        (two, {"band": {"RR": 1}}, "band= must have a number for AP and for CTR"),
+        *(
+            (
+                two,
+                {"band": band},
+                "band= must be a dict with a number from 0 for AP and for CTR, not",
+            )
+            for band in (
+                0.1,
+                "x",
+                {"RR": 1},
+                {"AP": 0.1},
+                *({"AP": 0.1, "CTR": x} for x in ("x", None, True, -1, math.nan, math.inf)),
+            )
+        ),
         (two, {"outcome": "CRT"}, "Unknown outcome 'CRT'. Did you mean 'CTR'?"),
         (simpson, {}, "quadrants needs two systems"),
         (lambda: rankql.associate(*many(20), on="query"), {}, "Several metrics: AP, P@5. Pass"),

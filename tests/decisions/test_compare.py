@@ -83,6 +83,9 @@ def test_cutoffs(two):
     assert curve.metrics == ["nDCG@1", "nDCG@2"]
     expected = rankql.compare({"old": OLD, "new": NEW}, QRELS, curve.metrics)
     assert curve.table.equals(expected.table)
+    assert two.cutoffs([], [1]).metrics == [two.cutoffs(None, [1]).metrics[0]]
+    with pytest.raises(rankql.RankqlError, match="not 5"):
+        two.cutoffs(5)
 
 
 def test_printed_and_saved(two):
@@ -152,10 +155,24 @@ def test_too_few_resamples_for_so_many_tests():
     frames["s0"] = frames["s0"].with_columns(pl.col("AP") ** 1.1)
     few = rankql.compare(frames, test="randomisation", resamples=199)
     assert few.table["p_adjusted"].min() == 15 / 200
+    assert any("no interval: too few resamples" in note for note in few.notes)
     (note,) = (note for note in few.notes if "cannot give an adjusted p-value of 0.05" in note)
     enough = int(note.split("Pass resamples=")[1])
     many = rankql.compare(frames, test="randomisation", resamples=enough)
     assert many.table["p_adjusted"].min() < 0.05 and "cannot give" not in str(many.notes)
+
+
+def test_exact_tests_need_no_more_resamples():
+    """If at most 20 of 40 queries differ, all patterns of signs are counted."""
+    base = pl.Series(range(40)) / 50
+    few = {
+        f"s{n}": frame(range(40), base + (base < (5 + n) / 50).cast(int) * n / 50) for n in range(4)
+    }
+    notes = str(rankql.compare(few, test="randomisation", resamples=100).notes)
+    assert "exact" in notes and "100 resamples" not in notes and "random patterns" not in notes
+    systems = few | {"all": frame(range(40), base + base.shuffle(1) / 9)}
+    notes = str(rankql.compare(systems, test="randomisation", resamples=100).notes)
+    assert "4 of 10 p-values are from 100 random patterns" in notes and "100 resamples" in notes
 
 
 def frame(queries, values, **attributes):
