@@ -11,7 +11,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
-from rankql.registry.argument_checks import require
+from rankql.registry.argument_checks import as_number, require
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import resolve_names
 from rankql.results import TableResult, draw_chart, drop_idle_columns
@@ -101,10 +101,7 @@ class Association(TableResult):
             deviations = rows.select(pl.col(names).cast(pl.Float64).std().fill_null(0) * SHARE)
             band = deviations.row(0, named=True)
         valid = isinstance(band, Mapping) and {*band} == {*names}
-        valid = valid and all(
-            isinstance(x, int | float) and not isinstance(x, bool) and 0 <= x < math.inf
-            for x in band.values()
-        )
+        valid = valid and all(0 <= as_number(x) < math.inf for x in band.values())
         needed = " and for ".join(names)
         require(valid, f"band= must be a dict with a number from 0 for {needed}, not {band!r}")
         moves = [

@@ -208,7 +208,7 @@ class Comparison(EvaluatedTable):
             parsed = parse(name)[0]
             if parsed.record is None or not parsed.record.has_cutoff:
                 raise RankqlError(
-                    f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'"
+                    f"cutoffs does not support {parsed.name}. Pass another metric, such as 'nDCG'"
                 )
             if not isinstance(ks, list | tuple | range) or not ks:
                 raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")

@@ -17,7 +17,7 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import EvaluationOptions, require_known_options
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import require_probability
+from rankql.registry.argument_checks import require, require_probability
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import assume_grades
@@ -184,6 +184,7 @@ def judges(
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
     tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
+    require(bool(tables), "judges needs at least one table of labels. Pass a dict of name: table")
     columns = {name: options.get(name) for name in ("query", "item", "rel")}
     with open_session(con, human, *tables.values()) as session:
         people = _read_labels(session, human, "human", columns)
@@ -207,6 +208,10 @@ def judges(
         if runs is not None:
             results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
             frames_of_judge |= _compare_systems(results[0], results[1], confidence)
+            overall = [x for x in results[0].metrics if x in results[0].overall_metrics]
+            if overall:
+                have = f"{text.join_words(overall)} {text.has_or_have(len(overall))}"
+                notes.append(f"{have} one value for all queries: not compared")
         for frame, rows in frames_of_judge.items():
             frames[frame] += [{"judge": name, **row} for row in rows]
     if fewest < FEW_QUERIES:
@@ -215,6 +220,7 @@ def judges(
             f"Intervals of {queries} are rough" if fewest > 1 else f"{queries} has no interval"
         )
         notes.append(f"{quality}. Label at least {FEW_QUERIES}")
+    notes = list(dict.fromkeys(notes))
     return JudgeReport(
         **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},
         threshold=threshold,
@@ -234,6 +240,7 @@ def _read_labels(
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
     rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")
+    require(not rows.is_empty(), f"{label} has no labels")
     for (name,) in rows.filter(rows.select("query", "item").is_duplicated())["query",].rows()[:1]:
         raise RankqlError(
             f"{label} has several labels for an item of query {name!r}. Keep one, or combine them "

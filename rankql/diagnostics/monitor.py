@@ -283,9 +283,11 @@ def _find_alarms(scored: pl.DataFrame) -> pl.DataFrame:
     for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
-        week = pl.col("day").is_between(max(first, peak - timedelta(6)), peak)
         frame, share = series[part, metric, kind], series.get((part, _share_name(metric), SHARE))
-        since, cause = (first, "drop") if len(run) == 1 else _find_change(frame, peak)
+        (since, cause), start = _find_change(frame, peak), first
+        if len(run) == 1:  # of that day, or of the week before it
+            start, cause = since, cause if since < peak else "drop"
+        week = pl.col("day").is_between(max(start, peak - timedelta(6)), peak)
         means = frame.filter(week).select(pl.mean("mean", "expected", "loss")).row(0)
         unjudged = kind == METRIC and share is not None and share.filter(week)["alarm"].any()
         only = series.get((part, metric, JUDGED), frame).filter(week)["loss"]

@@ -198,6 +198,8 @@ def test_queries_needed(arguments, text):
         (lambda llm: llm.with_columns(item="x" + pl.col("item")), {}, "have no item in common"),
         (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), {}, "different grades"),
         (lambda llm: llm.drop("item"), {}, "No item column in judge 'llm'"),
+        (lambda llm: llm.with_columns(rel=pl.lit(None, pl.Int64)), {}, "judge 'llm' has no labels"),
+        (lambda llm: {}, {}, "judges needs at least one table of labels"),
         (lambda llm: llm, {"threshold": math.nan}, "threshold must be a finite number, not nan"),
         (lambda llm: llm, {"confidence": 1.5}, "confidence must lie between 0 and 1, not 1.5"),
     ],
@@ -209,7 +211,7 @@ def test_judges(change, keywords, text):
 def test_methods_of_a_comparison():
     comparison = compare(RUNS, QRELS, ["RR", "Bpref"])
     for text, function, *arguments in (
-        ("Bpref has no cutoff", comparison.cutoffs, "Bpref"),
+        ("does not support Bpref", comparison.cutoffs, "Bpref"),
         ("ks= must be a list of cutoffs", comparison.cutoffs, "RR", 5),
         ("ks= must be a list of cutoffs", comparison.cutoffs, "RR", []),
         ("k must be a whole number", comparison.cutoffs, "RR", [0]),

@@ -125,6 +125,13 @@ def test_systems_under_both_labels():
     )
 
 
+def test_metrics_with_one_value_for_all_queries_are_left_out_and_named():
+    human, llm, runs = simulated(12)
+    report = judges({"a": llm, "b": llm}, human, runs, ["P@3", "microP@3"])
+    assert report.systems["metric"].unique().to_list() == ["P@3"]
+    assert report.notes.count("microP@3 has one value for all queries: not compared") == 1
+
+
 def test_labels_as_dicts():
     human, llm, _ = simulated()
     dicts = [{query: dict(rows["item", "rel"].rows()) for (query,), rows in x.group_by("query")}
