@@ -191,6 +191,18 @@ def test_outages():
     assert any("left out of the baseline: nDCG@3 on 2026-09-06" in note for note in result.notes)
 
 
+def test_the_first_alarm_of_a_week_says_when_the_loss_began():
+    """No day is bad enough alone, but their mean is."""
+    bad = (pl.col("day") >= FIRST + timedelta(39)) & (pl.col("query") < 30) & (pl.col("pos") < 3)
+    frame = log(queries=100).with_columns(rel=pl.when(bad).then(0).otherwise("rel"))
+    result = rankql.monitor(frame.filter(pl.col("day") < ON), metrics="nDCG@3")
+    alarm = result.alarms.row(0, named=True)
+    assert alarm["first"] == alarm["last"] == FIRST + timedelta(43)
+    assert (alarm["since"], alarm["cause"]) == (FIRST + timedelta(39), "drop")
+    week = result.table.filter(pl.col("day") >= alarm["since"], kind="metric")
+    assert alarm["mean"] == pytest.approx(week["mean"].mean())
+
+
 def test_labels_that_age():
     result = rankql.monitor(log(days=70, queries=100, unjudged=32), metrics="CG@3")
     assert dict(result.active.select("metric", "cause").rows()) == {
