@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from rankql import text
 from rankql.evaluation.judged_values import PairedValues
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import cluster_codes, compared_value, slice_queries
+from rankql.evaluation.summary import (
+    cluster_codes,
+    compared_value,
+    metric_range,
+    slice_queries,
+)
 from rankql.macros import MISSING
 from rankql.registry.conventions import UNDEFINED_VALUES
-from rankql.registry.parse import value_range
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Array, Sample
@@ -106,16 +110,15 @@ class SystemValues:
         return of_a[kept], of_b[kept], clusters, weights
 
     def range(self, metric: str) -> tuple[float, float]:
-        """The range of a metric; infinite if it is unknown.
+        """The range of a metric, infinite where it is unknown.
 
         Options such as negative="keep" give values outside the range, which then does not apply.
         """
-        lowest, highest = value_range(metric)
+        lowest, highest = metric_range(metric)
         defined = self.values[metric][~np.isnan(self.values[metric])]
-        if lowest is None or highest is None or not len(defined):
-            return -math.inf, math.inf
-        inside = lowest - ROUNDING <= defined.min() and defined.max() <= highest + ROUNDING
-        return (lowest, highest) if inside else (-math.inf, math.inf)
+        inside = lowest - ROUNDING <= defined.min(initial=math.inf)
+        inside = inside and defined.max(initial=-math.inf) <= highest + ROUNDING
+        return (lowest, highest) if inside and len(defined) else (-math.inf, math.inf)
 
     def sample(self, metric: str, systems: Sequence[str], label: str) -> Sample:
         """The values of one system on a slice, or the differences of the second from the first."""

@@ -241,11 +241,11 @@ class SkewedStudent(PairedTest):
         """p and the interval of the skewed t statistic."""
         mean = sample.mean
         if sample.constant:
-            lowest, highest = sample.lowest, sample.highest
-            ends = constant_interval(mean, sample.units, lowest, highest, 1 - alpha)
+            n, lowest, highest = sample.moments.n, sample.lowest, sample.highest
+            ends = constant_interval(mean, n, lowest, highest, 1 - alpha)
             end = lowest if mean > 0 else highest
             share = end / (end - mean) if mean else 1.0
-            p = min(1.0, 2 * max(0.0, share) ** sample.units)
+            p = min(1.0, 2 * max(0.0, share) ** n)
             return p, ends or Interval(-math.inf, math.inf)
         quantile = unskewed_quantile(mean / sample.error, sample.slope)
         p = min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))

@@ -365,6 +365,22 @@ def test_bounds_of_a_minimum_of_equal_values():
     assert messages(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
 
 
+@pytest.mark.parametrize("metric", ["Judged@2", "RMSE", "P@1"])
+@pytest.mark.parametrize("options", [{}, {"weight": "traffic"}, {"cluster": "user"}])
+def test_the_interval_of_a_minimum_is_that_of_evaluate(metric, options):
+    """Equal values too, whose effective number counts, and metrics with one end of their range."""
+    n = 40
+    table = pl.DataFrame(
+        {"query": range(n), "item": "a", "pos": 1, "score": 0.0,
+         "rel": [float(i % 9 == 0) * (i % 4) for i in range(n)],
+         "traffic": [1.0 + i % 5 for i in range(n)], "user": [min(i, 20) for i in range(n)]}
+    )  # fmt: skip
+    expected = rankql.evaluate(table, metrics=metric, **options).summary
+    verdict = rankql.gate(table, minimum=f"{metric}>=0.01", minimum_bound=True, **options)
+    ends = (each.select("lo", "hi").row(0) for each in (verdict.table, expected))
+    assert next(ends) == pytest.approx(next(ends))
+
+
 def test_a_minimum_below_zero_where_gains_may_be_negative():
     judged = QRELS.with_columns(rel=-1)
     verdict = rankql.gate(RUN, judged, minimum="DCG>=-0.5", negative="keep")
