@@ -18,6 +18,7 @@ import rankql
 from support import metric_engines
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
+from support.parameters import slow_except
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 
@@ -280,7 +281,7 @@ SLICED = {
 }
 
 
-@pytest.mark.parametrize("name", SLICED)
+@pytest.mark.parametrize("name", slow_except(SLICED, "tally"))
 def test_slices_of_an_enum_are_in_the_order_of_text(name):
     frame = pl.DataFrame(SLICED[name])
     half = len(frame) // 2

@@ -389,5 +389,6 @@ def test_disliked_items_by_convention():
             assert math.isclose(result[metric], expected[place]), (metric, negative)
 
 
+@pytest.mark.slow
 def test_the_page_shows_disliked_items_in_every_metric():
     assert with_table() == PAGE.read_text(), "run python tests/generate.py grades"

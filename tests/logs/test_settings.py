@@ -8,6 +8,7 @@ import pytest
 import rankql
 from support import metric_engines
 from support.calls import assert_rows, connected, options_of
+from support.parameters import slow, slow_except
 
 SETTINGS = [
     {"default_null_order": "nulls_first", "default_order": "desc"},
@@ -55,7 +56,13 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options"), CALLS)
+# Each of these takes a second or two to plan.
+SLOW = ("harvested_propensity", "click_model", "counterfactual", "propensity_scored")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [slow(*call) if call[0] in SLOW else call for call in CALLS]
+)
 def test_settings_change_no_table(name, options):
     frame = GRADES if name == "propensity_scored" else log()
     expected = getattr(rankql, name)(frame, **options).rows(named=True)
@@ -66,7 +73,7 @@ def test_settings_change_no_table(name, options):
         assert_rows(name, setting, connected(shuffled, con).sql(f"FROM {call}").pl(), expected)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("setting", slow_except(SETTINGS, SETTINGS[3]), ids=str)
 def test_settings_change_no_grade(setting):
     con = metric_engines.connect(**setting)
     assert con.sql("""

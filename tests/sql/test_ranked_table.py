@@ -15,26 +15,31 @@ ROWS = [
 NAMES = "query := 'user', item := 'product', rel := 'stars', pos := 'place'"
 
 
-def ranked_table(run=RUN, liked=LIKED, select="*"):
-    con = metric_engines.connect()
+@pytest.fixture
+def con():
+    with metric_engines.connect() as con:
+        yield con
+
+
+def ranked_table(con, run=RUN, liked=LIKED, select="*"):
     con.execute(f"CREATE TABLE run AS FROM (VALUES {run}) AS t (user, product, place)")
     con.execute(f"CREATE TABLE liked AS FROM (VALUES {liked}) AS t (user, product, stars)")
     return con.sql(f"SELECT {select} FROM ranked_table('run', 'liked', {NAMES}) ORDER BY ALL")
 
 
-def test_every_item_of_the_run_and_the_judgments_has_a_row():
-    assert ranked_table().fetchall() == ROWS
+def test_every_item_of_the_run_and_the_judgments_has_a_row(con):
+    assert ranked_table(con).fetchall() == ROWS
 
 
-def test_users_whose_items_were_all_missed_count():
+def test_users_whose_items_were_all_missed_count(con):
     """1/2: ann's item is found, bob's is not, and cem is undefined. Without bob's jar it is 1."""
     hits = "SELECT avg(hit) FROM (SELECT hit_at(rel, pos, 10) AS hit FROM t GROUP BY query)"
-    ((value,),) = ranked_table().query("t", hits).fetchall()
+    ((value,),) = ranked_table(con).query("t", hits).fetchall()
     assert value == 0.5
 
 
-def test_ids_of_different_case_are_different():
-    rows = ranked_table(f"{RUN}, ('ann', 'MUG', 3)").fetchall()
+def test_ids_of_different_case_are_different(con):
+    rows = ranked_table(con, f"{RUN}, ('ann', 'MUG', 3)").fetchall()
     assert rows == sorted([*ROWS, ("ann", "MUG", None, 3)], key=str)
 
 
@@ -48,6 +53,6 @@ def test_ids_of_different_case_are_different():
         (f"{RUN}, ('ann', 'jar', 0)", LIKED, "place must be a whole number from 1, not 0"),
     ],
 )
-def test_repeated_items_missing_ids_and_wrong_positions_are_refused(run, liked, message):
+def test_repeated_items_missing_ids_and_wrong_positions_are_refused(con, run, liked, message):
     with pytest.raises(duckdb.Error, match=message):
-        ranked_table(run, liked, "count(rel), count(pos)").fetchall()
+        ranked_table(con, run, liked, "count(rel), count(pos)").fetchall()
