@@ -378,6 +378,8 @@ def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> 
             return "", f": {named} cannot be distinguished from the best"
         others = "every other system" + " with a value" * bool(ranks["mean"].null_count())
         return "", f": {best[0]} is significantly better than {others}"
+    if means.height == 1:
+        return f"Only {means['system'][0]} has a value of ", ""
     higher = comparison.higher_is_better[metric]
     if higher and (means["mean"] == 0).all():
         return "No system has a mean above 0 on ", ""

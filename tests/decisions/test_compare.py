@@ -319,6 +319,12 @@ def test_sentences():
         assert rankql.compare(systems, **options).sentences == sentences
 
 
+def test_a_system_without_a_value_is_not_beaten():
+    old, new = frame(range(5), [None] * 5), frame(range(5), [0.8] * 5)
+    systems = {"old": old.cast({"AP": pl.Float64}), "new": new}
+    assert rankql.compare(systems).title == "Only new has a value of AP"
+
+
 def test_rows_without_an_interval_are_counted():
     old, new = frame(range(5), [0.5] * 5), frame(range(5), [0.8] + [0.6] * 4)
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
