@@ -25,6 +25,7 @@ from rankql.evaluation.overlap import (
     find_judged_queries,
     is_small_overlap,
     item_overlap,
+    leave_out_unjudged,
     no_common_item_message,
     no_judged_query_message,
     run_label,
@@ -159,11 +160,12 @@ def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
 
 def _find_unjudged(data: CheckData) -> Iterator[Finding]:
     """Systems with unjudged queries, or with few judged items: the facts and words of evaluate."""
-    for run, overlap in data.overlaps:
+    own = leave_out_unjudged(data.session, data.inputs)[1]  # of tables with grades and positions
+    for run, overlap in [*data.overlaps, *((data.runs[0], x) for x in own)]:
         unjudged = as_examples([{"query": query} for query in overlap.unjudged or ()])
         label, note = run.system_label(overlap.system), unjudged_queries_note(*overlap[:4])
         if not overlap.judged:
-            judged = find_judged_queries(data.ask(run))
+            judged = None if own else find_judged_queries(data.ask(run))
             yield Finding(
                 "no-overlap", "error", label, overlap.queries,
                 no_judged_query_message(run_label(overlap.system), overlap.unjudged, judged),

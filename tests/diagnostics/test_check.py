@@ -217,6 +217,16 @@ def test_null_ids(side, role):
     assert finding.message == f"{role} is NULL: 1 row" and finding.examples[0][role] is None
 
 
+@pytest.mark.parametrize(
+    ("grades", "kind", "count"),
+    [([1, 1, None], "unjudged-queries", 1), ([None, None, None], "no-overlap", 2)],
+)
+def test_a_table_with_its_own_grades_may_have_unjudged_queries(grades, kind, count):
+    table = placed(rows=PLACES[:3]).with_columns(rel=pl.Series(grades, dtype=pl.Int64))
+    finding = check(table, k=2).findings[0]
+    assert (finding.kind, finding.table, finding.count) == (kind, "run", count)
+
+
 def test_ties_at_k():
     """Equal scores below, above and across the cutoff."""
     run = scored(("b", "z", 1.0), ("a", "z", 0.5), ("a", "w", 0.5))
