@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rankql.evaluation.metric_columns import judged_rows, last_position, needs_scores
 from rankql.evaluation.packed import Top
-from rankql.evaluation.steps import BEST, CUTS, RANKS, TOP, select_from
+from rankql.evaluation.steps import BEST, CANDIDATES, CUTS, RANKS, TOP, select_from
 from rankql.macros import JUDGED_ROWS, MISSING, TIED, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -54,35 +54,34 @@ def ranking_ctes(
     if ranker == "best":
         return {"ranked": select_from("run", ["*"])}
     if not ranks_before_join(inputs, conventions):
-        queries = {} if inputs.qrels is None else _query_ctes(inputs, rows, {})
+        queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
         return queries | _join_then_rank(inputs, conventions)
     k = last_position(metrics, conventions)
     keys, order = inputs.keys, TIE_ORDERS[conventions.ties]
     if ranker == "untied":
         assert k is not None
-        cuts = {CUTS: untied_cuts(keys, k)}
+        cuts = top_score_cuts(keys, k, tied=True)
         top_rows = untied_rank_rows(keys, _judgments(inputs), judged_rows(rows), zeroes)
         return _query_ctes(inputs, rows, cuts, tied=True) | {"ranked": top_rows}
     if ranker == "judged":
         listed = "list_sort(list(score) FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST')"
-        cuts = {CUTS: select_from("run", [keys, f"{listed} AS best"], f"GROUP BY {keys}")}
+        cuts = select_from("run", [keys, f"{listed} AS best"], f"GROUP BY {keys}")
         judged = judged_rank_ctes(keys, _judgments(inputs), judged_rows(rows), order)
         return _query_ctes(inputs, rows, cuts) | judged
+    cuts = ""
+    if ranker == "top" and k is not None:
+        cuts = top_score_cuts(keys, k, tied=False)
+    elif inputs.scored and k is not None:
+        cuts = select_from("run", [keys, f"max(score, {k})[-1] AS least"], f"GROUP BY {keys}")
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
-    top, source, side = {}, "run", "FULL" if rows == "all" else "LEFT"
-    if inputs.scored:
-        order = score_order(conventions.ties)
-        position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
-        fields, source = [keys, "item", "score", position, *own], "numbered" if k is None else TOP
-        if k is None:
-            top[source] = select_from("run", fields, "WHERE score IS NOT NULL")
-        else:
-            least = f"max(score, {k})[-1] AS least"
-            top[CUTS] = select_from("run", [keys, least], f"GROUP BY {keys}")
-            cut = f"WHERE score >= least QUALIFY pos <= {k}"
-            top[source] = select_from(f"run JOIN {CUTS} USING ({keys})", fields, cut)
-    join = f"{_judgments(inputs)} {side} JOIN {source} USING ({keys}, item)"
+    top, side = {}, "FULL" if rows == "all" else "LEFT"
+    if ranker == "top" and k is not None:
+        top = top_rank_ctes(keys, k, order, ["line"] if conventions.ties == "order" else [])
+    elif inputs.scored:
+        name = TOP if cuts else "numbered"
+        top = {name: _top(keys, k, score_order(conventions.ties), own)}
+    join = f"{_judgments(inputs)} {side} JOIN {[*top][-1] if top else 'run'} USING ({keys}, item)"
     rel = "rel"
     if zeroes:
         rel, place = "CASE WHEN retrieved THEN rel ELSE 0 END AS rel", "score" if top else "pos"
@@ -91,45 +90,44 @@ def ranking_ctes(
     fields = [keys, "item", rel, "pos", *([original_score(inputs)] if scores else []), *own]
     fields += [SUBTOPICS] if inputs.subtopics else []
     ranked = select_from(join, fields, judged_rows(rows))
-    return _query_ctes(inputs, rows, top) | {"ranked": ranked}
+    queries = _query_ctes(inputs, rows, cuts, top=top if cuts else {})
+    return queries | top | {"ranked": ranked}
+
+
+def checks_top(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, ranker: str
+) -> bool:
+    """Does the query itself refuse an item that occurs twice in the first k?"""
+    top = ranker in ("rows", "top") and inputs.scored and ranks_before_join(inputs, conventions)
+    return top and last_position(metrics, conventions) is not None
+
+
+def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
+    """Can the tops of rankings be packed from lists of their best items?"""
+    every_row = conventions.unjudged == "zero" and conventions.ties != "expected"
+    return inputs.qrels is None and inputs.scored and every_row
 
 
 def _query_ctes(
-    inputs: Inputs, rows: Rows, before: Mapping[str, str], tied: bool = False
+    inputs: Inputs,
+    rows: Rows,
+    cuts: str = "",
+    tied: bool = False,
+    top: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The CTEs up to `queries`: every judged query of every system, and whether the run lacks it.
-
-    before: the CTEs `cuts` and `top`, if any; items that occur twice in `top` are refused. tied:
-    `cuts` says whether scores are tied.
-    """
-    ctes, keys = {}, inputs.keys
+    """The CTEs with the judged queries, several systems, and `cuts` and `top` if there are any."""
+    ctes: dict[str, str] = {}
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
         exact = next(iter(inputs.runs.values())).exact
         ctes["systems"] = f"    SELECT unnest({literal(names)}){exact} AS system"
         if inputs.system is not None and not inputs.systems:
             ctes["systems"] = select_from("run", ["DISTINCT system"])
-    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(rel)"
-    missing = "retrieved IS NULL"
-    if TOP in before:
-        repeats = f"SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM {TOP}"
-        missing = f"CASE WHEN ({repeats}) THEN rankql_fail('{DUPLICATES}') ELSE {missing} END"
-    fields = [keys, JUDGED_ROWS, f"{missing} AS {MISSING}", *map(inputs.attribute, inputs.by)]
-    source = (
-        f"(SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} "
-        "FROM qrels GROUP BY query)"
-    )
-    if inputs.many:
-        source += "\n    CROSS JOIN systems"
-    rankings = f"SELECT DISTINCT {keys}, true AS retrieved FROM {CUTS if CUTS in before else 'run'}"
-    if tied:
-        fields.append(TIED)
-        rankings = f"SELECT {keys}, true AS retrieved, {TIED} FROM {CUTS}"
-    source += f"\n    LEFT JOIN ({rankings}) USING ({keys})"
-    for home in ("run", "attributes"):
-        if inputs.attributes_in(home):
-            source += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
-    return {**ctes, **before, "queries": select_from(source, fields)}
+    if cuts:
+        ctes[CUTS] = cuts
+    ctes |= top or {}
+    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run", tied, bool(top))
+    return ctes
 
 
 def _judgments(inputs: Inputs) -> str:
@@ -196,9 +194,50 @@ def original_score(inputs: Inputs) -> str:
     return "0 - score AS score" if inputs.ascending else "score"
 
 
+def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
+    """The positions by score; only the first k if no metric reads more."""
+    position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
+    fields = [keys, "item", "score", position, *own]
+    if k is None:
+        return select_from("run", fields, "WHERE score IS NOT NULL")
+    rest = f"WHERE score >= least QUALIFY pos <= {k}"
+    return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
+
+
 def score_order(ties: str) -> str:
     """Best score first, then the order of tied items."""
     return f"score DESC, {TIE_ORDERS[ties]}"
+
+
+def _queries(inputs: Inputs, rows: Rows, rankings: str, tied: bool, unique: bool) -> str:
+    """Every judged query of every system, with its attributes and whether the run lacks it.
+
+    rankings: a CTE with all rankings of the run. tied: it says whether their scores are tied.
+    unique: refuse items that occur twice in `top`.
+    """
+    keys = inputs.keys
+    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(rel)"
+    attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
+    missing = "retrieved IS NULL"
+    if unique:
+        repeats = f"SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM {TOP}"
+        missing = f"CASE WHEN ({repeats}) THEN rankql_fail('{DUPLICATES}') ELSE {missing} END"
+    body = (
+        f"    SELECT {keys}, {JUDGED_ROWS}, {missing} AS {MISSING}{attributes}"
+        f"{f', {TIED}' if tied else ''}\n"
+        f"    FROM (SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} "
+        "FROM qrels GROUP BY query)\n"
+    )
+    if inputs.many:
+        body += "    CROSS JOIN systems\n"
+    distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
+    if tied:
+        distinct = f"SELECT {keys}, true AS retrieved, {TIED} FROM {rankings}"
+    body += f"    LEFT JOIN ({distinct}) USING ({keys})"
+    for home in ("run", "attributes"):
+        if inputs.attributes_in(home):
+            body += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    return body
 
 
 def attributes_by_query(inputs: Inputs, home: str) -> str:
@@ -250,12 +289,30 @@ def judged_rank_ctes(keys: str, judgments: str, where: str, order: str) -> dict[
     return steps | {"numbered": numbered, "few": few, "ranked": ranked}
 
 
-def untied_cuts(keys: str, k: int) -> str:
-    """The body of `cuts`: the best k + 1 scores, the k-th, and whether they are tied."""
+def top_rank_ctes(keys: str, k: int, order: str, reads: Sequence[str]) -> dict[str, str]:
+    """The CTEs up to `top`: the first k items of each ranking and their positions.
+
+    order: of tied items, and what it reads.
+    """
+    columns = ", ".join([keys, "item", "score", *reads])
+    candidates = f"""    SELECT {columns}, list_position(best, score) AS rank,
+        coalesce(best[list_position(best, score) + 1] = score, false) AS tied
+    FROM run JOIN {_LISTED_CUTS} USING ({keys}) WHERE score >= least"""
+    top = f"""    SELECT {keys}, item, rank AS pos FROM candidates WHERE NOT tied
+    UNION ALL
+    SELECT {keys}, item,
+        rank + row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) - 1 AS pos
+    FROM candidates WHERE tied QUALIFY pos <= {k}"""
+    return {CANDIDATES: candidates, "top": top}
+
+
+def top_score_cuts(keys: str, k: int, tied: bool) -> str:
+    """The body of `cuts`: the best k + 1 scores, the k-th, and with `tied` if they are tied."""
     scores = f"max(score, {k + 1})"
     least = f"{scores}[least({k}, len({scores}))] AS least"
-    tied = f"coalesce({are_tied(scores)}, false) AS {TIED}"
-    return select_from("run", [keys, f"{scores} AS best", least, tied], f"GROUP BY {keys}")
+    fields = [keys, f"{scores} AS best", least]
+    fields += [f"coalesce({are_tied(scores)}, false) AS {TIED}"] if tied else []
+    return select_from("run", fields, f"GROUP BY {keys}")
 
 
 def untied_rank_rows(keys: str, judgments: str, where: str, zeroes: bool) -> str:

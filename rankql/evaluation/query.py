@@ -13,8 +13,8 @@ from rankql.evaluation.ctes import (
     JUDGED,
     attributes_by_query,
     best_list_ctes,
+    checks_top,
     ranking_ctes,
-    ranks_before_join,
     score_order,
 )
 from rankql.evaluation.meta import Meta
@@ -230,10 +230,7 @@ def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
     if not inputs.scored and not (packed and sums_integers(inputs, conventions)):
         columns.append(ONE_RANKING)
     removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
-    # The query itself refuses an item that occurs twice in the first k.
-    checked = plan.ranker == "rows" and inputs.scored and ranks_before_join(inputs, plan.effective)
-    checked = checked and last_position(plan.metrics, plan.effective) is not None
-    if inputs.every("item") and not checked:
+    if inputs.every("item") and not checks_top(inputs, plan.metrics, plan.effective, plan.ranker):
         columns += [("run", "item", where) for where in _rows_read(inputs, plan)]
     if inputs.qrels is not None:
         if removed and not inputs.scored:
@@ -269,9 +266,7 @@ def _ascending(keys: Iterable[str]) -> str:
 
 def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
     """The SELECT of aggregates by ranking."""
-    fields = (f"{value} AS {quote(name)}" for name, value in columns.items())
-    lines = ["SELECT " + ",\n    ".join(fields), f"FROM {_join_queries(inputs)}"]
-    return "\n".join([*lines, f"GROUP BY {inputs.keys}"])
+    return _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
 
 
 def _join_queries(inputs: Inputs) -> str:
@@ -281,6 +276,11 @@ def _join_queries(inputs: Inputs) -> str:
     if inputs.attributes is None:
         return "ranked"
     return f"ranked LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+
+
+def _select(columns: Mapping[str, str], source: str) -> str:
+    fields = (f"{value} AS {quote(name)}" for name, value in columns.items())
+    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}"
 
 
 def key_columns(inputs: Inputs, tied: bool = False) -> dict[str, str]:

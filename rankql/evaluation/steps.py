@@ -25,11 +25,11 @@ FINGERPRINT = (
 CUTS = "cuts"
 # The CTE with the lists of the best of each ranking.
 BEST = "best"
-# The CTE with the positions of judged items.
-RANKS = "ranks"
+# The CTEs of lists of scores with the best items, and with the positions of judged items.
+CANDIDATES, RANKS = "candidates", "ranks"
 # The CTE with the first k items of each ranking.
 TOP = "top"
-READ_TWICE = (CUTS, TOP, BEST, RANKS)
+READ_TWICE = (CUTS, TOP, BEST, CANDIDATES, RANKS)
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

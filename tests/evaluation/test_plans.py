@@ -102,6 +102,16 @@ def test_lists_of_all_scores_follow_conventions(options):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ties", ["item", "order"])
+def test_lists_of_the_best_scores_equal_the_window(seed, ties):
+    """With ties within the first items and across the last, and rankings of few items."""
+    run, qrels = run_and_judgments(seed, SCORES[seed])
+    for metrics in (["nDCG@10", "AP@3"], ["nDCG(base=3)@5", "P@5"], ["RR@1"], ["Judged@10"]):
+        require_same_values(run, qrels, metrics, "top", ties=ties, system="system")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"ties": "expected"}, {"ties": "expected", "missing": "skip"},
                                      {"ties": "expected", "undefined": "drop"}])  # fmt: skip
 @pytest.mark.parametrize("factor", [1, 0.5])
@@ -285,7 +295,7 @@ def test_ideal_of_retrieved_items_is_that_of_grades_without_the_others(ties, mis
     run = scored_once(run)
     metrics = ["nDCG@10", "nDCG(gain=exp2)@3", "IDCG@20"]
     options = {"conventions": "sklearn", "ties": ties, "missing": missing, "system": "system"}
-    ranker = "untied" if ties == "expected" else "rows"
+    ranker = "untied" if ties == "expected" else "top"
     for some in (run, drop_scores(run)):
         require_same_values(some, qrels, metrics, ranker, **options)
         plan, _, _ = evaluate_plan(some, qrels, metrics, LargeFacts, **options)
