@@ -16,6 +16,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluationOptions, parse_groupings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
+from rankql.evaluation.summary import ERROR
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
@@ -229,12 +230,11 @@ def _read_means(result: Result, prefix: int) -> pl.DataFrame:
     share = pl.col("metric").str.contains("^Judged(@[0-9]+)?$")
     # Few values may be equal by chance, and clusters have an error of their own.
     half = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
-    varied = (pl.col("least") < pl.col("most")) & (result.meta.cluster is None)
-    error = pl.when(varied).then("error").otherwise(half / normal_z(0.95))
-    means = result.read_means().select("error", "least", "most")
-    frame = pl.concat([result.summary, means], how="horizontal")
-    frame = frame.filter(pl.col("slice") != "all").select(
-        "metric", "mean", "lo", "hi", n, u, error, counted=result.counted,
+    error = half / normal_z(0.95)
+    if result.meta.cluster is None:
+        error = pl.coalesce(ERROR, error)
+    frame = result.means.filter(pl.col("slice") != "all").select(
+        "metric", "mean", "lo", "hi", n, u, error=error, counted=result.counted,
         day=pl.col("slice").str.extract(f"^.{{{prefix}}}=(.{{10}})(,|$)").str.to_date(strict=False),
         slice=pl.when(part == "").then(pl.lit("all")).otherwise(part),
         kind=pl.when(share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC)),

@@ -12,6 +12,7 @@ import polars as pl
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.summary import (
+    NO_INTERVAL,
     SKEWED,
     cluster_codes,
     compared_value,
@@ -116,15 +117,15 @@ def cluster_intervals(result: MeansResult, summary: pl.DataFrame) -> pl.DataFram
         part = rows.filter(pl.col(meta.query).is_in(slices[row["slice"]].implode()))
         part = part.filter(**{name: row[name] for name in system_columns(meta)})
         part = part.drop_nulls(row["metric"])
-        found: tuple[float | None, float | None, bool] = (None, None, False)
+        interval: tuple[float | None, float | None, bool] = NO_INTERVAL
         if part.height and result.interval and row["metric"] not in result.overall_metrics:
             values = part[row["metric"]].cast(pl.Float64).to_numpy()
             codes = cluster_codes(part, meta.query, meta.cluster).to_numpy()
             weights = None if meta.weight is None else part[meta.weight].cast(float).to_numpy()
             sample = Sample(values, codes, weights, *metric_range(row["metric"]))
             if sample.units > 1:
-                found = describe_interval(sample.moments, result.confidence, result.interval)
-        ends.append(found)
+                interval = describe_interval(sample.moments, result.confidence, result.interval)
+        ends.append(interval)
     columns = (pl.Series(name, [row[i] for row in ends], summary.schema[name])
                for i, name in enumerate(("lo", "hi", SKEWED)))  # fmt: skip
     return summary.with_columns(columns)
@@ -147,8 +148,8 @@ def correct_summary(human: MeansResult, judge: MeansResult, summary: pl.DataFram
                 moments = sample.moments
                 row["mean"] = min(max(sample.mean, moments.range.lo), moments.range.hi)
                 if human.interval is not None:
-                    found = describe_interval(moments, human.confidence, human.interval)
-                    row["lo"], row["hi"], row[SKEWED] = found
+                    ends = describe_interval(moments, human.confidence, human.interval)
+                    row["lo"], row["hi"], row[SKEWED] = ends
         rows.append(row)
     place = summary.columns.index("queries") + 1
     names = [*summary.columns[:place], "judged", "lambda", "worth", *summary.columns[place:]]

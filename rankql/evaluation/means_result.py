@@ -12,7 +12,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import describe_together
 from rankql.evaluation.result_checks import describe_weights
-from rankql.evaluation.summary import SKEWED, attribute_column, system_columns
+from rankql.evaluation.summary import ERROR, SKEWED, attribute_column, system_columns
 from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
@@ -41,7 +41,7 @@ class MeansResult(TableResult):
 
         @property
         def means(self) -> pl.DataFrame:
-            """The summary, with the column `SKEWED`."""
+            """The summary, with the columns `SKEWED` and maybe `ERROR`."""
 
         def frame(self) -> pl.DataFrame:
             """The values per query with the other columns that the means need."""
@@ -52,7 +52,7 @@ class MeansResult(TableResult):
     @property
     def summary(self) -> pl.DataFrame:
         """The means by system and slice, with their intervals and the number of queries."""
-        return self.means.drop(SKEWED)
+        return self.means.drop(SKEWED, ERROR, strict=False)
 
     @property
     def metrics(self) -> list[str]:

@@ -19,7 +19,7 @@ from rankql.evaluation.metric_columns import refuse_weights
 from rankql.evaluation.moments import compute_moments
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts, sum_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
-from rankql.evaluation.summary import read_means, summarise
+from rankql.evaluation.summary import summarise
 from rankql.macros import literal
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.results import TableResult
@@ -69,7 +69,7 @@ class Result(MeansResult):
 
     @property
     def means(self) -> pl.DataFrame:
-        """The summary, with the column `SKEWED`."""
+        """The summary, with the columns `SKEWED` and maybe `ERROR`."""
         if self._summary is None:
             with self._connection() as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
@@ -82,11 +82,6 @@ class Result(MeansResult):
 
                 self._summary = correct_summary(self, self.judge, self._summary)
         return self._summary
-
-    def read_means(self) -> pl.DataFrame:
-        """The rows of `summary` with their standard errors instead of intervals."""
-        with self._connection() as con:
-            return read_means(con, self.meta, "auto")
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""

@@ -25,8 +25,10 @@ from rankql.text import format_count, format_queries
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
 )
-# The column of a summary that says where values are too skewed for their number.
-SKEWED = f"{INTERNAL_PREFIX}skewed"
+# Columns beside the summary: are the values too skewed for their number, and the standard error of
+# the mean, NULL for equal values.
+SKEWED, ERROR = f"{INTERNAL_PREFIX}skewed", f"{INTERNAL_PREFIX}error"
+NO_INTERVAL = (None, None, False)
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
@@ -40,18 +42,21 @@ def require_interval(interval: str | None, confidence: float) -> None:
 def summarise(
     con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
-    """The summary of the values per query in `rows`, a table of the connection."""
-    return name_means(read_means(con, meta, interval), meta, interval, confidence)
+    """The summary of the values per query in `rows`, a table of the connection.
 
-
-def read_means(con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None) -> pl.DataFrame:
-    """The means of the summary, row by row, with their standard errors if there is an interval."""
+    It has the column `ERROR` if there is an interval.
+    """
     sql = _means_sql(meta, interval)
     if interval:
         names = ("error", "df", "skewness")
         fields = ", ".join(f"CAST(jackknife.{name} AS DOUBLE) AS {name}" for name in names)
         sql = f"SELECT * EXCLUDE (jackknife), {fields} FROM ({sql})"
-    return read_frame(con, create_macros(con, sql))
+    means = read_frame(con, create_macros(con, sql))
+    summary = name_means(means, meta, interval, confidence)
+    if interval is None:
+        return summary
+    varied = pl.when(pl.col("least") < pl.col("most"))
+    return summary.with_columns(means.select(varied.then("error").alias(ERROR)).to_series())
 
 
 def name_means(
@@ -94,7 +99,7 @@ def mean_intervals(
     metrics: the metric of each row.
     """
     if interval is None:
-        return [(None, None, False)] * means.height
+        return [NO_INTERVAL] * means.height
     columns = means.select(
         "n_eff", "mean", "error", "df", "skewness", "units", "least", "most"
     ).rows()
@@ -103,7 +108,7 @@ def mean_intervals(
         metrics, columns, strict=True
     ):
         if mean is None or error is None:
-            ends.append((None, None, False))
+            ends.append(NO_INTERVAL)
             continue
         known = skewness is not None and math.isfinite(skewness)
         slope = adjusted_skewness(skewness, units) / math.sqrt(units) if known else 0.0
@@ -117,7 +122,7 @@ def describe_interval(
 ) -> tuple[float | None, float | None, bool]:
     """The interval of a mean, or None and None, and whether its values are too skewed."""
     ends = mean_interval(moments, confidence, interval)
-    return (None, None, False) if ends is None else (*ends, moments.too_skewed)
+    return NO_INTERVAL if ends is None else (*ends, moments.too_skewed)
 
 
 def metric_range(metric: str) -> tuple[float, float]:

@@ -166,17 +166,12 @@ def _key_text(table: Table, name: str) -> str:
 
 def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tuple[str, str]:
     """A text file whose columns of numbers are numbers, and what selects their text again."""
-    numbers = [quote(column) for column in columns if holds_numbers(session, table, column)]
+    kinds = {quote(column): _number_type(session, table, column) for column in columns}
+    numbers = {column: kind for column, kind in kinds.items() if kind}
     if not numbers:
         return table.sql, "*"
-    types = {}
-    for column in numbers:  # DOUBLE, but integers that it rounds stay exact
-        integer = f"TRY_CAST(regexp_extract({column}, '^[+-]?[0-9]+$') AS HUGEINT)"
-        sql = f"SELECT count({column}) = count({integer}) AND max(abs({integer})) > {2**53} "
-        ((exact,),) = session.con.execute(f"{sql} FROM {table.sql}").fetchall()
-        types[column] = "HUGEINT" if exact else "DOUBLE"
     texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
-    casts = ", ".join(f"CAST({column} AS {types[column]}) AS {column}" for column in numbers)
+    casts = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in numbers.items())
     copies, originals = (
         ", ".join(f"{one} AS {other}" for one, other in pairs)
         for pairs in ([(column, text) for text, column in texts.items()], texts.items())
@@ -189,10 +184,24 @@ def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tup
 
 def holds_numbers(session: Session, table: Table, name: str) -> bool:
     """Has a column of a text file numbers only, and at least one?"""
+    return _number_type(session, table, name) is not None
+
+
+def _number_type(session: Session, table: Table, name: str) -> str | None:
+    """The type of a column of a text file that has numbers only, and at least one.
+
+    It is DOUBLE, but integers that it rounds stay exact.
+    """
     column = quote(name)
-    sql = f"SELECT count({column}), count({text_number(name)}) FROM {table.sql}"
-    ((values, numbers),) = session.con.execute(sql).fetchall()
-    return bool(values) and values == numbers
+    integer = f"TRY_CAST(regexp_extract({column}, '^[+-]?[0-9]+$') AS HUGEINT)"
+    sql = (
+        f"SELECT count({column}), count({text_number(name)}), "
+        f"count({column}) = count({integer}) AND max(abs({integer})) > {2**53} FROM {table.sql}"
+    )
+    ((values, numbers, exact),) = session.con.execute(sql).fetchall()
+    if not values or values != numbers:
+        return None
+    return "HUGEINT" if exact else "DOUBLE"
 
 
 def require_scalar(text: str, what: str) -> None:

@@ -81,16 +81,16 @@ def _is_array(value: Any) -> bool:
     return hasattr(value, "tolist") or hasattr(value, "to_list")
 
 
+def _as_list(value: Any) -> Any:
+    """A Series or an array as a list; other values as they are."""
+    if isinstance(value, (*_LISTS, *_DICTS)) or not _is_array(value):
+        return value
+    return value.tolist() if hasattr(value, "tolist") else value.to_list()
+
+
 def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
-    data = {
-        query: value
-        if isinstance(value, (*_LISTS, *_DICTS)) or not _is_array(value)
-        else value.tolist()
-        if hasattr(value, "tolist")
-        else value.to_list()
-        for query, value in data.items()
-    }
+    data = {query: _as_list(value) for query, value in data.items()}
     kind = _kind(data, label)
     if kind == "a run":
         raise RankqlError(f"{label} must be one table, not a dict of runs. {_shapes(label)}")
