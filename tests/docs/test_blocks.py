@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
 from support.doc_blocks import BLOCK, PAGES, cells, run_blocks
@@ -66,14 +65,6 @@ def test_kinds_of_blocks():
         text = page.read_text()
         for kind in re.findall(r"^```(\S+)$", BLOCK.sub("", text), re.MULTILINE):
             assert kind in OTHERS or kind.startswith("{"), f"{page.name}: {kind}"
-
-
-def test_every_metric_has_its_place():
-    lists = ("reference.md", "functions.md")
-    text = "".join(page.read_text() for page in PAGES[1:] if page.name not in lists)
-    for name in rankql.__all__:
-        if name.islower() and not name.startswith("list_") and not name.endswith("_by_score"):
-            assert re.search(rf"\b{name}\b", text), name
 
 
 def test_speed():

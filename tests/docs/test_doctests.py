@@ -7,20 +7,10 @@ import pytest
 
 from support.paths import PACKAGE
 
+DRAWN = ("charts", "difference_charts", "mean_charts", "panels", "report_sections")
 MARKS = {
-    **{
-        f"rankql.output.{name}": pytest.mark.report
-        for name in (
-            "charts",
-            "difference_charts",
-            "mean_charts",
-            "panels",
-            "report_sections",
-            "report_elements",
-        )
-    },
-    "rankql.engines.spark": pytest.mark.spark,
-    "rankql.engines.spark_evaluation": pytest.mark.spark,
+    **{f"rankql.output.{name}": pytest.mark.report for name in (*DRAWN, "report_elements")},
+    **{f"rankql.engines.{name}": pytest.mark.spark for name in ("spark", "spark_evaluation")},
     "rankql.spark": pytest.mark.spark,
 }
 MODULES = sorted(

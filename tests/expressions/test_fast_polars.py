@@ -14,40 +14,26 @@ from support import definitions, metric_engines, strategies
 from support.parameters import cycled
 
 
-def elsewhere(frame, noted=None):
+def elsewhere(frame, note=lambda rows: rows):
     """A plan whose data is not in memory, as far as its first step tells."""
-
-    def note(rows):
-        if noted is not None:
-            noted.append(rows.height)
-        return rows
-
     return frame.lazy().map_batches(note, schema=frame.schema, streamable=True)
 
 
-def piped(source, engine):
-    def run(metric, frame, options):
-        return source(frame).pipe(metric, by="user", **options).collect(engine=engine)
-
-    return run
-
-
-def aggregated(engine):
-    def run(metric, frame, options):
-        lazy = frame.lazy().group_by("user").agg(metric("rel", "pos", **options))
-        return lazy.collect(engine=engine)
-
-    return run
-
-
-FORMS = {
-    "frame": lambda metric, frame, options: frame.pipe(metric, by="user", **options),
-    "lazy": piped(pl.DataFrame.lazy, "in-memory"),
-    "lazy streaming": piped(pl.DataFrame.lazy, "streaming"),
-    "other data": piped(elsewhere, "in-memory"),
-    "other data streaming": piped(elsewhere, "streaming"),
-    "agg": aggregated("in-memory"),
-    "agg streaming": aggregated("streaming"),
+QUERIES = {
+    "lazy": lambda metric, frame, options: frame.lazy().pipe(metric, by="user", **options),
+    "other data": lambda metric, frame, options: elsewhere(frame).pipe(
+        metric, by="user", **options
+    ),
+    "agg": lambda metric, frame, options: (
+        frame.lazy().group_by("user").agg(metric("rel", "pos", **options))
+    ),
+}
+FORMS = {"frame": lambda metric, frame, options: frame.pipe(metric, by="user", **options)} | {
+    f"{name} {engine}": lambda *call, query=query, engine=engine: query(*call).collect(
+        engine=engine
+    )
+    for name, query in QUERIES.items()
+    for engine in ("in-memory", "streaming")
 }
 
 
@@ -122,27 +108,27 @@ def test_order_and_type_of_keys_change_no_value(kind, order):
     assert not frame["user"].flags["SORTED_ASC"], "the user's frame is as it was"
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        [0.0, -0.0, math.nan, math.nan, None],
-        ["a", "a", "b", "", None],
-        [[1], [1], [], [None], None],
-        [{"a": 1}, {"a": 1}, {"a": None}, {"a": 2}, None],
-        [None] * 5,
-    ],
-    ids=["float", "text", "list", "struct", "null"],
-)
+OTHER_KEYS = {
+    "float": [0.0, -0.0, math.nan, math.nan, None],
+    "text": ["a", "a", "b", "", None],
+    "list": [[1], [1], [], [None], None],
+    "struct": [{"a": 1}, {"a": 1}, {"a": None}, {"a": 2}, None],
+    "null": [None] * 5,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KEYS)
 @pytest.mark.parametrize("k", [None, 3])
-def test_keys_are_whatever_polars_groups_by(keys, k):
-    frame = pl.DataFrame({"user": keys, "rel": [0, 2, 1, 1, 3], "pos": [1, 2, 3, 4, 5]})
+def test_keys_are_whatever_polars_groups_by(kind, k):
+    rows = {"user": OTHER_KEYS[kind], "rel": [0, 2, 1, 1, 3], "pos": [1, 2, 3, 4, 5]}
+    frame = pl.DataFrame(rows)
     expected = frame.group_by("user").agg(rankql.ndcg("rel", "pos", k))["ndcg"].sort()
     for name, run in FORMS.items():
         values = run(rankql.ndcg, frame, {"k": k})["ndcg"].sort()
         assert all(map(metric_engines.same, values.to_list(), expected.to_list())), name
 
 
-@pytest.mark.parametrize("form", ["frame", "lazy", "agg"])
+@pytest.mark.parametrize("form", ["frame", "lazy in-memory", "agg in-memory"])
 def test_keys_of_objects(form):
     """polars cannot join them."""
     frame = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 1]})
@@ -161,11 +147,12 @@ def test_cutoffs_beyond_the_type_of_the_positions(pos, k):
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("k", [None, 10])
 def test_data_from_elsewhere_is_read_once(k, engine):
-    frame, noted = table([(1, 1, 1), (1, 0, 11)]), []
-    value = elsewhere(frame, noted).pipe(rankql.ndcg, by="user", k=k)
-    assert noted == []
+    frame, heights = table([(1, 1, 1), (1, 0, 11)]), []
+    value = elsewhere(frame, lambda rows: heights.append(rows.height) or rows)
+    value = value.pipe(rankql.ndcg, by="user", k=k)
+    assert heights == []
     assert value.collect(engine=engine)["ndcg"].to_list() == [1.0]
-    assert sum(noted) == frame.height
+    assert sum(heights) == frame.height
 
 
 @pytest.mark.parametrize("source", [pl.DataFrame.lazy, elsewhere])

@@ -11,8 +11,6 @@ from rankql.sources.tables import ROLES
 from support import definitions, metric_engines
 from support.parameters import cycled
 
-RELS = [None, -2, -1, 0, 0.5, 1, 3]
-
 
 def fetch(query, *parameters):
     return metric_engines.connection().execute(query, *parameters).fetchall()
@@ -20,27 +18,24 @@ def fetch(query, *parameters):
 
 def test_exp2_gain_is_2_to_the_grade_minus_1():
     expected = pytest.approx([None, -0.75, -0.5, 0.0, 2**0.5 - 1, 1.0, 7.0])
-    rows = fetch(f"SELECT exp2_gain(unnest({metric_engines.literal(RELS)}))")
+    rels = [None, -2, -1, 0, 0.5, 1, 3]
+    rows = fetch(f"SELECT exp2_gain(unnest({metric_engines.literal(rels)}))")
     assert [value for (value,) in rows] == expected
-    values = pl.DataFrame({"rel": RELS}, strict=False).select(rankql.exp2_gain("rel"))
+    values = pl.DataFrame({"rel": rels}, strict=False).select(rankql.exp2_gain("rel"))
     assert values.to_series().to_list() == expected and values.dtypes == [pl.Float64]
     assert fetch("SELECT typeof(exp2_gain(2::TINYINT)), exp2_gain(2::TINYINT)") == [("DOUBLE", 3.0)]
 
 
 def test_discounted_gain_halves_a_promoted_item():
     """A promoted item counts half; the ideal stays, in SQL, polars and evaluate."""
-    run = pl.DataFrame({"query": 1, "item": ["a", "b"], "pos": [1, 2], "factor": [0.5, None]})
-    qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [2, 1]})
-    ideal = 2 + 1 / math.log2(3)
-    value = pytest.approx(1 - 1 / ideal)
+    rows = {"query": 1, "item": ["a", "b"], "rel": [2, 1], "pos": [1, 2], "factor": [0.5, None]}
+    frame = pl.DataFrame(rows)
     formula = "dcg(discounted_gain(rel, factor), pos, 10) / nullif(idcg(rel, pos, 10), 0)"
-    result = rankql.evaluate(run, qrels, [f"promoted = {formula}", "nDCG@10"])
-    assert result["promoted"] == value and result["nDCG@10"] == 1
-    frame = run.join(qrels, on=["query", "item"])
     promoted = rankql.dcg(rankql.discounted_gain(), k=10) / rankql.idcg(k=10).replace(0, None)
+    value = pytest.approx(1 - 1 / (2 + 1 / math.log2(3)))
+    result = rankql.evaluate(frame, metrics=[f"promoted = {formula}", "nDCG@10"])
+    assert result["promoted"] == value and result["nDCG@10"] == 1
     assert frame.select(promoted).item() == value
-    rows = "(VALUES (2, 1, 0.5), (1, 2, NULL)) AS t (rel, pos, factor)"
-    assert fetch(f"SELECT {formula} FROM {rows}") == [(value,)]
     useless = frame.with_columns(rel=0)
     assert useless.select(promoted).item() is None
     undefined = rankql.evaluate(useless, metrics=f"promoted = {formula}")
@@ -61,20 +56,10 @@ def test_factors_above_0_and_at_most_1(factor):
 
 # ranked
 
-ROWS = [
-    ("u", "a", 1.0, 10),
-    ("u", "b", 3.0, 20),
-    ("u", "c", 3.0, 30),
-    ("u", "d", None, 40),
-    ("v", "9", 5.0, 50),
-    ("v", "10", 5.0, 60),
-    ("v", "B", float("inf"), 70),
-]
 WITHIN = {"a": 3, "b": 2, "c": 1, "d": None, "9": 2, "10": 3, "B": 1}
 WHOLE = {"a": 6, "b": 5, "c": 4, "d": None, "9": 2, "10": 3, "B": 1}
-
-
-RANKED = pl.DataFrame(ROWS, schema=["user", "item", "score", "more"], orient="row")
+SCORES = {"user": [*"uuuuvvv"], "item": [*WITHIN], "score": [1, 3, 3, None, 5, 5, math.inf]}
+RANKED = pl.DataFrame(SCORES | {"more": range(7)}, strict=False)
 NAMED = RANKED.select(q="user", **{"the item": "item"}, s="score")
 
 
@@ -123,28 +108,17 @@ def test_ranked_refuses(columns, options, message):
 
 # frames
 
-FRAME = pl.DataFrame(
-    {
-        "user": ["a", "a", "b", "b", "b"],
-        "shop": [1, 1, 1, 2, 2],
-        "rel": [0, 1, 3, 0, 2],
-        "pos": [1, 2, 1, 2, 3],
-    }
-)
+ROWS = [("a", 1, 0, 1), ("a", 1, 1, 2), ("b", 1, 3, 1), ("b", 2, 0, 2), ("b", 2, 2, 3)]
+FRAME = pl.DataFrame(ROWS, schema=["user", "shop", "rel", "pos"], orient="row")
 
 
 def test_pipe_has_a_row_per_user_and_stays_lazy():
-    """df.pipe(ndcg): the columns are user, rel, pos; a row per user; a lazy frame stays lazy."""
-    ndcg = {
-        "a": definitions.ndcg([(0, 1), (1, 2)]),
-        "b": definitions.ndcg([(3, 1), (0, 2), (2, 3)]),
-    }
     result = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
     lazy = FRAME.lazy().pipe(rankql.ndcg)
     assert isinstance(lazy, pl.LazyFrame)
     assert lazy.collect_schema() == result.schema == {"user": pl.String, "ndcg": pl.Float64}
     for frame in (result, lazy.collect(engine="streaming")):
-        assert dict(frame.rows()) == pytest.approx(ndcg, abs=1e-12)
+        assert dict(frame.rows()) == pytest.approx({"a": 0.6309298, "b": 0.9385575}, abs=1e-6)
 
 
 def test_pipe_takes_names_expressions_and_keys():
@@ -168,10 +142,9 @@ def test_pipe_names_a_missing_column():
 
 
 def test_options_may_be_parameters_of_a_prepared_statement():
-    query = (
-        "SELECT ndcg(rel, pos, $k, base := $base) FROM (VALUES (0, 1), (2, 2), (3, 3)) t(rel, pos)"
-    )
-    expected = definitions.ndcg([(0, 1), (2, 2), (3, 3)], 2)
+    rows = [(0, 1), (2, 2), (3, 3)]
+    query = f"SELECT ndcg(rel, pos, $k, base := $base) FROM (VALUES {str(rows)[1:-1]}) t(rel, pos)"
+    expected = definitions.ndcg(rows, 2)
     assert fetch(query, {"k": 2, "base": 10}) == [(pytest.approx(expected, abs=1e-12),)]
 
 
@@ -218,6 +191,32 @@ def test_a_frame_is_grouped_by_the_column_of_its_rankings(key, metric):
     assert frame.pipe(metric).sort(key).equals(expected)
     assert frame.lazy().pipe(metric).sort(key).collect().equals(expected)
     assert pl.DataFrame(frame.to_pandas().pipe(metric)).sort(key).equals(expected)
+
+
+def test_micro_ratings_weigh_each_rating_alike():
+    """One user rated four items, another one: each user weighs the same, or each rating."""
+    rows = {"user": [1, 1, 1, 1, 2], "item": [*"abcda"], "rel": [5, 4, 3, 1, 2], "traffic": 1}
+    rated = pl.DataFrame(rows).with_columns(score=pl.Series([4.0, 4.0, 3.0, 2.0, 5.0]))
+    rated = pl.concat([rated, rated.tail(1).with_columns(item=pl.lit("z"), rel=None)])
+    options = {"query": "user", "interval": None}
+    names = ["MSE", "microMSE", "MAE", "microMAE", "RMSE", "microRMSE"]
+    result = rankql.evaluate(rated, metrics=names, **options)
+    overall = math.sqrt(11 / 5)  # of all rows
+    expected = [
+        (2 / 4 + 9) / 2,
+        11 / 5,
+        (2 / 4 + 3) / 2,
+        5 / 5,
+        (math.sqrt(1 / 2) + 3) / 2,
+        overall,
+    ]
+    assert [result[name] for name in names] == pytest.approx(expected)
+    assert "microRMSE is that of all rows" in " ".join(result.notes)
+    parts = [rankql.evaluate(x, metrics="microRMSE", **options) for _, x in rated.group_by("user")]
+    assert rankql.combine(parts)["microRMSE"] == pytest.approx(overall)
+    weighted = rated.with_columns(traffic=pl.col("user"))
+    result = rankql.evaluate(weighted, metrics="microRMSE", weight="traffic", **options)
+    assert result["microRMSE"] == pytest.approx(math.sqrt((2 + 2 * 9) / (4 + 2)))
 
 
 @pytest.mark.parametrize("keys", [["user", "user_id"], ["qid", "query_id"], ["shop"]])

@@ -17,12 +17,7 @@ GRADES = {
     "few grades": [None, 0, 0, 0, 0, 1, 2, 3],
     "many grades": [i / 4096 for i in range(-999, 12289)],
 }
-OPTIONS = {
-    "err": {"max_rel": 3},
-    "nerr": {"max_rel": 3},
-    "rbp": {"p": 0.95},
-    "rbp_residual": {"p": 0.95},
-}
+OPTIONS = signatures.REQUIRED
 # The reference looks at pairs of items in these metrics: the forms are compared with each other.
 PAIRS = ("ap", "bpref", "kendall_tau_distance", "kendall_tau_b", "auc")
 

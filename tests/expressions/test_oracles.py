@@ -55,25 +55,14 @@ def assert_same(ours, theirs, tolerance=1e-12):
 
 # trec_eval's name -> metric, options. `bpref` divides in single precision there.
 TREC_EVAL = {
-    "ndcg": ("ndcg", {}),
-    "ndcg_cut_5": ("ndcg", {"k": 5}),
-    "ndcg_cut_100": ("ndcg", {"k": 100}),
-    "map": ("ap", {}),
-    "map_cut_5": ("ap", {"k": 5, "denominator": "R"}),
-    "P_5": ("precision_at", {"k": 5}),
-    "P_100": ("precision_at", {"k": 100}),
-    "set_P": ("precision_at", {}),
-    "recall_5": ("recall_at", {"k": 5}),
-    "set_recall": ("recall_at", {}),
-    "set_F": ("f1_at", {}),
-    "success_1": ("hit_at", {"k": 1}),
-    "success_5": ("hit_at", {"k": 5}),
-    "recip_rank": ("rr", {}),
-    "Rprec": ("r_precision", {}),
-    "bpref": ("bpref", {}),
-    "set_map": ("set_ap", {}),
-    "infAP": ("infap", {}),
-    "11pt_avg": ("interpolated_precision", {}),
+    **{"ndcg": ("ndcg", {}), "map": ("ap", {}), "set_P": ("precision_at", {})},
+    **{"set_recall": ("recall_at", {}), "set_F": ("f1_at", {}), "recip_rank": ("rr", {})},
+    **{"Rprec": ("r_precision", {}), "bpref": ("bpref", {}), "set_map": ("set_ap", {})},
+    **{"infAP": ("infap", {}), "11pt_avg": ("interpolated_precision", {})},
+    **{f"ndcg_cut_{k}": ("ndcg", {"k": k}) for k in (5, 100)},
+    **{f"P_{k}": ("precision_at", {"k": k}) for k in (5, 100)},
+    **{f"success_{k}": ("hit_at", {"k": k}) for k in (1, 5)},
+    **{"map_cut_5": ("ap", {"k": 5, "denominator": "R"}), "recall_5": ("recall_at", {"k": 5})},
     **{
         f"iprec_at_recall_{x / 10:.2f}": ("interpolated_precision", {"recall": x / 10})
         for x in (0, 1, 3, 7)

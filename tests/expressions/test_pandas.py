@@ -8,17 +8,9 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import RankqlError
 
-ROWS = pl.DataFrame(
-    {
-        "user": ["a", "a", "b", "b"],
-        "item": ["x", "y", "x", "y"],
-        "rel": [0, 2, 1, 0],
-        "pos": [1, 2, 1, 2],
-        "score": [0.5, 0.5, 1.0, None],
-        "event": ["view", "buy", "view", "view"],
-        "time": [1, 2, 3, 4],
-    }
-)
+COLUMNS = {"user": [*"aabb"], "item": [*"xyxy"], "rel": [0, 2, 1, 0], "pos": [1, 2, 1, 2]}
+COLUMNS |= {"score": [0.5, 0.5, 1.0, None], "event": ["view", "buy", "view", "view"]}
+ROWS = pl.DataFrame(COLUMNS | {"time": [1, 2, 3, 4]})
 FRAME = ROWS.to_pandas().astype({"score": "Float64"}).set_index([[3, 3, 5, 9]])
 
 

@@ -57,6 +57,14 @@ def domains(panel):
     return {tuple(axis["scale"]["domain"]) for axis in axes if "scale" in axis}
 
 
+def assert_intervals(panel, value):
+    """A point and an interval, with a label of the number."""
+    drawn = fields(panel)
+    assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
+    assert drawn["point", "x"] == value and drawn["text", "text"] == "label"
+    assert f"datum.{value}, " in str(panel["layer"])
+
+
 def test_means_are_those_of_the_summary_best_first():
     comparison = compare(["RR", RESIDUAL])
     reciprocal, residual = panels(comparison.plot("means"))
@@ -68,10 +76,7 @@ def test_means_are_those_of_the_summary_best_first():
     for row in reciprocal["data"]:
         (own,) = comparison.result.summary.filter(metric="RR", system=row["system"]).to_dicts()
         assert (row["lo"], row["hi"]) == pytest.approx((own["lo"], own["hi"]), rel=1e-5)
-    drawn = fields(reciprocal)
-    assert drawn["rule", "x"] == "lo" and drawn["rule", "x2"] == "hi"
-    assert drawn["point", "x"] == "mean" and drawn["text", "text"] == "label"
-    assert "datum.mean, " in str(reciprocal["layer"])  # the label is that number
+    assert_intervals(reciprocal, "mean")
 
 
 def test_means_of_slices():
@@ -102,10 +107,7 @@ def test_intervals_are_those_of_the_table(kind):
     for name in ("difference", "lo", "hi", "n"):
         assert row[name] == pytest.approx(own[name], rel=1e-5)
     assert row["difference"] == 0.25 and row["verdict"] == own["verdict"]
-    drawn = fields(panel)
-    assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
-    assert drawn["point", "x"] == "difference" and drawn["text", "text"] == "label"
-    assert "datum.difference, " in str(panel["layer"])  # the label is that number
+    assert_intervals(panel, "difference")
     (scale,) = domains(panel)
     assert scale == pytest.approx((min(0, own["lo"]), max(0, own["hi"])), rel=1e-5)
 
@@ -113,22 +115,21 @@ def test_intervals_are_those_of_the_table(kind):
 LAST = run(dict.fromkeys("abcd", 4))
 
 
-@pytest.mark.parametrize("kind", ["intervals", "slices"])
-def test_a_band_covers_the_differences_that_do_not_matter(kind):
+def test_a_band_covers_the_differences_that_do_not_matter():
     runs = {"old": LAST, "new": run({"a": 3, "b": 4, "c": 3, "d": 3})}
     comparison = rankql.compare(runs, QRELS, "RR", test="t", equivalence=0.9)
-    (panel,) = panels(comparison.plot(kind))
-    assert panel["layer"][0]["data"] == [{"from": -0.9, "to": 0.9}]
-    assert all(low <= -0.9 and high >= 0.9 for low, high in domains(panel))
-    assert panel["data"][0]["verdict"] == comparison.table["verdict"][0] == "equivalent within 0.9"
+    for kind in ("intervals", "slices"):
+        (panel,) = panels(comparison.plot(kind))
+        assert panel["layer"][0]["data"] == [{"from": -0.9, "to": 0.9}]
+        assert all(low <= -0.9 and high >= 0.9 for low, high in domains(panel))
+        assert panel["data"][0]["verdict"] == "equivalent within 0.9"
 
 
 def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
     runs = {"old": LAST, "new": run({"a": 2, "b": 1, "c": 1, "d": 1})}
-    better = rankql.compare(runs, QRELS, "RR", test="t")
-    assert better.table["lo"][0] > 0
-    (panel,) = panels(better.plot("intervals"))
+    (panel,) = panels(rankql.compare(runs, QRELS, "RR", test="t").plot("intervals"))
+    assert panel["data"][0]["lo"] > 0
     assert {low for low, _ in domains(panel)} == {0}
 
 
@@ -147,16 +148,13 @@ def test_cutoffs_are_lines_by_k():
 
 def test_precision_by_recall_has_a_line_for_each_system():
     runs = {"old": run({"a": 1}), "new": run({"a": 3})}
-    two = [QRELS, pl.DataFrame({"query": ["a"], "item": ["other 4"], "rel": [1]})]
-    qrels = pl.concat(two).filter(query="a")
+    qrels = pl.DataFrame({"query": ["a", "a"], "item": ["x", "other 4"], "rel": [1, 1]})
     result = rankql.evaluate(runs, qrels, ["IPrec@0,0.5,1", "RR"])
     (panel,) = panels(result.plot("precision-recall"))
     means = [(row["system"], row["recall"], row["mean"]) for row in panel["data"]]
     # Hits at 1 and 4, and at 3 and 4.
-    assert sorted(means) == [
-        ("new", 0, 0.5), ("new", 0.5, 0.5), ("new", 1, 0.5),
-        ("old", 0, 1), ("old", 0.5, 1), ("old", 1, 0.5),
-    ]  # fmt: skip
+    old = [("old", 0, 1), ("old", 0.5, 1), ("old", 1, 0.5)]
+    assert sorted(means) == [*(("new", recall, 0.5) for recall in (0, 0.5, 1)), *old]
     assert fields(panel)["line", "x"] == "recall" and fields(panel)["line", "y"] == "mean"
     both = panels(compare(["IPrec@0,1", "IPrec(rel=2)@0,1"]).plot("precision-recall"))
     assert [len(panel["data"]) for panel in both] == [4, 0]

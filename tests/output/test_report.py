@@ -25,7 +25,6 @@ from support import components
 from support.parameters import cycled
 from support.screens import SCREENS
 
-alt = components.optional("altair")
 charts = components.optional("rankql.output.difference_charts")
 mean_charts = components.optional("rankql.output.mean_charts")
 panels = components.optional("rankql.output.panels")
@@ -74,13 +73,13 @@ def nasty():
 @pytest.fixture(scope="module")
 def pages(sliced, nasty, tmp_path_factory):
     """The reports as files."""
-    folder = tmp_path_factory.mktemp("report")
+    paths, folder = {}, tmp_path_factory.mktemp("report")
     many = rankql.compare(*simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR"])
     one = rankql.compare(*simulated(["only"]), ["nDCG@10"])
-    result = {"sliced": sliced, "nasty": nasty, "many": many, "one": one}
-    for name, comparison in result.items():
-        comparison.save(folder / f"{name}.html", date=DATE)
-    return {name: folder / f"{name}.html" for name in result}
+    for name, report in {"sliced": sliced, "nasty": nasty, "many": many, "one": one}.items():
+        paths[name] = folder / f"{name}.html"
+        report.save(paths[name], date=DATE)
+    return paths
 
 
 class Page(html.parser.HTMLParser):
@@ -222,18 +221,11 @@ def test_names_are_shown_and_not_interpreted(nasty, pages, parsed, tmp_path):
 @pytest.mark.parametrize(
     ("text", "markdown"),
     [
-        ("*a*", "\\*a\\*"),
-        ("_a_ mean_a", "\\_a\\_ mean_a"),
-        ("# a", "\\# a"),
-        ("1. a", "1<!-- -->. a"),
-        ("- a", "\\- a"),
-        ("nDCG@10", "nDCG@10"),
-        ("#12 @ann", "\\#<!-- -->12 @<!-- -->ann"),
-        ("https://x.org", "https:<!-- -->//x.org"),
-        (":bug: a: b", ":<!-- -->bug: a: b"),
-        ("a|b\nc", "a\\|b c"),
-        ("<!-- & -->", "&lt;!-- &amp; --&gt;"),
-        ("~~$a$~~", "\\~\\~\\$a\\$\\~\\~"),
+        *(("*a*", "\\*a\\*"), ("_a_ mean_a", "\\_a\\_ mean_a"), ("# a", "\\# a")),
+        *(("1. a", "1<!-- -->. a"), ("- a", "\\- a"), ("nDCG@10", "nDCG@10")),
+        *(("#12 @ann", "\\#<!-- -->12 @<!-- -->ann"), (":bug: a: b", ":<!-- -->bug: a: b")),
+        *(("https://x.org", "https:<!-- -->//x.org"), ("a|b\nc", "a\\|b c")),
+        *(("<!-- & -->", "&lt;!-- &amp; --&gt;"), ("~~$a$~~", "\\~\\~\\$a\\$\\~\\~")),
     ],
 )
 def test_markdown_is_literal(text, markdown):
@@ -244,16 +236,15 @@ SPREAD = [0.1 + 0.02 * i for i in range(20)]
 NOISE = [0.05 if i % 2 else -0.04 for i in range(20)]
 
 
+def change_by(change):
+    """Values of 20 queries: those of the worst system, changed by a number or by noise."""
+    if change is NOISE:
+        return [x + noise for x, noise in zip(SPREAD, NOISE, strict=True)]
+    return [x + change + 0.001 * (i * round(20 * change) % 11) for i, x in enumerate(SPREAD)]
+
+
 def values(**changes):
-    """Values of 20 queries: those of the worst system, and by how much each metric changes."""
-    steps = {metric: round(20 * change) for metric, change in changes.items() if change != NOISE}
-    columns = {
-        metric: [x + change + 0.001 * (i * steps[metric] % 11) for i, x in enumerate(SPREAD)]
-        if metric in steps
-        else [x + noise for x, noise in zip(SPREAD, NOISE, strict=True)]
-        for metric, change in changes.items()
-    }
-    return pl.DataFrame({"query": range(20), **columns})
+    return pl.DataFrame({"query": range(20)} | {m: change_by(x) for m, x in changes.items()})
 
 
 @pytest.mark.parametrize(
@@ -301,17 +292,22 @@ def test_verdict_of_means_over_different_queries():
     assert "'missing': 15" in str(mean_charts.draw_means(result, "rev"))
 
 
-@pytest.mark.parametrize("kind", ["dict", "polars", "pandas", "csv", "tsv", "parquet"])
-def test_texts_come_from_dicts_frames_and_files(kind, tmp_path):
-    texts = {"q1": "a  <b>query</b>\n", "2": "x" * 500, "other": "?"}
-    frame = pl.DataFrame({"rank": 1, "qid": [*texts], "text": [*texts.values()]})
-    path = tmp_path / f"texts.{kind}"
-    if kind == "parquet":
-        frame.write_parquet(path)
-    elif kind in ("csv", "tsv"):
-        frame.write_csv(path, separator="\t" if kind == "tsv" else ",")
-    source = {"dict": texts, "polars": frame, "pandas": frame.to_pandas()}.get(kind, path)
-    labels = Texts({"query": source}).label("query", ["q1", 2, "q3"])
+TEXTS = {"q1": "a  <b>query</b>\n", "2": "x" * 500, "other": "?"}
+FRAME = pl.DataFrame({"rank": 1, "qid": [*TEXTS], "text": [*TEXTS.values()]})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(lambda path: TEXTS, lambda path: FRAME, lambda path: FRAME.to_pandas()),
+        lambda path: FRAME.write_parquet(path := path / "texts.parquet") or path,
+        lambda path: FRAME.write_csv(path := path / "texts.csv") or path,
+        lambda path: FRAME.write_csv(path := path / "texts.tsv", separator="\t") or str(path),
+    ],
+    ids=["dict", "polars", "pandas", "parquet", "csv", "tsv"],
+)
+def test_texts_come_from_dicts_frames_and_files(source, tmp_path):
+    labels = Texts({"query": source(tmp_path)}).label("query", ["q1", 2, "q3"])
     assert labels == {"q1": "q1: a <b>query</b>", "2": f"2: {'x' * 159}…", "q3": "q3"}
 
 
@@ -322,16 +318,11 @@ def test_texts_without_a_header(tmp_path):
     assert texts == {"17": "what is a metric", "18": "how are ties counted"}
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ({"queries": {}}, "keys 'query' and 'item'"),
-        ({"item": pl.DataFrame({"item": ["a"]})}, "one"),
-    ],
-)
-def test_wrong_texts_are_refused(texts, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        Texts(texts)
+def test_wrong_texts_are_refused():
+    with pytest.raises(rankql.RankqlError, match="keys 'query' and 'item'"):
+        Texts({"queries": {}})
+    with pytest.raises(rankql.RankqlError, match="one"):
+        Texts({"item": pl.DataFrame({"item": ["a"]})})
 
 
 def test_texts_stand_where_ids_are(sliced, tmp_path):
@@ -384,22 +375,21 @@ def test_sections_that_need_the_runs_say_so(tmp_path):
     assert page.text.count("Not shown: the runs are needed") == 3 and "mean time" in page.text
 
 
-@pytest.mark.parametrize("kind", ["files", "a connection"])
-def test_runs_that_are_gone_do_not_break_the_report(kind, tmp_path):
+def test_runs_that_are_gone_do_not_break_the_report(tmp_path):
+    """A file is removed; a connection is closed."""
     runs, qrels = simulated(["a", "b"])
-    con = duckdb.connect()
-    for name, run in runs.items():
-        run.write_parquet(tmp_path / f"{name}.parquet")
-        con.register(name, run)
-    if kind == "files":
-        files = {name: tmp_path / f"{name}.parquet" for name in runs}
-        comparison = rankql.compare(files, qrels, ["nDCG@5"])
-        files["b"].unlink()
-    else:
-        comparison = rankql.compare({"a": "a", "b": "b"}, qrels, ["nDCG@5"], con=con)
+    file, con = tmp_path / "b.parquet", duckdb.connect()
+    runs["b"].write_parquet(file)
+    con.register("b", runs["b"])
+    comparisons = [
+        rankql.compare({"a": runs["a"], "b": file}, qrels, ["nDCG@5"]),
+        rankql.compare({"a": runs["a"], "b": "b"}, qrels, ["nDCG@5"], con=con),
+    ]
+    file.unlink()
     con.close()
-    text = saved(comparison, tmp_path).text
-    assert text.count("Not shown: the runs could not be read again: ") == 3
+    for comparison in comparisons:
+        text = saved(comparison, tmp_path).text
+        assert text.count("Not shown: the runs could not be read again: ") == 3
 
 
 def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
@@ -439,16 +429,6 @@ def test_many_queries_are_thinned(tmp_path):
     own = comparison.differences("AP", "a", "b")["difference"]
     expected = [own[bar["from"]] for bar in bars]
     assert [bar["difference"] for bar in bars] == pytest.approx(expected, rel=1e-5)
-
-
-KINDS = ["differences", "means", "intervals", "slices", "cutoffs"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_plot_is_drawn(sliced, nasty, kind):
-    for comparison, metric in ((sliced, "P(rel=2)@5"), (nasty, None)):
-        chart = comparison.plot(kind, metric)
-        assert isinstance(chart, alt.TopLevelMixin) and chart.to_dict()["$schema"]
 
 
 def test_from_the_command_line(tmp_path, monkeypatch):
@@ -523,10 +503,8 @@ def test_leaderboard():
 
 def test_plots_of_a_result():
     runs, qrels = simulated(["a", "b"], parts=["x", "y"])
-    several = rankql.evaluate(runs, qrels, ["nDCG@5", "RR"])
+    assert rankql.evaluate(runs, qrels, ["nDCG@5", "RR"]).plot().to_dict()["$schema"]
     single = rankql.evaluate(runs["a"], qrels, ["nDCG@5"], by="part")
-    for result in (several, single):
-        assert result.plot().to_dict()["$schema"]
     (rows,) = single.plot().to_dict()["datasets"].values()
     assert [row["slice"] for row in rows] == ["all", "part=x", "part=y"]
     with pytest.raises(rankql.RankqlError, match="'AP' was not evaluated"):
@@ -534,15 +512,14 @@ def test_plots_of_a_result():
 
 
 def test_a_system_has_one_colour(sliced):
-    result = {}
-    for kind in KINDS:
+    colours = set()
+    for kind in ("differences", "means", "intervals", "slices", "cutoffs"):
         for panel in json.dumps(sliced.plot(kind).to_dict()).split('"scale": ')[1:]:
             scale = json.JSONDecoder().raw_decode(panel)[0]
             if "range" in scale and isinstance(scale.get("domain"), list):
-                for name, colour in zip(scale["domain"], scale["range"], strict=False):
-                    if name in sliced.systems:
-                        assert result.setdefault(name, colour) == colour
-    assert len({*result.values()}) == 3
+                colours |= {*zip(scale["domain"], scale["range"], strict=False)}
+    named = [colour for name, colour in colours if name in sliced.systems]
+    assert len(named) == len({*named}) == 3
 
 
 # In a browser

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
+from support.parameters import slow_except
 
 DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]
 ROWS = [(day, f"q{day}{q}", item, pos, 9 - pos, (q + pos) % 2)
@@ -136,8 +137,7 @@ class Ended(BaseException):
     """The process was told to end."""
 
 
-@pytest.mark.slow
-@every_writer
+@pytest.mark.parametrize("name", slow_except(WRITERS, "save"))
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "full"])
 def test_complete_or_not_at_all(name, paths, how, monkeypatch):
     """Nothing is left if the process is told to end just before the end, or the disk is full."""

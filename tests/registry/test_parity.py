@@ -1,9 +1,7 @@
 """One name, one list of parameters, one line of text for a metric, whether macro or function."""
 
-import doctest
 import inspect
 import re
-import sys
 
 import duckdb
 import pytest
@@ -57,16 +55,9 @@ def test_description(name):
 
 
 @every_metric
-def test_doctest(name):
-    """Every public function shows an example, and it is true."""
-    function = getattr(rankql, name)
-    scope = dict(vars(sys.modules[function.__module__]))
-    tests = doctest.DocTestFinder(recurse=False).find(function, name, globs=scope)
-    runner = doctest.DocTestRunner(verbose=False)
-    for test in tests:
-        runner.run(test)
-    assert runner.summarize(verbose=False).attempted > 0, "no example"
-    assert runner.failures == 0
+def test_the_docstring_has_an_example(name):
+    """tests/docs/test_doctests.py runs it."""
+    assert ">>> " in inspect.getdoc(getattr(rankql, name))
 
 
 def test_one_sql_file():

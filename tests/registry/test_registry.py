@@ -23,18 +23,13 @@ NAMES_METRICS = {"logs/counterfactuals.py"}
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name or record.function)
-def test_agrees_with_sql(record):
-    """Its columns and parameters, in their order and with their defaults."""
+def test_a_record_agrees_with_sql_and_polars(record):
+    """Its columns and parameters, in their order and with their defaults; its module."""
     columns = dict.fromkeys(record.columns)
     options = {option.name: option.sql_default for option in record.parameters}
     expected = macros.read_parameters()[record.function]
     assert [*(columns | options).items()] == [*expected.items()]
     assert record.definition.endswith(".")
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name or record.function)
-def test_agrees_with_polars(record):
-    """The module is named like the SQL file."""
     family = getattr(rankql, record.function).__module__.removeprefix("rankql.expressions.")
     assert record.function in macros.list_metric_macros(family)
 
@@ -48,11 +43,11 @@ def test_templates(function):
     """What stands in braces is known where the SQL is filled in."""
     record = FUNCTIONS[function]
     assert placeholders(record.packed) <= {*packed_metrics.QUANTITIES, *record.options}
+    gains = {"gain", "threshold", "negative", "max_rel", "stop"}
+    weights = {"place", "hits", "left", "over", "discount", *record.options}
     if record.explanation:
-        gain = placeholders(record.explanation.gain)
-        assert gain <= {"gain", "threshold", "negative", "max_rel", "stop"}
-        weight = placeholders(record.explanation.weight)
-        assert weight <= {"place", "hits", "left", "over", "discount", *record.options}
+        assert placeholders(record.explanation.gain) <= gains
+        assert placeholders(record.explanation.weight) <= weights
 
 
 def test_options_have_a_default_within_their_range():
@@ -67,9 +62,9 @@ def test_options_have_a_default_within_their_range():
 
 def test_no_other_module_names_a_metric():
     uses = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {node.value!r}"
-        for path in (PACKAGE).rglob("*.py")
-        if path.relative_to(ROOT).parts[1] not in ("registry", "expressions")
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value!r}"
+        for path in PACKAGE.rglob("*.py")
+        if path.relative_to(PACKAGE).parts[0] not in ("registry", "expressions")
         and path.relative_to(PACKAGE).as_posix() not in NAMES_METRICS
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and node.value in FUNCTIONS

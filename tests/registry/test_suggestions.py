@@ -8,32 +8,40 @@ import rankql
 
 ROWS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "rel": [1, 0], "score": [2.0, 1.0]})
 RUN, QRELS = ROWS.drop("rel"), ROWS.drop("score")
+SESSIONS = {"session_id": [1, 1, 2], "user_id": 1, "item": [1, 1, 2], "rel": 1, "pos": [1, 2, 1]}
 
 
-@pytest.mark.parametrize("task", [rankql.evaluate, rankql.compare])
+def evaluate(metric="AP", **options):
+    return rankql.evaluate(RUN, QRELS, [metric], **options)
+
+
+def compare(**options):
+    return rankql.compare({"a": RUN, "b": RUN}, QRELS, ["AP"], **options)
+
+
 @pytest.mark.parametrize(
-    ("option", "suggestion"), [({"attribute": "x"}, "'attributes'"), ({"k": 10}, "nDCG@10")]
-)
-def test_an_unknown_option_suggests_what_to_write(task, option, suggestion):
-    run = RUN if task is rankql.evaluate else {"a": RUN, "b": RUN}
-    with pytest.raises(rankql.RankqlError, match=suggestion):
-        task(run, QRELS, ["AP"], **option)
-
-
-@pytest.mark.parametrize(
-    ("metric", "suggestion"),
+    ("call", "suggestion"),
     [
-        ("coverage@10", r"catalogue_coverage\(item, catalogue := 500\)"),
-        ("ILS@10", "cosine_diversity"),
-        ("ILD", "cosine_diversity"),
-        ("capped recall", "R_cap@10"),
-        ("Kendall", "TauDistance, or TauB"),
-        ("x = mrr(rel, pos)", '"rr"'),
+        *((lambda task=task: task(attribute="x"), "'attributes'") for task in (evaluate, compare)),
+        *((lambda task=task: task(k=10), "nDCG@10") for task in (evaluate, compare)),
+        (lambda: evaluate("coverage@10"), r"catalogue_coverage\(item, catalogue := 500\)"),
+        (lambda: evaluate("ILS@10"), "cosine_diversity"),
+        (lambda: evaluate("ILD"), "cosine_diversity"),
+        (lambda: evaluate("capped recall"), "R_cap@10"),
+        (lambda: evaluate("Kendall"), "TauDistance, or TauB"),
+        (lambda: evaluate("x = mrr(rel, pos)"), '"rr"'),
+        (lambda: evaluate(score="score + 1", by="zzz"), r"Available: query, item, rel, score$"),
+        (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "swapped"),
     ],
 )
-def test_an_unknown_metric_suggests_the_closest(metric, suggestion):
+def test_an_unknown_name_suggests_what_to_write(call, suggestion):
     with pytest.raises(rankql.RankqlError, match=suggestion):
-        rankql.evaluate(RUN, QRELS, [metric])
+        call()
+
+
+def test_a_misspelled_function_suggests_the_right_one():
+    with pytest.raises(AttributeError, match="Did you mean evaluate"):
+        rankql.evalute  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -41,7 +49,7 @@ def test_an_unknown_metric_suggests_the_closest(metric, suggestion):
     ["R_cap@10", "microRMSE", "hit rate", "hit rate@10", "personalization", "Personalisation@10"],
 )
 def test_names_that_people_use_are_metrics(metric):
-    assert rankql.evaluate(RUN, QRELS, [metric]).metrics == [metric]
+    assert evaluate(metric).metrics == [metric]
 
 
 def test_metrics_of_all_lists_by_name():
@@ -56,29 +64,11 @@ def test_metrics_of_all_lists_by_name():
             rankql.evaluate(run, metrics=name)
 
 
-def test_a_misspelled_function_suggests_the_right_one():
-    with pytest.raises(AttributeError, match="Did you mean evaluate"):
-        rankql.evalute  # noqa: B018
-
-
 @pytest.mark.parametrize(("key", "suggested"), [("user_id", True), ("session_id", False)])
 def test_duplicates_never_suggest_a_coarser_key(key, suggested):
-    run = pl.DataFrame(
-        {"session_id": [1, 1, 2], "user_id": 1, "item": [1, 1, 2], "rel": 1, "pos": [1, 2, 1]}
-    )
     with pytest.raises(rankql.RankqlError) as error:
-        rankql.evaluate(run, metrics=["AP"], query=key)
+        rankql.evaluate(pl.DataFrame(SESSIONS), metrics=["AP"], query=key)
     assert ("queries: query=" in str(error.value)) is suggested
-
-
-def test_available_columns_are_those_of_the_tables():
-    with pytest.raises(rankql.RankqlError, match=r"Available: query, item, rel, score$"):
-        rankql.evaluate(RUN, QRELS, ["AP"], score="score + 1", by="zzz")
-
-
-def test_gate_recognises_swapped_arguments():
-    with pytest.raises(rankql.RankqlError, match="swapped"):
-        rankql.gate(QRELS, RUN, minimum="AP>=0.1")
 
 
 @pytest.mark.parametrize(

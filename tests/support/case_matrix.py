@@ -78,9 +78,7 @@ class Form:
         return metric_engines.ENGINES[self.name].run
 
     def cannot(self, metric, options, group):
-        if self.name not in metric_engines.MORE and self.name not in metric_engines.with_evaluate(
-            metric
-        ):
+        if self.name not in {**metric_engines.MORE, **metric_engines.with_evaluate(metric)}:
             return "of another form"
         # Without GROUP BY a query is planned for each case: a third of them, and all without rows.
         if self.name == "sql whole table" and group and zlib.crc32(repr(group).encode()) % 3:
@@ -93,28 +91,18 @@ class Form:
 
 
 # In this process: the forms of each engine.
+CONTEXTS = ("over", "select", "list", "score")
 HERE = {
     "DuckDB": ("sql", "sql whole table", "sql list", "sql score", "sql score expected"),
-    "polars": (
-        *("polars", "polars over", "polars select", "polars list"),
-        *("polars score", "polars score expected"),
-    ),
-    "polars streaming": (
-        *("polars streaming", "polars over streaming", "polars select streaming"),
-        *("polars list streaming", "polars score streaming"),
-    ),
+    "polars": ("polars", *(f"polars {x}" for x in CONTEXTS), "polars score expected"),
+    "polars streaming": ("polars streaming", *(f"polars {x} streaming" for x in CONTEXTS)),
     "polars .pipe": ("pipe", "pipe streaming", "pipe whole", "pipe list", "pipe score"),
-    "evaluate": (
-        *("evaluate ranked", "evaluate joined", "evaluate scored"),
-        *("evaluate scores", "evaluate whole"),
-    ),
+    "evaluate": [f"evaluate {x}" for x in ("ranked", "joined", "scored", "scores", "whole")],
 }
 SERVERS = [
     Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark"),
-    Engine("ClickHouse", lambda house: [clickhouse_sessions.Queries(house)], "clickhouse"),
-    Engine(
-        "ClickHouse functions", lambda house: [clickhouse_sessions.Functions(house)], "clickhouse"
-    ),
+    Engine("ClickHouse", lambda con: [clickhouse_sessions.Queries(con)], "clickhouse"),
+    Engine("ClickHouse functions", lambda con: [clickhouse_sessions.Functions(con)], "clickhouse"),
 ]
 WINDOWS = {"Postgres": "postgres", "DataFusion": "datafusion", "DuckDB windows": "duckdb"}
 PRINTED = ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
@@ -147,10 +135,9 @@ class Refused:
 
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
 IN_SPARK = [
-    "catalogue_coverage", "average_popularity", "novelty", "exposure", "exposure_disparity",
-    "expected_exposure_loss", "missing_at", "duplicate_share",
-    "unexpectedness", "serendipity",
-]  # fmt: skip
+    *("catalogue_coverage", "average_popularity", "novelty", "exposure", "exposure_disparity"),
+    *("expected_exposure_loss", "missing_at", "duplicate_share", "unexpectedness", "serendipity"),
+]
 
 
 def beyond(case):
@@ -161,108 +148,63 @@ def listed(case):
     return case.metric.startswith("list_")
 
 
-REFUSED = [
-    Refused(
-        ("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"
-    ),
-    Refused(
-        ("evaluate",),
-        "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
-        lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
-        # It takes subtopics from judgments with one row for each.
-        "RankqlError: (Unknown metric '{metric}'|metrics='(subtopics|item)': no column)",
-    ),
-    Refused(
-        ("evaluate",),
-        "a table in which nothing is judged or ranked",
-        lambda case: (
-            case.metric in (*signatures.RANKING, *signatures.RATING)
-            and bool(case.group)
-            and (
-                all(row[0] is None for row in case.group)
-                or (case.metric in signatures.RATING and all(row[1] is None for row in case.group))
-            )
-        ),
-        "RankqlError: (No item has a grade|Every score of the run is NULL)",
-    ),
-    Refused(
-        ("evaluate",),
-        "a query that is NULL",
-        lambda case: case.metric in signatures.MICRO and any(row[2] is None for row in case.group),
-        "RankqlError: run: query is NULL",
-    ),
-    Refused(
-        AS_ROWS,
-        "list forms",
-        listed,
-        "RankqlError: .* no translation for .*; .* as rows",
-    ),
-    Refused(
-        AS_ROWS,
-        "forms by score",
-        lambda case: case.metric.endswith("_by_score"),
-        "RankqlError: .* no translation for .*; .* takes pos, from a subquery",
-    ),
-    Refused(
-        AS_ROWS,
-        "Kendall's tau, AP correlation, RBO",
-        lambda case: (
-            case.metric in (*signatures.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
-        ),
-        r"RankqlError: {metric}\(\) has no translation for",
-    ),
-    Refused(
-        AS_ROWS,
-        "micro precision and F1 over min(k, R)",
-        lambda case: (
-            case.metric in ("micro_precision_at", "micro_f1_at")
-            and case.options.get("denominator") == "min"
-            and "k" in case.options
-        ),
-        r"RankqlError: {metric}: .* has no translation for",
-    ),
-    Refused(
-        AS_ROWS,
-        "metrics of the catalogue and of diversity",
-        beyond,
-        r"RankqlError: {metric}\(\) has no translation for",
-    ),
-    Refused(
-        ("Spark",),
-        "metrics of the catalogue and of diversity that need lists or histograms",
-        lambda case: beyond(case) and case.metric not in IN_SPARK,
-        "RankqlError: {metric}: .* has no translation for Spark",
-    ),
-    Refused(
-        ("ClickHouse",),
-        "metrics of the catalogue and of diversity",
-        beyond,
-        r"RankqlError: {metric}\(\) has no translation for ClickHouse",
-    ),
-    Refused(
-        ("ClickHouse functions",),
-        "metrics of the catalogue and of diversity",
-        beyond,
-        # Of its own it has a gini, of one argument.
-        "DB::Exception: (Unknown|Aggregate) function {metric}|Function with name .{metric}",
-    ),
-    Refused(
-        ("ClickHouse", "ClickHouse functions"),
-        "a list that is NULL",
-        lambda case: listed(case) and case.group[0] is None,
-        "DB::Exception: Cannot convert NULL to Array",
-    ),
-    Refused(
-        ("ClickHouse functions",),
-        "options other than k and required options",
-        lambda case: (
-            not beyond(case)
-            and not (listed(case) and case.group[0] is None)
-            and not clickhouse_sessions.takes(case.metric, case.options, [case.group])
-        ),
-        "DB::Exception: Syntax error",
-    ),
-]
+def no_list(case):
+    return listed(case) and case.group[0] is None
+
+
+def no_table(case):
+    """Is nothing judged, or nothing scored?"""
+    sides = {0, 1} if case.metric in signatures.RATING else {0}
+    known = case.metric in (*signatures.RANKING, *signatures.RATING)
+    return (
+        known and bool(case.group) and any({row[i] for row in case.group} == {None} for i in sides)
+    )
+
+
+def min_micro(case):
+    metrics, options = ("micro_precision_at", "micro_f1_at"), case.options
+    return case.metric in metrics and options.get("denominator") == "min" and "k" in options
+
+
+def not_in_function(case):
+    takes = clickhouse_sessions.takes(case.metric, case.options, [case.group])
+    return not (beyond(case) or no_list(case) or takes)
+
+
+CATALOGUE = "metrics of the catalogue and of diversity"
+PAIRS = (*signatures.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
+UNTRANSLATED = r"RankqlError: {metric}\(\) has no translation for"
+HOUSES = ("ClickHouse", "ClickHouse functions")
+REFUSED = [Refused(*row) for row in (
+    (("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
+    (("evaluate",), f"list forms, AP correlation, RBO, {CATALOGUE}",
+     lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
+     # It takes subtopics from judgments with one row for each.
+     "RankqlError: (Unknown metric '{metric}'|metrics='(subtopics|item)': no column)"),
+    (("evaluate",), "a table in which nothing is judged or ranked", no_table,
+     "RankqlError: (No item has a grade|Every score of the run is NULL)"),
+    (("evaluate",), "a query that is NULL",
+     lambda case: case.metric in signatures.MICRO and None in [row[2] for row in case.group],
+     "RankqlError: run: query is NULL"),
+    (AS_ROWS, "list forms", listed, "RankqlError: .* no translation for .*; .* as rows"),
+    (AS_ROWS, "forms by score", lambda case: case.metric.endswith("_by_score"),
+     "RankqlError: .* no translation for .*; .* takes pos, from a subquery"),
+    (AS_ROWS, "Kendall's tau, AP correlation, RBO", lambda case: case.metric in PAIRS,
+     UNTRANSLATED),
+    (AS_ROWS, "micro precision and F1 over min(k, R)", min_micro,
+     r"RankqlError: {metric}: .* has no translation for"),
+    (AS_ROWS, CATALOGUE, beyond, UNTRANSLATED),
+    (("Spark",), f"{CATALOGUE} that need lists or histograms",
+     lambda case: beyond(case) and case.metric not in IN_SPARK,
+     "RankqlError: {metric}: .* has no translation for Spark"),
+    (HOUSES[:1], CATALOGUE, beyond, f"{UNTRANSLATED} ClickHouse"),
+    # Of its own it has a gini, of one argument.
+    (HOUSES[1:], CATALOGUE, beyond,
+     "DB::Exception: (Unknown|Aggregate) function {metric}|Function with name .{metric}"),
+    (HOUSES, "a list that is NULL", no_list, "DB::Exception: Cannot convert NULL to Array"),
+    (HOUSES[1:], "options other than k and required options", not_in_function,
+     "DB::Exception: Syntax error"),
+)]  # fmt: skip
 
 
 def refused(engine, case):
@@ -337,9 +279,8 @@ def run(engine, place, cases):
                 pair for form in forms for batch in batches for pair in answers(form, metric, batch)
             ]
             lines += filter(None, (wrong(engine, entry, *pair) for pair in result))
-            calls = {case.where for case, _ in result}
-            lines += [
-                f"{c.where}: {engine.name} is not asked" for c in listed if c.where not in calls
-            ]
+            asked = {case.where for case, _ in result}
+            missing = {case.where for case in listed} - asked
+            lines += [f"{where}: {engine.name} is not asked" for where in sorted(missing)]
             counted[entry is not None] += len(listed)
     return *counted, lines

@@ -33,48 +33,22 @@ from support import signatures
 
 # SQL type -> polars type
 TYPES = {
-    "TINYINT": pl.Int8,
-    "SMALLINT": pl.Int16,
-    "INTEGER": pl.Int32,
-    "BIGINT": pl.Int64,
-    "HUGEINT": pl.Int128,
-    "UTINYINT": pl.UInt8,
-    "USMALLINT": pl.UInt16,
-    "UINTEGER": pl.UInt32,
-    "UBIGINT": pl.UInt64,
-    "FLOAT": pl.Float32,
-    "DOUBLE": pl.Float64,
-    "DECIMAL(9,2)": pl.Decimal(9, 2),
-    "BOOLEAN": pl.Boolean,
-    "VARCHAR": pl.String,
+    **{"TINYINT": pl.Int8, "SMALLINT": pl.Int16, "INTEGER": pl.Int32, "BIGINT": pl.Int64},
+    **{"UTINYINT": pl.UInt8, "USMALLINT": pl.UInt16, "UINTEGER": pl.UInt32, "UBIGINT": pl.UInt64},
+    **{"HUGEINT": pl.Int128, "FLOAT": pl.Float32, "DOUBLE": pl.Float64},
+    **{"DECIMAL(9,2)": pl.Decimal(9, 2), "BOOLEAN": pl.Boolean, "VARCHAR": pl.String},
 }
-NUMBERS = {
-    "rel": "DOUBLE",
-    "pos": "BIGINT",
-    "reference": "BIGINT",
-    "score": "DOUBLE",
-    "rels": "DOUBLE",
-    "ideal": "DOUBLE",
-}
+NUMBERS = dict.fromkeys(("rel", "score", "rels", "ideal"), "DOUBLE")
+NUMBERS |= dict.fromkeys(("pos", "reference"), "BIGINT")
 LISTS = {"rels", "ideal"}
 # The columns of the metrics beyond accuracy, of which rel and pos are as they are elsewhere.
 BEYOND = {
-    "item": pl.String,
-    "user": pl.Int64,
-    "popularity": pl.Float64,
-    "created_at": pl.Float64,
-    "shown_at": pl.Float64,
-    "pos": pl.Int64,
-    "exposure": pl.Float64,
-    "merit": pl.Float64,
-    "target": pl.Float64,
-    "category": pl.String,
-    "attribute": pl.String,
-    "attributes": pl.List(pl.String),
-    "embedding": pl.List(pl.Float64),
-    "baseline": pl.Boolean,
-    "rel": pl.Float64,
-    "subtopics": pl.List(pl.String),
+    **dict.fromkeys(("item", "category", "attribute"), pl.String),
+    **dict.fromkeys(("user", "pos"), pl.Int64),
+    **dict.fromkeys(("popularity", "created_at", "shown_at", "rel"), pl.Float64),
+    **dict.fromkeys(("exposure", "merit", "target"), pl.Float64),
+    **dict.fromkeys(("attributes", "subtopics"), pl.List(pl.String)),
+    **{"embedding": pl.List(pl.Float64), "baseline": pl.Boolean},
 }
 
 
@@ -85,11 +59,8 @@ class Column(str):
 def names(metric):
     """The columns of the groups of a metric."""
     if metric in signatures.BEYOND:
-        return [
-            name
-            for name, default in signatures.BEYOND[metric].items()
-            if default is signatures.NEEDED
-        ]
+        columns = signatures.BEYOND[metric].items()
+        return [name for name, default in columns if default is signatures.NEEDED]
     if metric.startswith("list_"):
         return ["rels", "ideal"]
     if metric.endswith("_by_score"):
@@ -257,36 +228,23 @@ def complaint(run):
 
 
 def as_form(form, metric, groups, options, types, ties):
-    """The call of a form: groups of rows become lists or scores."""
-    if form == "list":
-        return list_call(metric, groups, options, types)
-    if form == "score":
-        return score_call(metric, groups, options, types, ties)
-    return metric, groups, options, types
-
-
-def list_call(metric, groups, options, types):
-    """A call of a list form, with `ideal` where some group needs it."""
-    if not metric.startswith("list_"):
-        retrieved_only = options.get("ideal") == "retrieved"
+    """The call of a form: groups of rows become lists, with `ideal` where needed, or scores."""
+    own_form = metric.startswith("list_") or metric.endswith("_by_score")
+    if form == "list" and not own_form:
+        needs_ideal = metric in signatures.TAKES_IDEAL and options.get("ideal") != "retrieved"
+        needs_ideal &= any(pos is None for group in groups for _, pos in group)
         options = {name: value for name, value in options.items() if name != "ideal"}
-        unseen = any(pos is None for group in groups for _, pos in group)
         groups = [as_list(metric, group) for group in groups]
-        if not unseen or retrieved_only or metric not in signatures.TAKES_IDEAL:
-            groups = [(rels, None) for rels, _ in groups]
+        groups = groups if needs_ideal else [(rels, None) for rels, _ in groups]
         types = {"rels": types["rel"], "ideal": types["rel"]} if "rel" in types else {}
         metric = f"list_{metric}"
-    if any(ideal is not None for _, ideal in groups):
-        options = {**options, "ideal": Column("ideal")}
-    return metric, groups, options, types
-
-
-def score_call(metric, groups, options, types, ties):
-    if not metric.endswith("_by_score"):
+    elif form == "score" and not own_form:
         groups = [as_scores(group) for group in groups]
         types = {"rel": types["rel"]} if "rel" in types else {}
         metric = f"{metric}_by_score"
-    return metric, groups, {**options, **({"ties": ties} if ties else {})}, types
+    if form == "list" and any(ideal is not None for _, ideal in groups):
+        options = {**options, "ideal": Column("ideal")}
+    return metric, groups, options | ({"ties": ties} if form == "score" and ties else {}), types
 
 
 def arguments_of(form, metric):
@@ -546,23 +504,17 @@ class EvaluateWhole:
 
 
 ROWS = {
-    "sql": Sql(),
-    "sql whole table": Sql(whole=True),
-    "polars": Polars(),
-    "polars streaming": Polars(streaming=True),
-    "polars over": Polars("over"),
-    "polars select": Polars("select", whole=True),
-    "pipe": Polars("pipe"),
-    "pipe streaming": Polars("pipe", streaming=True),
+    **{"sql": Sql(), "sql whole table": Sql(whole=True)},
+    **{"polars": Polars(), "polars streaming": Polars(streaming=True)},
+    **{"polars over": Polars("over"), "polars select": Polars("select", whole=True)},
+    **{"pipe": Polars("pipe"), "pipe streaming": Polars("pipe", streaming=True)},
 }
 LIST = {
-    "sql list": Sql("list"),
-    "polars list": Polars("select", form="list"),
+    **{"sql list": Sql("list"), "polars list": Polars("select", form="list")},
     "polars list streaming": Polars("select", streaming=True, form="list"),
 }
 SCORE = {
-    "sql score": Sql("score"),
-    "polars score": Polars(form="score"),
+    **{"sql score": Sql("score"), "polars score": Polars(form="score")},
     "polars score streaming": Polars(streaming=True, form="score"),
     "pipe score": Polars("pipe", form="score"),
 }
@@ -572,18 +524,15 @@ EXPECTED = {
 }
 # Whole runs have errors of their own, which test_evaluate.py is about.
 EVALUATE = {
-    "evaluate ranked": EvaluateRanked(),
-    "evaluate joined": EvaluateJoined(),
+    **{"evaluate ranked": EvaluateRanked(), "evaluate joined": EvaluateJoined()},
     "evaluate scored": EvaluateJoined("score"),
 }
 # For the hand cases alone.
 MORE = {
     "polars over streaming": Polars("over", streaming=True),
     "polars select streaming": Polars("select", streaming=True, whole=True),
-    "pipe whole": Polars("pipe", whole=True),
-    "pipe list": PipeLists(),
-    "evaluate scores": EvaluateJoined("score", rows=True),
-    "evaluate whole": EvaluateWhole(),
+    **{"pipe whole": Polars("pipe", whole=True), "pipe list": PipeLists()},
+    **{"evaluate scores": EvaluateJoined("score", rows=True), "evaluate whole": EvaluateWhole()},
 }
 ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE, **MORE}
 # One of each kind. The others ask polars in another way, or each group by itself.

@@ -7,13 +7,6 @@ from support import doc_tables, metric_engines, signatures
 from support.metric_engines import Polars, Sql
 from support.paths import ROOT
 
-# What the metrics need beside a ranking.
-NEEDED = {
-    "err": {"max_rel": 3},
-    "nerr": {"max_rel": 3},
-    "rbp": {"p": 0.5},
-    "rbp_residual": {"p": 0.5},
-}
 PAGE = ROOT / "docs" / "labels.md"
 
 
@@ -37,7 +30,7 @@ def graded_as(rel, metric):
 
 
 def found_by(engine, metric, rel):
-    options = dict(NEEDED.get(metric, {}))
+    options = dict(signatures.REQUIRED.get(metric, {}))
     if metric in ("micro_precision_at", "micro_f1_at"):
         options["query"] = metric_engines.Column("query")
     return engine.run(metric, graded_as(rel, metric), options)

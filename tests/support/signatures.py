@@ -58,6 +58,9 @@ LABELS = ["graded", "consensus", "grades_of", "discounted_gain"]
 RANKING = [metric for metric in ROWS if f"list_{metric}" in LISTS]
 # Those that need all judged items: their list form takes them as `ideal`.
 TAKES_IDEAL = [metric for metric in RANKING if "ideal" in LISTS[f"list_{metric}"]]
+# Options that some of them need.
+REQUIRED = {"err": {"max_rel": 4}, "nerr": {"max_rel": 4}, "rbp": {"p": 0.8}}
+REQUIRED |= {"rbp_residual": REQUIRED["rbp"]}
 # NULL without a relevant item; the others are 0.
 NULL_WITHOUT_RELEVANT = [
     *("ndcg", "recall_at", "f1_at", "hit_at", "r_precision", "ap", "interpolated_precision"),

@@ -97,18 +97,6 @@ CHOICES = {
     "max_rel": st.sampled_from([3, 4, 5.5]),
     "bound": st.sampled_from(["ext", "min", "max", "residual"]),
     "p": st.sampled_from([0.1, 0.5, 0.8, 0.95]),
-    "precision_at": st.sampled_from(["k", "retrieved", "min"]),
-    "f1_at": st.sampled_from(["k", "retrieved", "min"]),
-    "micro_f1_at": st.sampled_from(["k", "retrieved", "min"]),
-    "micro_precision_at": st.sampled_from(["k", "retrieved", "min"]),
-    "ap": st.sampled_from(["min", "R", "found", "k"]),
-}
-REQUIRED = {
-    "err": ["max_rel"],
-    "nerr": ["max_rel"],
-    "rbp": ["p"],
-    "rbp_residual": ["p"],
-    "rbo": ["p"],
 }
 
 
@@ -117,11 +105,14 @@ def options(metric):
     names = [name for name in signatures.ROWS[metric] if name in CHOICES]
     choices = {name: CHOICES[name] for name in names}
     if "denominator" in signatures.ROWS[metric]:
-        choices["denominator"] = CHOICES[metric]
-    must = {name: choices.pop(name) for name in REQUIRED.get(metric, [])}
+        sizes = ["min", "R", "found", "k"] if metric == "ap" else ["k", "retrieved", "min"]
+        choices["denominator"] = st.sampled_from(sizes)
+    must = {name: choices.pop(name) for name in signatures.REQUIRED.get(metric, ())}
     if metric == "rbp":  # refused if grades of 0.5 are the highest and do not count
         choices.pop("threshold")
         must["threshold"] = st.sampled_from([0.5, 0, -1])
+    if metric == "rbo":
+        must["p"] = choices.pop("p")
     return st.fixed_dictionaries(must, optional=choices)
 
 
