@@ -15,7 +15,6 @@ RUN = pl.DataFrame({"query": [*["q"] * 5, "not judged"], "item": [*"xedana"]})
 RUN = RUN.with_columns(score=-pl.int_range(pl.len()).cast(pl.Float64))
 QRELS = {"q": {"a": 0, "c": 3, "d": 2, "e": 1}, "missing": {"a": 1}}
 FRAME = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
-TWICE = pl.concat([FRAME, FRAME])
 JUDGED = FRAME.select("query", "item", rel=1)
 DAYS = pl.DataFrame({"day": [date(2026, 9, 1) + timedelta(day) for day in range(45)]})
 DAYS = DAYS.join(pl.DataFrame({"query": range(12), "item": "x", "rel": 1, "pos": 1}), how="cross")
@@ -40,13 +39,10 @@ def days(frame=DAYS, **options):
 
 MESSAGES = [
     (lambda: of("Bpref"), "explain does not support Bpref, which is not a sum over positions. Use"),
-    (lambda: of("TauB"), "explain does not support TauB"),
-    (lambda: of("microP@5"), "explain does not support microP@5"),
     (lambda: of("IDCG"), "explain does not support IDCG"),
     (lambda: of("mine = sum(rel)"), "explain does not support mine"),
     (lambda: of("nDCG@5,10"), "explain takes one metric, not 2: nDCG@5, nDCG@10"),
     (lambda: of(ties="expected"), "explain does not support ties='expected', which gives items no"),
-    (lambda: of(ties="worst"), "explain does not support ties='worst'"),
     (lambda: of(conventions="sklearn"), "explain does not support ties='expected'"),
     (lambda: of(unjudged="bounds"), "unjudged='bounds', which has two values. Use unjudged='zero'"),
     (lambda: of(worst=0), "worst must be a whole number from 1, not 0"),
@@ -70,12 +66,9 @@ MESSAGES = [
     (lambda: funnel({"order": FRAME}, JUDGED), "The name 'order' is taken"),
     (lambda: funnel([FRAME.drop("pos")], JUDGED), "No score column in stage 'stage 1'"),
     (lambda: stages(FRAME.drop("item")), "No item column in stage 'first'"),
-    (lambda: stages(TWICE.drop("pos")), "run has duplicates: system 'fir"),
-    (lambda: stages(FRAME.with_columns(item=pl.lit("c"))[:1]), "No item of run 'first'"),
     (lambda: stages(FRAME, collapse="#"), "Pass each stage to collapsed() first"),
     (lambda: stages(FRAME, missing="skip"), "funnel has no option missing="),
     (lambda: stages(FRAME, unjudged="bounds"), "funnel does not support unjudged='bounds'"),
-    (lambda: funnel([FRAME.with_columns(query=2)], JUDGED), "No query of the run is judged"),
     (lambda: days(DAYS.drop("day")), "days has no column 'day'. Name one column: day="),
     (lambda: days(day=3), "days has no column 3"),
     (lambda: days(DAYS.with_columns(pl.col("day").to_physical())), "day must be a date such as 2"),
@@ -86,12 +79,9 @@ MESSAGES = [
     (lambda: days(DAYS.filter(pl.col("query") < 5)), "in it each weekday three times with 10"),
     (lambda: days(baseline=20), "2026-09-20 must have each weekday three times"),
     (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
-    (lambda: days(baseline=-3), "not '-3'"),
     (lambda: days(baseline=10**12), "not '1000000000000'"),
-    (lambda: days(DAYS.head(0)), "days is empty: it has no rows"),
     (lambda: days(DAYS.rename({"query": "search"})), "has no column 'query'. Name one"),
     (lambda: days(system="part"), "monitor does not take system="),
-    (lambda: days(pl.concat([DAYS, DAYS[:1]])), "has duplicates: "),
     (lambda: days(states="folder"), "monitor(states=) was removed"),
 ]  # fmt: skip
 
