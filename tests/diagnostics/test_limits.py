@@ -70,12 +70,20 @@ def near(value, expected):
     return abs(value - expected) <= NEAR * max(1, abs(expected))
 
 
+def two_items(*grades):
+    """A ranked table of one query."""
+    columns = {"query": ["a", "a"], "item": ["x", "y"], "rel": grades, "pos": [1, 2]}
+    return pl.DataFrame(columns)
+
+
 def losses(queries, value, i):
     """The mean change by a swap over the queries with a value, and how many there are."""
     places = {i: i + 1, i + 1: i}
-    pairs = [(value(rows), value([(rel, places.get(pos, pos)) for rel, pos in rows]))
-             for rows in queries]  # fmt: skip
-    changes = [0.0 if b is None else abs(b - a) for a, b in pairs if a is not None]
+    changes = []
+    for rows in queries:
+        if (before := value(rows)) is not None:
+            after = value([(rel, places.get(pos, pos)) for rel, pos in rows])
+            changes.append(0.0 if after is None else abs(after - before))
     mean = fsum(changes) / len(changes) if changes else None
     return mean, sum(change > NEAR for change in changes)
 
@@ -129,15 +137,12 @@ def draw_form(form, seed):
 
 
 def assert_sensitivity(frame, queries, names):
-    rows = iter(frame.select("metric", "position", "loss", "queries").rows())
-    for name in names:
-        value, last = METRICS[name]
-        for i in range(1, last + 1):
-            metric, position, loss, changed = next(rows)
-            expected = losses(queries, value, i)
-            assert (metric, position, changed) == (name.partition(" =")[0], i, expected[1]), name
-            assert near(loss, expected[0]), (name, i, loss, expected)
-    assert next(rows, None) is None
+    places = [(name, i) for name in names for i in range(1, METRICS[name][1] + 1)]
+    rows = frame.select("metric", "position", "loss", "queries").rows()
+    for (name, i), (metric, position, loss, changed) in zip(places, rows, strict=True):
+        expected = losses(queries, METRICS[name][0], i)
+        assert (metric, position, changed) == (name.partition(" =")[0], i, expected[1]), name
+        assert near(loss, expected[0]), (name, i, loss, expected)
 
 
 FORMS = ["two tables", "ranked table"]
@@ -170,13 +175,9 @@ def test_several_systems(form):
 
 @pytest.mark.parametrize(
     ("options", "queries"),
-    [
-        ({}, 2),
-        ({"missing": "skip"}, 1),
-        ({"undefined": "zero"}, 3),
-        ({"undefined": "zero", "missing": "skip"}, 2),
-    ],
-)
+    [({}, 2), ({"missing": "skip"}, 1), ({"undefined": "zero"}, 3),
+     ({"undefined": "zero", "missing": "skip"}, 2)],
+)  # fmt: skip
 def test_conventions_of_the_mean(options, queries):
     """By hand: RR over a (x, y: 1/2), b (nothing relevant) and c (missing); a's swap gains 1/2."""
     run, qrels = {"a": ["x", "y"], "b": ["x"]}, {"a": {"y": 1}, "b": {"x": 0}, "c": {"x": 1}}
@@ -188,11 +189,10 @@ def test_conventions_of_the_mean(options, queries):
 
 def test_own_sql_may_read_items():
     """Two items of one grade change places: no other metric changes."""
-    table = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 1], "pos": [1, 2]})
     own = "first = max(CAST(pos = 1 AND item = 'x' AS DOUBLE))"
-    result = limits(table, None, [own, "RR@1"])
+    result = limits(two_items(1, 1), None, [own, "RR@1"])
     assert result.sensitivity.filter(pl.col("loss") > 0).rows() == [("first", 1, 1.0, 1)]
-    without_items = limits(table.drop("item").with_columns(rel=pl.Series([0, 1])), None, "RR@1")
+    without_items = limits(two_items(0, 1).drop("item"), None, "RR@1")
     assert without_items.sensitivity.rows() == [("RR@1", 1, 1.0, 1)]
 
 
@@ -231,11 +231,10 @@ def test_metrics_without_bounds_or_sensitivity_are_named():
                            strict=True):  # fmt: skip
         assert note.startswith(f"No {words} microP@2: ")
     # If all items are judged, no note says so.
-    every = pl.DataFrame({"query": ["a"] * 2, "item": ["x", "y"], "rel": [0, 1], "pos": [1, 2]})
-    result = limits(every, None, ["TauB", "RR", "RR low = sum(rel) + 6"])
+    result = limits(two_items(0, 1), None, ["TauB", "RR", "RR low = sum(rel) + 6"])
     assert result.bounds.rows() == [("RR", 0.5, 0.5, 0.5, 0)]
     assert not any("No bounds" in note for note in result.notes)
-    rated = every.with_columns(score=2.0).drop("pos")
+    rated = two_items(0, 1).with_columns(score=2.0).drop("pos")
     result = limits(rated, None, ["RMSE", "MAE", "RR"])
     assert result.sensitivity["metric"].unique().to_list() == ["RR"]
     assert result.notes[-1].startswith("No sensitivity for RMSE and MAE: ")
@@ -288,9 +287,8 @@ def test_notes_by_hand():
         "1 of 4 queries of the run is not judged and left out ('d')",
         "nDCG@1 and RR@1: undefined for 1 of 3 queries (33%): no relevant item.",
         "33% of the items in the top 1 (1 of 3 queries) are unjudged. With grades from 0 to 1 "
-        "of the retrieved items, "
-        "nDCG@1 is between 0.5000 and 1.0000, RR@1 is between 0.5000 and 1.0000 and "
-        "P@1 is between 0.3333 and 0.6667.",
+        "of the retrieved items, nDCG@1 is between 0.5000 and 1.0000, RR@1 is between 0.5000 and "
+        "1.0000 and P@1 is between 0.3333 and 0.6667.",
         "On average over queries, a swap of two neighbours changes nDCG@1 by up to 1.0000 "
         "(positions 1 and 2, 2 of 2 queries), RR@1 by up to 1.0000 (positions 1 and 2, 2 of 2 "
         "queries) and P@1 by up to 0.6667 (positions 1 and 2, 2 of 3 queries).",
@@ -299,10 +297,11 @@ def test_notes_by_hand():
         ["metric", "mean", "lo", "hi", "undefined", "swap", "loss"],
         ["nDCG@1", "0.5000", "0.5000", "1.0000", "1", "1,", "2", "1.0000"],
     ]
-    # What all systems share is noted once.
-    other = {"a": ["z", "x"], "b": ["y"]}
-    result = limits({"one": {"a": ["x"], "b": ["y"]}, "two": other},
-                    {"a": {"x": 1}, "b": {"y": 0}}, "RR@1")  # fmt: skip
+
+
+def test_what_all_systems_share_is_noted_once():
+    runs = {"one": {"a": ["x"], "b": ["y"]}, "two": {"a": ["z", "x"], "b": ["y"]}}
+    result = limits(runs, {"a": {"x": 1}, "b": {"y": 0}}, "RR@1")
     assert [note.partition(":")[0] for note in result.notes] == [
         "RR@1",
         "On average over queries, a swap of two neighbours changes RR@1 by up to 1.0000 "
@@ -312,8 +311,7 @@ def test_notes_by_hand():
 
 
 def test_no_notes_without_limits():
-    table = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 1], "pos": [1, 2]})
-    result = limits(table, None, ["nDCG@1", "RR@1"])
+    result = limits(two_items(1, 1), None, ["nDCG@1", "RR@1"])
     assert result.notes == []
     assert repr(result).splitlines()[1].split() == ["nDCG@1", *["1.0000"] * 3, "0"]
 
@@ -381,8 +379,7 @@ def test_queries_that_could_become_defined_are_counted():
 
 
 def test_swaps_end_at_position_100():
-    table = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [0, 1], "pos": [1, 2]})
-    result = limits(table, None, ["nDCG@1000", "RR"])
+    result = limits(two_items(0, 1), None, ["nDCG@1000", "RR"])
     assert result.sensitivity["position"].to_list() == [*range(1, 101), *range(1, 11)]
     assert "beyond position 100" in result.notes[-1]
 
@@ -408,11 +405,9 @@ def test_sensitivity_is_the_same_to_the_last_bit():
         (q, f"i{i}", random.random(), random.randrange(4)) for q in range(800) for i in range(7)
     ]
     frame = pl.DataFrame(rows, schema=["query", "item", "score", "rel"], orient="row")
-    results = []
+    con, results = duckdb.connect(config={"threads": 4}), []
     for seed in range(3):
         mixed = frame.sample(fraction=1, shuffle=True, seed=seed)
-        con = duckdb.connect(config={"threads": 4})
-        names = ["AP", "RR@5", "P@5"]
-        results.append(limits(mixed.drop("rel"), mixed.drop("score"), names, con=con).sensitivity)
-    for other in results[1:]:
-        assert_frame_equal(results[0], other, check_exact=True)
+        tables = mixed.drop("rel"), mixed.drop("score")
+        results.append(limits(*tables, ["AP", "RR@5", "P@5"], con=con).sensitivity)
+        assert_frame_equal(results[0], results[-1], check_exact=True)
