@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import entropy
 
 import rankql
-from support import metric_engines, signatures
+from support import calls, metric_engines, signatures
 from support.hand_cases import ALL
 from support.parameters import cycled
 
@@ -269,12 +269,8 @@ def test_columns_of_the_wrong_type_are_refused(metric, name, kind, message):
         {column: metric_engines.BEYOND[column] for column in columns(metric)},
     ).with_columns(pl.lit(value).cast(kind).alias(name))
     options = {"novelty": {"users": 8}, "near_duplicate_share": {"similarity": 0.9}}.get(metric, {})
-    con, call = metric_engines.connection(), metric_engines.call(metric, columns(metric), options)
-    con.register("wrong_type", table)
-    with pytest.raises(duckdb.Error, match=f"(?s){name} {message}"):
-        con.sql(f"SELECT {call} FROM wrong_type").fetchall()
-    with pytest.raises(rankql.RankqlError, match=f"(?s){name} {message}"):
-        table.select(getattr(rankql, metric)(*columns(metric), **options))
+    call = metric_engines.call(metric, columns(metric), options)
+    calls.assert_both_refuse(call, table, f"(?s){name} {message}")
 
 
 def test_catalogue_may_be_a_subquery():

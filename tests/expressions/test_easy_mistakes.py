@@ -9,7 +9,7 @@ import pytest
 import rankql
 from rankql import macros
 from rankql.errors import database_message
-from support import metric_engines
+from support import calls, metric_engines
 from support.parameters import slow_except
 
 SQL_ERRORS = [
@@ -42,7 +42,7 @@ SQL_ERRORS = [
     ("list_ndcg([1], ideal := 3)", "ideal must be a list of grades, not 3"),
     ("ndcg(rel, pos, ideal := 3)", "ideal must be 'judged' or 'retrieved', not 3"),
     ("ndcg(rel, pos, negative := true)", "negative must be 'zero' or 'keep', not true"),
-    ("ap(rel, pos, denominator := 2)", "denominator must be 'min', 'R', 'found' or 'k', not 2"),
+    ("list_ap([1], denominator := 2)", "denominator must be 'min', 'R', 'found' or 'k', not 2"),
     (
         "novelty(5, users := 1, normalized := true)",
         "popularity must not exceed users: 5 is above 1",
@@ -62,7 +62,7 @@ SQL_ERRORS = [
 @pytest.mark.parametrize(("call", "message"), SQL_ERRORS)
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"
-    with pytest.raises(metric_engines.duckdb.ConversionException) as error:
+    with pytest.raises(duckdb.ConversionException) as error:
         metric_engines.connection().sql(query).fetchall()
     line = database_message(error.value)
     assert line.startswith(message) and "\n" not in line
@@ -71,15 +71,11 @@ def test_sql_refuses(call, message):
 def test_an_item_that_is_null_stands_last_of_its_peers():
     rows = [(3, 0.5, "a"), (0, 0.5, None), (2, 0.5, "c"), (1, 0.1, "z")]
     frame = pl.DataFrame(rows, schema=["rel", "score", "item"], orient="row")
-    con = metric_engines.connect()
-    con.register("peers", frame)
     for k, expected in ((1, 2), (2, 5), (3, 5), (4, 6)):
-        query = f"SELECT cg_by_score(rel, score, item, {k}) FROM peers"
-        assert con.sql(query).fetchall() == [(expected,)]
-        assert frame.select(rankql.cg_by_score("rel", "score", "item", k)).item() == expected
+        assert calls.both(f"cg_by_score(rel, score, item, {k})", frame) == (expected, expected)
     grades = [2, 3, 0, 1]
-    query = "SELECT rel FROM ranked('peers', query := NULL) ORDER BY pos"
-    assert [rel for (rel,) in con.sql(query).fetchall()] == grades
+    query = "SELECT rel FROM ranked('input_rows', query := NULL) ORDER BY pos"
+    assert [rel for (rel,) in calls.connected(frame).sql(query).fetchall()] == grades
     assert rankql.ranked(frame, query=None).sort("pos")["rel"].to_list() == grades
 
 
@@ -145,13 +141,9 @@ def test_large_numbers_do_not_overflow(k):
 
 def test_equal_scores_of_equal_items_are_in_the_best_order():
     """As in SQL, whatever the order of the rows."""
-    con = metric_engines.connection()
     for rel in ([0, 1], [1, 0]):
-        columns = {"rel": [*rel, 0], "score": [1.0, 1.0, 0.5], "item": ["a", "a", "b"]}
-        frame = pl.DataFrame(columns)
-        con.register("frame", frame)
-        assert frame.select(rankql.ndcg_by_score("rel", "score", "item")).item() == 1
-        assert con.sql("SELECT ndcg_by_score(rel, score, item) FROM frame").fetchall() == [(1,)]
+        rows = {"rel": [*rel, 0], "score": [1.0, 1.0, 0.5], "item": ["a", "a", "b"]}
+        assert calls.both("ndcg_by_score(rel, score, item)", pl.DataFrame(rows)) == (1, 1)
 
 
 # Calls in which another value stands where the position or the item belongs, such as the cutoff.
@@ -175,25 +167,13 @@ FORGOTTEN = [
 def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     rows = {"rel": [1, 0, 0], "pos": [1, 2, 3], "score": [0.9, 0.8, 0.7], "item": ["a", "b", "c"]}
     three = pl.DataFrame(rows | {"sets": [["s"]] * 3, "ten": 10, "places": [10, 11, 12]})
-    con = metric_engines.connect()
-
-    def sql(argument, frame):
-        con.register("frame", frame)
-        return con.sql(f"SELECT {call.format(argument)} FROM frame").fetchall()[0][0]
-
-    def polars(argument, frame):
-        names = {"rankql": rankql, "x": argument} | {name: name for name in frame.columns}
-        return frame.select(eval(f"rankql.{call.format('x').replace(':=', '=')}", names)).item()
-
-    errors = (rankql.RankqlError, duckdb.Error)
-    for run, literals in ((sql, ["10", "3", "'ten'"]), (polars, [10, pl.lit(10)])):
-        for literal in literals:
-            with pytest.raises(errors, match=r"(pos|item) must be a column"):
-                run(literal, three[:1])
-        with pytest.raises(errors, match=r"several items share|the same for two|must distinguish"):
-            run("ten", three)
+    for literal in ("10", "3"):
+        calls.assert_both_refuse(call.format(literal), three[:1], "(pos|item) must be a column")
+    pattern = ".*(several items share|the same for two|must distinguish)"
+    calls.assert_both_refuse(call.format("ten"), three, pattern)
     for argument, frame in (("ten", three[:1]), ("places", three)):
-        assert sql(argument, frame) == pytest.approx(polars(argument, frame))
+        in_sql, in_polars = calls.both(call.format(argument), frame)
+        assert in_sql == pytest.approx(in_polars)
 
 
 @pytest.mark.parametrize("grades", [[0.5, 0.9], [0.9, None, 0]])
@@ -201,23 +181,15 @@ def test_grades_below_1_are_not_counted_as_0_by_rbp(grades):
     """Without max_rel no item is relevant. P, which is 0 then, says so in evaluate."""
     frame = pl.DataFrame({"query": 1, "item": range(len(grades)), "rel": grades})
     frame = frame.with_columns(pos=pl.col("item") + 1, score=-pl.col("item"))
-    con = metric_engines.connect()
-    con.register("frame", frame)
     lists = frame.select(pl.col("rel").implode().alias("rels"))
     worth = pytest.approx(0.2 * sum((rel or 0) * 0.8**i for i, rel in enumerate(grades)))
     for call, rows in (
-        ("rbp(rel, pos, {})", frame),
-        ("rbp_by_score(rel, score, item, {})", frame),
-        ("list_rbp(list(rel), {})", lists),
+        ("rbp(rel, pos, p := 0.8", frame),
+        ("rbp_by_score(rel, score, item, p := 0.8", frame),
+        ("list_rbp(rels, p := 0.8", lists),
     ):
-        function = getattr(rankql, call.partition("(")[0])
-        with pytest.raises(duckdb.Error, match="max_rel"):
-            con.sql(f"SELECT {call.format('p := 0.8')} FROM frame").fetchall()
-        with pytest.raises(rankql.RankqlError, match="max_rel"):
-            rows.select(function(p=0.8))
-        query = f"SELECT {call.format('p := 0.8, max_rel := 1')} FROM frame"
-        value = rows.select(function(p=0.8, max_rel=1)).item()
-        assert con.sql(query).fetchall()[0][0] == value == worth
+        calls.assert_both_refuse(f"{call})", rows, "(?s).*max_rel")
+        assert calls.both(f"{call}, max_rel := 1)", rows) == (worth, worth)
     for metric in ("RBP(p=0.8)", "P@2", "microP@2"):
         for more in ([], ["nDCG"]):
             with pytest.raises(rankql.RankqlError, match="threshold"):

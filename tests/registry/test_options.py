@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 
 import rankql
-from support import metric_engines, signatures
+from support import signatures
+from support.calls import in_sql
 from support.metric_engines import complaint, same
+from support.parameters import slow
 
 # Each as SQL and as Python have it.
 WRONG = {"NULL": None, "'10'": "10", "-1": -1, "1e300": 1e300, "true": True}
@@ -28,10 +30,8 @@ DATA = pl.DataFrame(
     }
 )  # fmt: skip
 # Options that a call cannot do without, and those that another value of an option needs.
-NEEDED = {
-    "max_rel": "2", "p": "0.5", "users": "3", "catalogue": "9", "similarity": "0.9",
-    "query": "query",
-}  # fmt: skip
+NEEDED = {"max_rel": "2", "p": "0.5", "users": "3", "catalogue": "9", "similarity": "0.9"}
+NEEDED |= {"query": "query"}
 # Of rbp, which needs no scale.
 SCALE = ("max_rel", True)
 # Of what is a column in one language, or of no one type, other tests tell.
@@ -58,18 +58,12 @@ def evaluate_both(name, columns, option, text, value):
             needed = NEEDED[other]
             options[other] = (needed, needed if other == "query" else float(needed))
     frame = DATA.head(1) if name.startswith("list_") or name == "exp2_gain" else DATA
-    con = metric_engines.connection()
-    con.register("option_rows", frame.to_arrow())
     sql = ", ".join([*columns, *(f"{o} := {t}" for o, (t, _) in options.items())])
-    query, arguments = (
-        f"SELECT {name}({sql}) FROM option_rows",
-        {o: v for o, (_, v) in options.items()},
-    )
+    python = getattr(rankql, name)
+    arguments = {o: v for o, (_, v) in options.items()}
     return (
-        value_or_complaint(lambda: con.execute(query).fetchall()[0][0]),
-        value_or_complaint(
-            lambda: frame.select(getattr(rankql, name)(*columns, **arguments)).item()
-        ),
+        value_or_complaint(lambda: in_sql(f"{name}({sql})", frame)),
+        value_or_complaint(lambda: frame.select(python(*columns, **arguments)).item()),
     )
 
 
@@ -87,15 +81,19 @@ def agree(sql, python):
     return not isinstance(sql, str) and not isinstance(python, str) and same(sql, python)
 
 
+def is_form(name):
+    return name.startswith("list_") or name.endswith("_by_score")
+
+
 @pytest.mark.parametrize(
     ("turn", "name", "columns", "option"),
-    [(i % 2, *call) for i, call in enumerate(calls())],
+    [(slow if is_form(name) else pytest.param)(i % 2, name, *x)
+     for i, (name, *x) in enumerate(calls())],
     ids=str,
-)
+)  # fmt: skip
 def test_option(turn, name, columns, option):
     """Half of the wrong values: the macros and functions with this option take turns."""
-    form = name.startswith("list_") or name.endswith("_by_score")
-    for text in [*(FORMS if form else WRONG)][turn::2]:
+    for text in [*(FORMS if is_form(name) else WRONG)][turn::2]:
         sql, python = evaluate_both(name, columns, option, text, WRONG[text])
         refused = WRONG[text] is True and "not True" in str(python)  # in SQL it is 1
         assert refused or agree(sql, python), (text, sql, python)

@@ -68,6 +68,28 @@ def table_ways(name, frame, options):
     yield "polars", lambda: function(frame.lazy(), **options).collect(engine="streaming")
 
 
+def both(call, frame):
+    """The value of `ndcg(rel, pos, k := 10)` over a frame, in SQL and in polars."""
+    return in_sql(call, frame), in_polars(call, frame)
+
+
+def in_sql(call, frame):
+    return connected(frame).sql(f"SELECT {call} FROM input_rows").fetchall()[0][0]
+
+
+def in_polars(call, frame):
+    """The same text as Python: columns by name, options with `=`."""
+    scope = {name: name for name in frame.columns}
+    scope |= {name: getattr(rankql, name) for name in re.findall(r"\w+(?=\()", call)}
+    return frame.select(eval(call.replace(":=", "="), scope)).item()
+
+
+def assert_both_refuse(call, frame, pattern):
+    for way in (in_sql, in_polars):
+        message = complaint(lambda way=way: way(call, frame))
+        assert re.match(pattern, message), f"{way.__name__}: {message}"
+
+
 def equal(value, expected):
     if isinstance(expected, float):
         return metric_engines.same(value, expected)

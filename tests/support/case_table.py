@@ -20,9 +20,7 @@ def written(cells):
     """The page's table of the cells by engine and family, those that are only printed below."""
     tables = []
     for executed in (True, False):
-        names = [
-            name for name, engine in case_matrix.ENGINES.items() if engine.executed == executed
-        ]
+        names = [name for name, x in case_matrix.ENGINES.items() if x.executed == executed]
         head = "cases" if executed else "not executed"
         lines = [f"| {head} | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
         for family in hand_cases.FAMILIES:

@@ -65,13 +65,10 @@ class Functions:
     def many(self, metric, asked):
         if metric not in spark_sessions.EVERY:
             self.house.query(f"SELECT {metric}()")
+        selects = zip(asked, spark_sessions.selects(metric, asked), strict=True)
         queries = [
-            query.replace(
-                spark_sessions.text(metric, options, groups), of_function(metric, options, groups)
-            )
-            for (options, groups), query in zip(
-                asked, spark_sessions.selects(metric, asked), strict=True
-            )
+            query.replace(spark_sessions.text(metric, *call), of_function(metric, *call))
+            for call, query in selects
         ]
         return answered(self.house, metric, asked, queries)
 

@@ -68,11 +68,8 @@ class Case:
 def group_of(metric, row):
     if metric in signatures.BEYOND:
         names = metric_engines.names(metric)
-        return [
-            tuple(cell(name, text) for name, text in zip(names, listed.split(), strict=True))
-            for listed in row["rows"].split(";")
-            if listed
-        ]
+        rows = [text.split() for text in row["rows"].split(";") if text]
+        return [tuple(map(cell, names, texts)) for texts in rows]
     if metric.startswith("list_"):
         return cells(row["rels"]), cells(row["ideal"]) if row["ideal"] else None
     if metric in signatures.TWO_RANKINGS:

@@ -10,7 +10,7 @@ What a group is depends on the metric:
 
 List and score engines take rows (rel, pos) too and translate them: a gap becomes an unjudged entry
 or item, a judged item that was not retrieved goes into `ideal` or has no score. `cannot` says for
-which rows there is no such translation.
+which rows there is no such translation, or which other engine is asked.
 
 The pseudo-option gain='exp2' composes exp2_gain into the call, as a user writes it.
 """
@@ -139,22 +139,16 @@ def counts_retrieved(metric, options):
 
 
 def no_translation(metric, options, group):
-    """Why these rows cannot be said as a list or as scores, or None."""
-    if metric not in signatures.RANKING:
-        return f"{metric} has only a row form"
-    if counts_retrieved(metric, options) and gaps(group):
-        return "a gap counts as nothing here, an unjudged item as one that was retrieved"
-    return None
+    """Can these rows not be given as a list or as scores?"""
+    rows_only = metric not in signatures.RANKING
+    return rows_only or bool(counts_retrieved(metric, options) and gaps(group))
 
 
 def no_expectation(metric, options):
-    """Why ties='expected' is refused, or None."""
+    """Is ties='expected' refused?"""
     refused = FUNCTIONS[metric].no_expected_ties
-    if refused is not None and refused.items() <= options.items():
-        return "ties='expected' is refused"
-    if metric.startswith("kendall") and options.get("k") is not None:
-        return "ties='expected' with k is refused for pairs"
-    return None
+    of_pairs = metric.startswith("kendall") and options.get("k") is not None
+    return of_pairs or (refused is not None and refused.items() <= options.items())
 
 
 # SQL
@@ -258,16 +252,14 @@ class Form:
     form, whole, ties = "rows", False, None
 
     def cannot(self, metric, options, group):
-        if self.form == "list":
-            return None if metric.startswith("list_") else no_translation(metric, options, group)
-        if not group and not self.whole:
-            return "no rows, no group"
-        if self.form == "rows":
-            return None
-        plain = metric.removesuffix("_by_score")
+        """Has the form no words for the group? Without rows there is no group."""
+        plain = metric.removeprefix("list_").removesuffix("_by_score")
+        if self.form != "list" and not group and not self.whole:
+            return True
         if self.ties == "expected" and no_expectation(plain, options):
-            return no_expectation(plain, options)
-        return None if plain != metric else no_translation(metric, options, group)
+            return True
+        translated = self.form != "rows" and plain == metric
+        return translated and no_translation(metric, options, group)
 
 
 @dataclass
@@ -381,9 +373,8 @@ class Polars(Form):
         return values.collect(engine="streaming") if self.streaming else values
 
     def cannot(self, metric, options, group):
-        if self.form == "rows" and metric not in {**signatures.ROWS, **signatures.BEYOND}:
-            return "it is of rows"
-        return super().cannot(metric, options, group)
+        of_rows = metric in signatures.ROWS or metric in signatures.BEYOND
+        return (self.form == "rows" and not of_rows) or super().cannot(metric, options, group)
 
 
 class PipeLists:
@@ -394,7 +385,7 @@ class PipeLists:
         return of_frame(rows.pipe(getattr(rankql, metric), by="g"))
 
     def cannot(self, metric, options, group):
-        return None if metric.startswith("list_") else "other forms are asked"
+        return not metric.startswith("list_")
 
 
 # evaluate
@@ -413,14 +404,13 @@ def name_of(metric, options):
 
 
 def cannot_evaluate(metric, group):
-    if metric in signatures.MICRO:
-        return "a mean over rankings is in the summary, not per query"
-    if metric in signatures.RANKING and group and all(rel is None for rel, *_ in group):
-        return "nothing is judged, no query"
+    """Is it a mean over rankings, is nothing judged, or do items share a position?"""
+    if metric in signatures.MICRO or not group:
+        return True
+    if metric in signatures.RANKING and all(rel is None for rel, *_ in group):
+        return True
     taken = [pos for rel, pos, *_ in group if pos is not None and rel is not None and rel > 0]
-    if metric not in signatures.RATING and len(taken) > len(set(taken)):
-        return "two items at one position are refused"
-    return None if group else "no rows, no query"
+    return metric not in signatures.RATING and len(taken) > len(set(taken))
 
 
 @dataclass
@@ -468,16 +458,11 @@ class EvaluateJoined:
 
     def cannot(self, metric, options, group):
         if self.rows or metric.endswith("_by_score"):
-            both = self.rows and metric.endswith("_by_score")
-            return None if both else "other engines are asked"
-        if metric in signatures.RATING:
-            return "needs scores beside grades"
-        if all(rel is None for rel, *_ in group):
-            return "nothing is judged, no query"
-        reason = cannot_evaluate(metric, group)
-        if not reason and self.place == "score" and gaps(group):
-            reason = "scores have no gaps"
-        return reason
+            return not (self.rows and metric.endswith("_by_score"))
+        if metric in signatures.RATING or all(rel is None for rel, *_ in group):
+            return True
+        # Scores have no gaps.
+        return cannot_evaluate(metric, group) or (self.place == "score" and bool(gaps(group)))
 
 
 class EvaluateWhole:
@@ -498,9 +483,8 @@ class EvaluateWhole:
 
     def cannot(self, metric, options, group):
         if metric.endswith("_by_score") or metric in signatures.RATING:
-            return "others are asked"
-        judged = metric in signatures.RANKING
-        return "others are asked" if judged and not cannot_evaluate(metric, group) else None
+            return True
+        return metric in signatures.RANKING and not cannot_evaluate(metric, group)
 
 
 ROWS = {

@@ -36,21 +36,9 @@ def parse(metric):
 
 # trec_eval
 
-TREC_EVAL = {
-    "nDCG": "ndcg",
-    "nDCG@k": "ndcg_cut_{}",
-    "AP": "map",
-    "AP@k": "map_cut_{}",
-    "RR": "recip_rank",
-    "P": "set_P",
-    "P@k": "P_{}",
-    "R": "set_recall",
-    "R@k": "recall_{}",
-    "F1": "set_F",
-    "Success@k": "success_{}",
-    "Rprec": "Rprec",
-    "Bpref": "bpref",
-}
+TREC_EVAL = {"nDCG": "ndcg", "AP": "map", "RR": "recip_rank", "P": "set_P", "R": "set_recall"}
+TREC_EVAL |= {"nDCG@k": "ndcg_cut_{}", "AP@k": "map_cut_{}", "P@k": "P_{}", "R@k": "recall_{}"}
+TREC_EVAL |= {"F1": "set_F", "Success@k": "success_{}", "Rprec": "Rprec", "Bpref": "bpref"}
 
 
 def trec_eval(run, qrels, metrics, judged_only=False):
@@ -102,19 +90,8 @@ def sklearn(run, qrels, metrics):
 
 # ranx
 
-RANX = {
-    "nDCG": "ndcg",
-    "DCG": "dcg",
-    "AP": "map",
-    "RR": "mrr",
-    "P": "precision",
-    "R": "recall",
-    "F1": "f1",
-    "Success": "hit_rate",
-    "Rprec": "r-precision",
-    "Bpref": "bpref",
-    "RBP": "rbp",
-}
+RANX = {"nDCG": "ndcg", "DCG": "dcg", "AP": "map", "RR": "mrr", "P": "precision", "R": "recall"}
+RANX |= {"F1": "f1", "Success": "hit_rate", "Rprec": "r-precision", "Bpref": "bpref", "RBP": "rbp"}
 
 
 def ranx(run, qrels, metrics):
@@ -205,13 +182,8 @@ def ranked(scores):
 
 # Spark
 
-SPARK = {
-    "nDCG@k": "ndcgAt",
-    "AP": "meanAveragePrecision",
-    "AP@k": "meanAveragePrecisionAt",
-    "P@k": "precisionAt",
-    "R@k": "recallAt",
-}
+SPARK = {"AP": "meanAveragePrecision", "AP@k": "meanAveragePrecisionAt"}
+SPARK |= {"nDCG@k": "ndcgAt", "P@k": "precisionAt", "R@k": "recallAt"}
 
 
 def spark(run, qrels, metrics):
@@ -231,14 +203,13 @@ def spark(run, qrels, metrics):
         for query, grades in qrels.items():
             positive = relevant(grades, parsed.level)
             gains = [float(grades[item]) for item in positive] if "gain" in options else []
-            rows = jvm.java.util.ArrayList()
-            rows.add(
-                jvm.scala.Tuple3(
-                    java_array(text, ranked(run.get(query, {}))),
-                    java_array(text, positive),
-                    java_array(number, gains),
-                )
-            )
+            items, rows = ranked(run.get(query, {})), jvm.java.util.ArrayList()
+            arrays = [
+                java_array(text, items),
+                java_array(text, positive),
+                java_array(number, gains),
+            ]
+            rows.add(jvm.scala.Tuple3(*arrays))
             rdd = context._jsc.parallelize(rows, 1).rdd()
             result = jvm.org.apache.spark.mllib.evaluation.RankingMetrics(rdd, tag)
             values[metric][query] = getattr(result, theirs)(*([k] if k else []))

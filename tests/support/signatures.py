@@ -61,8 +61,3 @@ TAKES_IDEAL = [metric for metric in RANKING if "ideal" in LISTS[f"list_{metric}"
 # Options that some of them need.
 REQUIRED = {"err": {"max_rel": 4}, "nerr": {"max_rel": 4}, "rbp": {"p": 0.8}}
 REQUIRED |= {"rbp_residual": REQUIRED["rbp"]}
-# NULL without a relevant item; the others are 0.
-NULL_WITHOUT_RELEVANT = [
-    *("ndcg", "recall_at", "f1_at", "hit_at", "r_precision", "ap", "interpolated_precision"),
-    *("rr", "arhr", "err", "bpref", "nerr", "set_ap", "infap"),
-]

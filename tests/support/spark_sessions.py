@@ -115,15 +115,12 @@ class Frames:
             rows = frame.where(f"g BETWEEN {first} AND {last}")
             lists = metric.startswith("list_")
             parts.append(rows.select("g", value) if lists else rows.groupBy("g").agg(value))
-            for g, group in enumerate(groups, first):
-                if not group:
-                    parts.append(
-                        rows.where(f"g = {g}").agg(value).selectExpr(f"{g}L AS g", "value")
-                    )
+            for g in [g for g, group in enumerate(groups, first) if not group]:
+                empty = rows.where(f"g = {g}").agg(value)
+                parts.append(empty.selectExpr(f"{g}L AS g", "value"))
             first = last + 1
-        return metric_engines.in_order(
-            reduce(lambda a, b: a.union(b), parts).collect(), groups_of(calls)
-        )
+        values = reduce(lambda a, b: a.union(b), parts).collect()
+        return metric_engines.in_order(values, groups_of(calls))
 
     @staticmethod
     def value(metric, options, groups):
