@@ -345,8 +345,8 @@ def test_scores_that_doubles_round_are_not_tied(kind, tmp_path):
 
 
 def test_all_runs_have_positions_and_some_have_scores():
-    run = pl.DataFrame({"query": "q", "item": ["b", "a"], "score": [2.0, 1.0], "pos": [1, 2]})
-    result = evaluate({"a": run, "b": run.drop("score")}, {"q": {"a": 1}}, "RR")
+    run = pl.DataFrame({"query": "q", "item": ["b", "a"], "similarity": [2.0, 1.0], "pos": [1, 2]})
+    result = evaluate({"a": run, "b": run.drop("similarity")}, {"q": {"a": 1}}, "RR")
     assert result.summary["mean"].to_list() == [0.5, 0.5]
 
 

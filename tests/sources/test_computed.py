@@ -94,7 +94,7 @@ SCALAR = "must be one SQL expression of the columns of a row"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("options", "message"),
     [
         ("place", r"^pos='place': no column of that name in run and qrels. Available: query, "),
         ("place + 1", r"in run, and not an SQL expression of its columns \(Referenced column"),
@@ -116,22 +116,14 @@ SCALAR = "must be one SQL expression of the columns of a row"
         ("item || '1'", r"^run: item \|\| '1' must be a number, not text. Cast it first"),
         ("position", r"must be a whole number from 1, not 0. Position 1 is the top: add 1"),
         ("position - 1", r"^run: position - 1 must be a whole number from 1, not -1"),
-    ],
-)
-def test_texts_that_are_no_expression_are_refused(text, message):
-    with pytest.raises(RankqlError, match=message):
-        rankql.evaluate(RUN, QRELS, "RR", pos=text, item=ITEM)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
         ({"item": "lower(item)"}, r"in qrels, and not an SQL expression .*\"item\""),
         ({"rel": 1}, "^rel must be a column or an SQL expression in quotes, n"),
         ({"item": ["a", "b", "c"]}, r"^item=\['a', 'b', 'c'\]: a pair names the columns"),
     ],
 )
-def test_columns_are_in_every_table(options, message):
+def test_texts_that_are_not_an_expression_are_refused(options, message):
+    if isinstance(options, str):
+        options = {"pos": options, "item": ITEM}
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(RUN, QRELS, "RR", **options)
 

@@ -30,6 +30,7 @@ def test_a_missing_header_is_named(suffix, mark, tmp_path):
 
 
 LISTS = pl.DataFrame({"customer_id": [1, 2], "prediction": ["0706 0707", "0708, 0706"]})
+RECS = {"item": ("recs", "item"), "order": "rows"}
 BOUGHT = pl.DataFrame({"customer_id": [1, 2], "item": ["0707", "0708"]})
 
 
@@ -49,27 +50,25 @@ def test_a_text_of_ids_is_a_list(form, item, tmp_path):
     assert found["MAP@12"] == 0.75
 
 
-def test_both_lists_may_be_texts():
-    rows = pl.DataFrame({"query": ["a", "b"], "retrieved": ["x y", "z"], "relevant": ["y", "z w"]})
-    assert rankql.evaluate(rows, metrics="RR", interval=None)["RR"] == 0.75
+@pytest.mark.parametrize(
+    ("rows", "qrels", "options", "value"),
+    [
+        ({"query": [*"ab"], "retrieved": ["x y", "z"], "relevant": ["y", "z w"]}, None, {}, 0.75),
+        ({"user": [1, 2], "recs": ["d1 d2", "d3, d1"]}, {1: ["d2"], 2: ["d1"]}, RECS, 0.5),
+        # Ids with blanks in a table with a row per item.
+        ({"query": [*"aa"], "item": ["a b", "c"], "score": [2, 1], "rel": [0, 1]}, None, {}, 0.5),
+        ({"user": [1, 1, 2], "recs": ["red hat", "red shoe", "hat"]}, {1: ["red shoe"]}, RECS, 0.5),
+    ],
+)
+def test_texts_are_lists_if_a_query_has_one_row(rows, qrels, options, value):
+    rows = pl.DataFrame(rows)
+    assert rankql.evaluate(rows, qrels, "RR", **options, interval=None)["RR"] == value
 
 
-def test_texts_that_are_no_lists():
-    """Ids with blanks in a table with a row per item, and lists that were written as JSON."""
-    titles = {"query": ["a", "a"], "item": ["red shoe", "red hat"], "score": [2, 1], "rel": [0, 1]}
-    assert rankql.evaluate(pl.DataFrame(titles), metrics="RR", interval=None)["RR"] == 0.5
+def test_lists_written_as_json_are_refused():
+    rows = pl.DataFrame({"query": ["a"], "retrieved": ['["x", "y"]'], "relevant": ['["x"]']})
     with pytest.raises(RankqlError, match="must be a list of ids, not text"):
-        rows = {"query": ["a"], "retrieved": ['["x", "y"]'], "relevant": ['["x"]']}
-        rankql.evaluate(pl.DataFrame(rows), metrics="RR")
-
-
-def test_a_named_column_of_texts_is_a_list_if_a_query_has_one_row():
-    rows = pl.DataFrame({"user": [1, 2], "recs": ["d1 d2", "d3, d1"]})
-    qrels, item = {1: ["d2"], 2: ["d1"]}, ("recs", "item")
-    assert rankql.evaluate(rows, qrels, "RR", item=item, interval=None)["RR"] == 0.5
-    titles = pl.DataFrame({"user": [1, 1, 2], "recs": ["red hat", "red shoe", "hat"]})
-    found = rankql.evaluate(titles, {1: ["red shoe"]}, "RR", item=item, order="rows", interval=None)
-    assert found["RR"] == 0.5
+        rankql.evaluate(rows, metrics="RR")
 
 
 @pytest.mark.parametrize("form", ["frame", "csv"])
@@ -111,17 +110,21 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     assert both.table["difference"].to_list() == [0]
     rankql.convert(run, tmp_path / "a.csv", columns=names[0])
     assert rankql.evaluate(tmp_path / "a.csv", named, "RR")["RR"] == 0.5
-    (tmp_path / "top1000.dev").write_text("q1\td2\twhat is x\tX is a thing\n")
-    names = ["query", "item", "text", "passage"]
-    assert rankql.evaluate(RUN, tmp_path / "top1000.dev", "RR", rel="1", columns=names)["RR"] == 0.5
     with pytest.raises(RankqlError, match="has 3 columns without a header, not query,item"):
         rankql.evaluate(run, qrels, "RR", columns=["query", "item"])
-    for columns in ([3], 3, "query,item,score", {"query": 0}, [], np.array(["query", "item"])):
-        with pytest.raises(RankqlError, match=r"^columns must be the names"):
-            rankql.evaluate(run, qrels, "RR", columns=columns)
-    for columns in (["query", "query", "score"], ["query", "", "score"]):
-        with pytest.raises(RankqlError, match="a name of its own for each column"):
-            rankql.evaluate(run, qrels, "RR", columns=columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [[3], 3, "query,item,score", {"query": 0}, [], np.array(["query", "item"]),
+     ["query", "query", "score"], ["query", "", "score"]],
+    ids=str,
+)  # fmt: skip
+def test_columns_are_names(columns, tmp_path):
+    (tmp_path / "run.csv").write_text("q1,d1,2")
+    message = "^columns must be the names|a name of its own for each column"
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(tmp_path / "run.csv", {"q1": ["d1"]}, "RR", columns=columns)
 
 
 def test_only_data_are_files_without_a_header(tmp_path, monkeypatch):
@@ -140,7 +143,7 @@ FOUR = ["query", "item", "text", "passage"]
 @pytest.mark.parametrize("line", ["", 'q1\td9\t"what is a book\tThe product"\n'])
 def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
     """As in MS MARCO: a quote opens no value, and `book` is no header."""
-    path = tmp_path / "top1000.tsv"
+    path = tmp_path / ("top1000.tsv" if header else "top1000.dev")
     path.write_text(f'{header}{line}q1\td1\tx\t"opens\nq1\td2\tx\tx\nq1\td3\tx\tcloses"\n')
     qrels = {"q1": {"d3": 1}}
     result = rankql.evaluate(path, qrels, "RR", columns=FOUR, order="rows")
@@ -151,11 +154,12 @@ def test_quotes_and_words_between_tabs_are_text(header, line, tmp_path):
 def test_values_in_quotes_between_tabs(tmp_path):
     """A line break within quotes, as in RFC 4180, and ids in quotes, as R writes them."""
     path = tmp_path / "run.tsv"
-    path.write_text('query\titem\tscore\ttext\nq1\td1\t2\t"a\nb ""c"" \td"\nq1\td2\t1\tx\n')
-    assert rankql.evaluate(path, {"q1": {"d2": 1}}, "RR")["RR"] == 0.5
-    path.write_text('"q1"\t"d1"\t2\n"q1"\t"d2"\t1\n')
-    names = ["query", "item", "score"]
-    assert rankql.evaluate(path, {"q1": {"d2": 1}}, "RR", columns=names)["RR"] == 0.5
+    for text, columns in (
+        ('query\titem\tscore\ttext\nq1\td1\t2\t"a\nb ""c"" \td"\nq1\td2\t1\tx\n', None),
+        ('"q1"\t"d1"\t2\n"q1"\t"d2"\t1\n', ["query", "item", "score"]),
+    ):
+        path.write_text(text)
+        assert rankql.evaluate(path, {"q1": {"d2": 1}}, "RR", columns=columns)["RR"] == 0.5
 
 
 def test_files_of_trec_need_no_columns(tmp_path):
@@ -204,17 +208,16 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
         con.sql("CREATE TABLE judged AS SELECT 'q1' AS query, 'd2' AS item, 1 AS rel")
     (tmp_path / "run.csv").write_text("q1,d1,2\nq1,d2,1\n")
     (tmp_path / "qrels.csv").write_text("q1,d2,1\n")
-    names = ["--columns", "query,item,score", "--columns", "query,item,rel"]
-    for command, options in (
-        (["impressions", "judged"], ["--database", "wh.duckdb"]),
-        (["run=impressions", "qrels.csv"], ["--database", "wh.duckdb", *names]),
-        (["wh.duckdb:impressions", "wh.duckdb:judged"], []),
-        (["run.csv", "qrels.csv"], names),
+    columns = "--columns query,item,score --columns query,item,rel"
+    for command in (
+        "impressions judged --database wh.duckdb",
+        f"run=impressions qrels.csv --database wh.duckdb {columns}",
+        "wh.duckdb:impressions wh.duckdb:judged",
+        f"run.csv qrels.csv {columns}",
     ):
-        args = ["eval", *command, *options, "-m", "RR", "--format", "jsonl"]
-        done = CliRunner().invoke(main, args)
+        done = CliRunner().invoke(main, f"eval {command} -m RR --format jsonl")
         assert done.exit_code == 0 and json.loads(done.stdout)["mean"] == 0.5, done.output
     # Tables are named as they are.
-    args = ["compare", "impressions", "b=impressions", "judged", "--database", "wh.duckdb"]
-    done = CliRunner().invoke(main, [*args, "-m", "RR"])
+    command = "compare impressions b=impressions judged --database wh.duckdb -m RR"
+    done = CliRunner().invoke(main, command)
     assert done.exit_code == 0 and "b and impressions are tied" in done.stdout

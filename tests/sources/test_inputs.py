@@ -35,11 +35,6 @@ QRELS = pl.DataFrame(
 SEGMENTS = pl.DataFrame({"query": ["a", "b", "c"], "segment": ["u", "v", "v"]})
 
 
-def levels(report, kind):
-    """The levels and counts of the findings of a kind."""
-    return [(finding.level, finding.count) for finding in report if finding.kind == kind]
-
-
 # Any name of a column
 
 NAMES = ["missing", "item", "rel", "pos", "score", "judged", "retrieved", "slice", "metric", "mean",
@@ -68,25 +63,23 @@ def test_slices_have_any_name(home, metrics):
 
 def test_comparisons_have_slices_of_any_name():
     runs = {"one": OURS, "two": OURS.with_columns(sim=-pl.col("sim"))}
-    by = [[name] for name in NAMES]
+    by = [["missing"], ["a"], ["b"], ["difference"]]
     result = rankql.compare(runs, THEIRS, "nDCG@10", by=by, attributes=ABOUT, **COLUMNS)
-    assert result.table["slice"].to_list()[:3] == ["all", "missing=u", "missing=v"]
-    assert result.table.height == 1 + 2 * len(NAMES)
-    renamed = [f"by_{name}" if name in ("a", "b", "difference") else name for name in NAMES]
+    slices = ["all", *(f"{name}={value}" for (name,) in by for value in "uv")]
+    assert result.table["slice"].to_list() == slices
     columns = result.differences("nDCG@10", "one", "two").columns
-    assert columns == ["qid", *renamed, "a", "b", "difference"]
+    assert columns == ["qid", "missing", "by_a", "by_b", "by_difference", "a", "b", "difference"]
 
 
 @pytest.mark.parametrize("name", ["missing", "mean", "rel", "in run", "query"])
 def test_queries_have_any_name(name):
     run, qrels = OURS.rename({"qid": name}), THEIRS.rename({"qid": name})
     columns = {**COLUMNS, "query": name}
-    metrics, expected = ["nDCG@10", "AP@2"], rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP@2"])
-    result = rankql.evaluate(run, qrels, metrics, **columns)
+    result = rankql.evaluate(run, qrels, "AP@2", **columns)
     assert result.per_query.columns[0] == name
-    assert_frame_equal(result.summary, expected.summary)
-    assert rankql.limits(run, qrels, "AP@2", **columns).result["AP@2"] == expected["AP@2"]
-    assert rankql.explain(run, qrels, metric="AP@2", **columns).value == expected["AP@2"]
+    assert_frame_equal(result.summary, rankql.evaluate(RUN, QRELS, "AP@2").summary)
+    assert rankql.limits(run, qrels, "AP@2", **columns).result["AP@2"] == result["AP@2"]
+    assert rankql.explain(run, qrels, metric="AP@2", **columns).value == result["AP@2"]
 
 
 def test_slices_are_in_the_order_of_their_values():
@@ -136,8 +129,6 @@ def test_paths_begin_with_the_home_folder(folder):
         assert_frame_equal(rankql.evaluate(path, "~/qrels.parquet", "RR").summary, expected)
     rankql.evaluate("~/run.parquet", "~/qrels.parquet", "RR", output="~/out.parquet")
     assert_frame_equal(rankql.combine("~/out.parquet").summary, expected)
-    with pytest.raises(RankqlError, match=r"would overwrite"):
-        rankql.evaluate("~/run.parquet", QRELS, "RR", output=folder / "run.parquet")
     rankql.compare({"a": "~/out.parquet", "b": "~/out.parquet"}).save("~/report.md")
     assert (folder / "report.md").exists()
     assert '"mean": 0.8333' in printed("eval", "name=~/run.parquet", "~/qrels.parquet")
@@ -150,15 +141,15 @@ def test_paths_have_an_equals_sign(folder, run):
     assert '"system": "one"' in two and '"system": "two"' in two
 
 
-def test_names_too_long_for_a_path_are_shortened(folder):
+def test_names_too_long_for_a_path_are_shortened():
     name = "x" * 300 + ".parquet"
-    with pytest.raises(RankqlError, match=r"^run: file 'x{100}'\.\.\. \(308 characters\) does not"):
-        rankql.evaluate(name, QRELS)
-    for call in (lambda: rankql.combine([name]), lambda: rankql.compare({"a": name, "b": name})):
-        with pytest.raises(RankqlError, match=r"(?i)file .* does not exist"):
+    for call, message in (
+        (lambda: rankql.evaluate(name, QRELS), r"'x{100}'\.\.\. \(308 characters\) does not"),
+        (lambda: rankql.combine([name]), "does not exist"),
+        (lambda: rankql.evaluate(RUN, QRELS, "RR", output=name), "too long"),
+    ):
+        with pytest.raises(RankqlError, match=message):
             call()
-    with pytest.raises(RankqlError, match=r"too long"):
-        rankql.evaluate(RUN, QRELS, "RR", output=name)
 
 
 # What is in the files
@@ -280,18 +271,8 @@ def test_connections_that_cannot_be_used_are_refused():
 # Ids that do not match
 
 
-def item_ids(kind):
-    """A run and judgments of the items 1 to 4, the ids written in some way."""
-    run = pl.DataFrame({"query": ["a"] * 3, "item": [1, 2, 3], "score": [3.0, 2.0, 1.0]})
-    qrels = pl.DataFrame({"query": ["a"] * 2, "item": [2, 4], "rel": [1, 1]})
-    text = pl.col("item").cast(pl.String)
-    run_ids, qrels_ids = {
-        "i123": ("i" + text, pl.col("item")),
-        "float": (pl.col("item").cast(pl.Float64), text),
-        "case": ("D" + text, "d" + text),
-        "blanks": (text, " " + text),
-    }[kind]
-    return run.with_columns(item=run_ids), qrels.with_columns(item=qrels_ids)
+ITEMS = pl.Series([1, 2, 3, 4])
+TEXTS = ITEMS.cast(pl.String)
 
 
 def calls(run, qrels):
@@ -307,42 +288,23 @@ def calls(run, qrels):
 
 
 @pytest.mark.parametrize(
-    ("kind", "ours", "theirs", "hint"),
+    ("ours", "theirs", "message"),
     [
-        ("i123", "'i1'", "'2'", "items are VARCHAR in .* and BIGINT in qrels"),
-        ("float", "'1.0'", "'2'", "an integer that became a float, as with a NULL in pandas"),
-        ("case", "'D1'", "'d2'", "the same way in both$"),
-        ("blanks", "'1'", "' 2'", "the same way in both$"),
+        ("i" + TEXTS, ITEMS, "'i1', qrels has '2'.*items are VARCHAR in .* and BIGINT in qrels"),
+        (ITEMS.cast(pl.Float64), TEXTS, "'1.0', qrels has '2'.* an integer that became a float, a"),
+        ("D" + TEXTS, "d" + TEXTS, "'D1', qrels has 'd2'.*the same way in both$"),
+        (TEXTS, " " + TEXTS, "'1', qrels has ' 2'.*the same way in both$"),
     ],
+    ids=["prefix", "float", "case", "blank"],
 )
-def test_one_item_must_match(kind, ours, theirs, hint):
-    run, qrels = item_ids(kind)
-    message = f"^No item of (the run|run 'one') .* has item {ours}, qrels has {theirs}.*{hint}"
+def test_one_item_must_match(ours, theirs, message):
+    run = pl.DataFrame({"query": "a", "item": ours[:3], "score": [3.0, 2.0, 1.0]})
+    qrels = pl.DataFrame({"query": "a", "item": theirs.gather([1, 3]), "rel": 1})
     for call in calls(run, qrels):
-        with pytest.raises(RankqlError, match=message):
+        with pytest.raises(RankqlError, match=f"^No item of (the run|run 'one') .* {message}"):
             call()
-    (finding,) = [each for each in rankql.check(run, qrels) if each.kind == "no-common-items"]
-    assert finding.level == "error" and re.search(message, finding.message)
-    # One matching item is enough to be evaluated, also by ids of other types.
-    good = run.with_columns(item=pl.lit("x")), qrels.with_columns(item=pl.lit("x")).head(1)
-    assert rankql.evaluate(good[0].head(1), good[1], "RR")["RR"] == 1
-
-
-def test_numbers_match_numbers_of_another_type():
-    run, qrels = item_ids("float")
-    qrels = qrels.with_columns(pl.col("item").cast(pl.Int32))
-    assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
-    assert levels(rankql.check(run, qrels), "no-common-items") == []
-
-
-def test_each_run_must_match():
-    bad = RUN.with_columns(item="i" + pl.col("item"))
-    both = pl.concat([f.with_columns(system=pl.lit(s)) for s, f in (("one", RUN), ("two", bad))])
-    for runs, options in (({"one": RUN, "two": bad}, {}), (both, {"system": "system"})):
-        with pytest.raises(RankqlError, match=r"^No item of run 'two' is judged for its query"):
-            rankql.evaluate(runs, QRELS, **options)
-    errors = [f for f in rankql.check(both, QRELS, system="system") if f.level == "error"]
-    assert [(f.kind, f.table) for f in errors] == [("no-common-items", "run, system 'two'")]
+    good = run[:1].with_columns(item=pl.lit("x")), qrels[:1].with_columns(item=pl.lit("x"))
+    assert rankql.evaluate(*good, "RR")["RR"] == 1
 
 
 def test_one_item_of_a_reference_must_match():
@@ -361,7 +323,8 @@ def test_few_items_in_common_are_noted(matching):
     qrels = pl.DataFrame({"query": "a", "item": items, "rel": 1})
     notes = [note.partition(" judged")[0] for note in rankql.evaluate(run, qrels).notes]
     assert notes == [f"Only {matching} of 100"] * (matching < 5)
-    assert len(levels(rankql.check(run, qrels), "few-common-items")) == (matching < 5)
+    kinds = [finding.kind for finding in rankql.check(run, qrels)]
+    assert kinds.count("few-common-items") == (matching < 5)
 
 
 def test_items_are_counted_beyond_the_first_queries():
@@ -409,43 +372,37 @@ def test_frames_of_pyterrier_are_recognised():
 # Values that are missing
 
 
-def test_scores_of_nan_are_refused_in_every_frame():
-    """Also in pandas, whose NaN DuckDB reads as NULL."""
-    polars = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score").otherwise(None))
-    nan = polars.with_columns(pl.col("score").fill_null(float("nan")))
-    frame = nan.to_pandas()
-    frames = [frame.astype({"score": kind}) for kind in ("float64", "float32", object)]
-    for run in (nan, nan.to_arrow(), *frames):
-        for call in (*calls(run, QRELS), lambda run=run: rankql.correlate(run, RUN)):
-            with pytest.raises(RankqlError, match=r"^run( 'one')?: score must be a number, not na"):
-                call()
-        report = rankql.check(run, QRELS)
-        assert levels(report, "nan-scores") == [("error", 1)]
-        assert not levels(report, "null-scores")
-
-
 @pytest.mark.parametrize(
     ("role", "kind", "problem"),
     [
+        ("score", "nan-scores", "must be a number, not nan"),
         ("rel", "nan-grades", "must be a finite number, not nan"),
         ("pos", "text-positions", "must be a whole number from 1, not nan"),
     ],
 )
-def test_grades_and_positions_of_nan_are_refused(role, kind, problem):
-    """As NULL they are unjudged, or not retrieved."""
-    table = pl.DataFrame(
-        {"query": ["a", "a", "b"], "item": ["x", "y", "x"], "rel": [1.0, 0, 1], "pos": [1.0, 2, 1]}
-    )
+def test_nan_is_refused_in_every_frame(role, kind, problem):
+    """Also in pandas, whose NaN DuckDB reads as NULL: not judged, or not retrieved."""
+    order = "score" if role == "score" else "pos"
+    table = pl.DataFrame({"query": [*"aab"], "item": [*"xyx"], "rel": 1.0, order: [1.0, 2, 1]})
     null = table.with_columns(pl.when(pl.col("item") == "x").then(role).alias(role))
     nan = null.with_columns(pl.col(role).fill_null(float("nan")))
-    frame = nan.to_pandas()
-    remedy = re.escape(f". If NaN means NULL, pass .astype({{'{role}': 'Float64'}})")
-    for wrong, hint in ((nan, ""), (frame, remedy)):
+    frames = [nan.to_pandas().astype({role: kind}) for kind in ("float64", "float32", object)]
+    remedy = f". If NaN means NULL, pass .astype({{'{role}': 'Float64'}})"
+    remedy = "" if role == "score" else re.escape(remedy)
+    for wrong, hint in ((nan, ""), (nan.to_arrow(), ""), *((frame, remedy) for frame in frames)):
         with pytest.raises(RankqlError, match=f"^run: {role} {problem}{hint}"):
             rankql.evaluate(wrong, metrics="RR")
-        assert levels(rankql.check(wrong), kind) == [("error", 1)]
-    frame[role] = pandas.array([None if x != x else x for x in frame[role]], dtype="Float64")
+        assert [f.level for f in rankql.check(wrong) if f.kind == kind] == ["error"]
+    values = [None if x != x else x for x in frames[0][role]]
+    frame = frames[0].assign(**{role: pandas.array(values, dtype="Float64")})
     assert rankql.evaluate(frame, metrics="RR")["RR"] == rankql.evaluate(null, metrics="RR")["RR"]
+
+
+def test_every_function_refuses_scores_of_nan():
+    run = RUN.with_columns(score=float("nan"))
+    for call in (*calls(run, QRELS), lambda: rankql.correlate(run, RUN)):
+        with pytest.raises(RankqlError, match=r"^run( 'one')?: score must be a number, not nan"):
+            call()
 
 
 def test_judgments_without_a_grade_are_noted():
@@ -483,27 +440,27 @@ def test_rows_without_a_score_count_as_not_retrieved():
     note = "1 of 5 rows of the run have no score (NULL) and count as not retrieved"
     for run in (null, null.to_arrow(), null.to_pandas().astype({"score": "Float64"})):
         assert rankql.evaluate(run, QRELS, "RR").notes == [note]
-        assert note in rankql.limits(run, QRELS, "RR").notes
-        assert note in rankql.correlate(run, RUN).notes
-        assert levels(rankql.check(run, QRELS), "null-scores") == [("warning", 1)]
+    assert note in rankql.limits(null, QRELS, "RR").notes
+    assert note in rankql.correlate(null, RUN).notes
 
 
 def test_one_row_must_have_a_score_or_position():
     nothing = RUN.with_columns(score=pl.lit(None, pl.Float64))
-    for run in (nothing, nothing.to_arrow(), nothing.to_pandas().astype({"score": "Float64"})):
-        for call in (*calls(run, QRELS), lambda run=run: rankql.correlate(run, RUN)):
-            with pytest.raises(RankqlError, match=r"^Every score of (the run|run 'one') is NULL"):
-                call()
-        assert levels(rankql.check(run, QRELS), "null-scores") == [("error", 5)]
-    with pytest.raises(RankqlError, match=r"^Every score of run 'two' is NULL"):
-        rankql.evaluate({"one": RUN, "two": nothing}, QRELS)
     places = RUN.select("query", "item", pos=pl.lit(None, pl.Int64))
-    with pytest.raises(RankqlError, match=r"^Every position of the run is NULL"):
-        rankql.evaluate(places, QRELS)
+    for call in (*calls(nothing, QRELS), lambda: rankql.correlate(nothing, RUN)):
+        with pytest.raises(RankqlError, match=r"^Every score of (the run|run 'one') is NULL"):
+            call()
+    for run, name in (
+        (nothing.to_arrow(), "score of the run"),
+        (nothing.to_pandas().astype({"score": "Float64"}), "score of the run"),
+        ({"one": RUN, "two": nothing}, "score of run 'two'"),
+        (places, "position of the run"),
+    ):
+        with pytest.raises(RankqlError, match=f"^Every {name} is NULL"):
+            rankql.evaluate(run, QRELS)
     # In a table of both, NULL says that an item was not retrieved.
-    table = RUN.join(QRELS, on=["query", "item"]).select("query", "item", "rel", pos=1)
-    unseen = table.with_columns(pos=pl.when(pl.col("query") == "a").then(None).otherwise(1))
-    assert rankql.evaluate(unseen.unique(["query"]), metrics="RR").notes == []
+    unseen = QRELS[1:].with_columns(pos=pl.Series([1, None, 1]))
+    assert rankql.evaluate(unseen, metrics="RR").notes == []
 
 
 # Distances
@@ -524,18 +481,17 @@ FORMS = [(DISTANCES, {}), (SCORES, {"descending": False})]
     *({"unjudged": "remove"}, {"unjudged": "bounds"}, {"conventions": "trec_eval"}),
 ])  # fmt: skip
 def test_distances_are_best_where_they_are_lowest(options):
-    tied = [run.with_columns(pl.col(run.columns[2]).round(0)) for run in (DISTANCES, NEGATED)]
     metrics = ["nDCG@10", "AP", "RR@10", "P@5"]
+    tied = [run.with_columns(pl.col(run.columns[2]).round(0)) for run in (DISTANCES, NEGATED)]
     for near, negated in ((DISTANCES, NEGATED), tied) if "ties" in options else [tied]:
-        expected = rankql.evaluate(negated, NEAREST, metrics, **options).per_query
         result = rankql.evaluate(near, NEAREST, metrics, **options)
-        assert_frame_equal(result.per_query, expected)
         assert result.columns["run"]["order"] == "ascending"
         high = rankql.evaluate(near, NEAREST, metrics, descending=True, **options)
-        reverse = near.select("query", "item", score="distance")
-        plain = rankql.evaluate(reverse, NEAREST, metrics, **options)
-        assert_frame_equal(high.per_query, plain.per_query)
         assert "order" not in high.columns["run"]
+        scores = near.rename({"distance": "score"})
+        for values, run in ((result, negated), (high, scores)):
+            expected = rankql.evaluate(run, NEAREST, metrics, **options)
+            assert_frame_equal(values.per_query, expected.per_query)
 
 
 @pytest.mark.parametrize(("run", "options"), FORMS)
@@ -596,8 +552,7 @@ def test_check_finds_reversed_scores():
     assert "descending=True" in reversed_scores(NEGATED, descending=False)[0].why
     for run, options in (*FORMS, (NEGATED, {})):
         assert not reversed_scores(run, **options)
-    graded = SCORES.join(NEAREST, on=["query", "item"], how="left")
-    assert reversed_scores(graded, None)
+    assert reversed_scores(SCORES.join(NEAREST, on=["query", "item"], how="left"), None)
     both = pl.concat([r.with_columns(system=pl.lit(n)) for n, r in (("x", SCORES), ("y", NEGATED))])
     assert [f.table for f in reversed_scores(both, system="system")] == ["run, system 'x'"]
 
@@ -624,7 +579,6 @@ def test_judgments_that_contradict_each_other_are_refused():
                 function(RUN, qrels, metrics)
     with pytest.raises(RankqlError, match=r"different grades for one item"):
         rankql.explain(RUN, qrels, "a")
-    assert levels(rankql.check(RUN, qrels), "conflicting-judgments") == [("error", 2)]
     same = pl.concat([QRELS, more.tail(1), more.tail(1)])  # twice 0 is no contradiction
     assert rankql.evaluate(RUN, same, "nDCG@10")["nDCG@10"] > 0
 
@@ -669,14 +623,12 @@ def test_parts_have_the_same_notes():
     values, notes = in_parts(RUN, QRELS, descending=False)
     assert values["RR"].to_list() == [1.0, 1.0, 1.0] and notes == []
     # No part has many items in common, and one has none: all of them count.
-    ids = [f"d{i}" for i in range(40)]
-    scores = [40.0 - i for i in range(40)]
-    run = pl.DataFrame({"query": ["a"] * 40 + ["b"] * 40, "item": ids * 2, "score": scores * 2})
-    other = ["d0", *(f"x{i}" for i in range(39)), *(f"x{i}" for i in range(40))]
-    qrels = run.select("query", item=pl.Series(other), rel=1)
-    (note,) = in_parts(run, qrels)[1]
-    assert note.startswith("Only 1 of 80 items of the run is judged")
-    assert rankql.evaluate(run, qrels, "RR").notes == [note]
+    run = pl.DataFrame({"query": ["a"] * 40 + ["b"] * 40, "item": [*range(40)] * 2})
+    run = run.with_columns(score=-pl.col("item"))
+    qrels = run.select("query", item=pl.Series([0, *range(41, 120)]), rel=1)
+    notes = in_parts(run, qrels)[1]
+    assert notes == rankql.evaluate(run, qrels, "RR").notes
+    assert [note[:32] for note in notes] == ["Only 1 of 80 items of the run is"]
 
 
 @pytest.mark.parametrize(
@@ -691,8 +643,7 @@ def test_parts_have_the_same_notes():
 def test_a_run_with_one_score_for_all_items_is_noted(scores, conventions, noted, tmp_path):
     run = pl.DataFrame({"query": "q", "item": ["a", "b", "c"], "score": scores})
     run.write_parquet(tmp_path / "run.parquet")
+    qrels = run.select("query", "item", rel=1)
     for source in (run, tmp_path / "run.parquet"):
-        result = rankql.evaluate(
-            source, run.select("query", "item", rel=1), conventions=conventions
-        )
-        assert any("all 3 rows of the run have the same" in x for x in result.notes) == noted
+        notes = rankql.evaluate(source, qrels, conventions=conventions).notes
+        assert any("all 3 rows of the run have the same" in note for note in notes) == noted

@@ -76,14 +76,12 @@ def test_predictions_of_mteb_are_read(write):
 @pytest.mark.parametrize(
     "run, message",
     [
-        ({"q1": {"d1": "high"}}, "^run: the score of item 'd1' of query 'q1' must be a number"),
         ('{"q1": {"d1": 1}, "q2": {"d1":', "^run: 'a.json' cannot be read: Expecting value"),
         ('{"q1": {"d2": 1}, "q1": {"d1": 2}}', "a query, or an item of a query, is repeated"),
         ('{"q1": {"d1": 1, "d1": 2}}', "a query, or an item of a query, is repeated"),
         ({"new": {"q1": {"d1": 1}}}, r"^run has only objects \(new\), .* for each system"),
         ({"query": "q1", "hits": {"hits": [{"_id": "d1", "_score": 10**400}]}}, "too large"),
         ({"q1": {}, "q2": {}}, "^run is empty"),
-        ({}, "^run is empty"),
     ],
 )
 def test_dicts_that_cannot_be_right_are_refused(write, run, message):

@@ -67,56 +67,43 @@ def test_another_column_takes_the_role():
     assert values["nDCG"] == result["nDCG"]
 
 
-FRAME = pl.DataFrame({**ROWS, "score": [3, 2, 1]})
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda **rel: rankql.compare({"a": FRAME, "b": FRAME}, metrics="nDCG", **rel),
-        lambda **rel: rankql.check(FRAME, **rel),
-        lambda **rel: rankql.gate(FRAME, None, "nDCG>=0.5", **rel),
-        lambda **rel: rankql.limits(FRAME, None, "nDCG", **rel),
-        lambda **rel: rankql.explain(FRAME, None, "a", "nDCG", **rel),
-    ],
-)
-def test_roles_are_the_same_in_every_function(call):
-    with pytest.raises(RankqlError, match="score column"):
-        call(rel="score")
-
-
 LOG = pl.DataFrame({
     "userId": [1, 1, 2], "movieId": [7, 8, 7], "rating": [1, 0, 1], "rank": [2, 1, 1],
     "timestamp": [1, 2, 3],
 })  # fmt: skip
 LOG_CALLS = {
-    "evaluate": lambda log, **by: rankql.evaluate(log, metrics="RR", interval=None, **by)["RR"],
-    "pipe": lambda log, **by: log.pipe(rankql.rr, **by)["rr"].mean(),
-    "leave_one_out": lambda log, **by: log.pipe(rankql.leave_one_out, **by)["split"].to_list(),
-    "grade_events": lambda log, **by: rankql.grade_events(
-        log.with_columns(event=pl.lit("buy")), {"buy": 1}, **by
-    ).columns[0],
+    "evaluate": (
+        lambda log, **by: rankql.evaluate(log, metrics="RR", interval=None, **by)["RR"],
+        0.75,
+    ),
+    "pipe": (lambda log, **by: log.pipe(rankql.rr, **by)["rr"].mean(), 0.75),
+    "leave_one_out": (
+        lambda log, **by: log.pipe(rankql.leave_one_out, **by)["split"].to_list(),
+        ["train", "test", "train"],
+    ),
+    "grade_events": (
+        lambda log, **by: rankql.grade_events(
+            log.with_columns(event=pl.lit("buy")), {"buy": 1}, **by
+        ).columns[0],
+        "userId",
+    ),
 }
-LOG_RESULTS = {"evaluate": 0.75, "pipe": 0.75, "leave_one_out": ["train", "test", "train"],
-               "grade_events": "userId"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOG_CALLS)
 def test_every_function_recognises_the_same_names(name):
-    call = LOG_CALLS[name]
+    call, result = LOG_CALLS[name]
     argument = "by" if name == "pipe" else "query"
-    assert call(LOG) == LOG_RESULTS[name]
+    assert call(LOG) == result
     if name in ("evaluate", "pipe"):
-        assert call(LOG.to_pandas()) == LOG_RESULTS[name]
+        assert call(LOG.to_pandas()) == result
     # Of a session and a user, the session is the query. Users with two names are asked about.
     sessions = LOG.with_columns(user=0).rename({"userId": "session-id"})
-    expected = "session-id" if name == "grade_events" else LOG_RESULTS[name]
-    assert (
-        call(sessions, **({"query": "session-id"} if name == "leave_one_out" else {})) == expected
-    )
+    options = {"query": "session-id"} if name == "leave_one_out" else {}
+    assert call(sessions, **options) == ("session-id" if name == "grade_events" else result)
     with pytest.raises(RankqlError, match=f"userId and uid .*{argument}='userId' or {argument}='u"):
         call(LOG.with_columns(uid=1))
-    assert call(LOG.with_columns(uid=1), **{argument: "userId"}) == LOG_RESULTS[name]
+    assert call(LOG.with_columns(uid=1), **{argument: "userId"}) == result
     with pytest.raises(RankqlError, match=f"No query column.*visitor_id.*Pass {argument}='...'"):
         call(LOG.drop("userId"))
 
@@ -165,22 +152,19 @@ def test_times_attributes_and_one_value_are_no_labels(form, tmp_path):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_grades_of_a_named_column(form, tmp_path):
-    esci = {"event": ["a", "b"], "esci_label": ["I", "E"]}
-    judged = RUN.select("user_id", "item").with_columns(
-        **{n: pl.Series(v) for n, v in esci.items()}
-    )
+    judged = RUN.select("user_id", "item", event=pl.Series(["a", "b"]), esci=pl.Series(["I", "E"]))
     data, con = written(judged, form, tmp_path)
-    rel = ("esci_label", {"E": 3, "S": 2.5, "I": 0})
+    rel = ("esci", {"E": 3, "S": 2.5, "I": 0})
     result = rankql.evaluate(RUN, data, "RR", rel=rel, con=con, interval=None)
-    assert result["RR"] == 0.5 and result.columns["qrels"]["rel"].startswith("esci_label (E: 3")
-    wrong = {"no grade for esci_label 'I'": {"E": 3}, "grades, not": {1: 2}}
-    for message, grades in wrong.items():
+    assert result["RR"] == 0.5 and result.columns["qrels"]["rel"].startswith("esci (E: 3")
+    for name, grades, message in (
+        ("esci", {"E": 3}, "no grade for esci 'I'"),
+        ("esci", {1: 2}, "grades, not"),
+        ("esic", {"E": 3}, "esic.*esci"),
+        ("user_id", {"E": 3}, "user_id must be text|no grade for user_id '1'"),
+    ):
         with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(RUN, data, "RR", rel=("esci_label", grades), con=con)
-    with pytest.raises(RankqlError, match=r"esci_lable.*esci_label"):
-        rankql.evaluate(RUN, data, "RR", rel=("esci_lable", {"E": 3}), con=con)
-    with pytest.raises(RankqlError, match=r"user_id must be text|no grade for user_id '1'"):
-        rankql.evaluate(RUN, data, "RR", rel=("user_id", {"E": 3}), con=con)
+            rankql.evaluate(RUN, data, "RR", rel=(name, grades), con=con)
 
 
 def test_grades_on_the_command_line(tmp_path):
