@@ -196,14 +196,15 @@ def test_a_bad_day_fails(project, bin, dbt):
 
 
 # A row for each day and slice: the last two days count. Each test is called by what it must say.
+# test_no_drop.py has more of what they decide.
 TABLE = """
 SELECT * FROM (VALUES
-    (1, 'a', 0.9, 0.9,  0.9,  0.9,  0.9, 0.1),
-    (2, 'a', 0.5, 0.5,  0.5,  NULL, 0.5, 0.1),
-    (2, 'b', 0.5, 0.5,  0.5,  0.5,  0.5, 0.1),
-    (3, 'a', 0.5, 0.44, 0.39, 0.5,  NULL, 0.1),
-    (3, 'b', 0.6, 0.5,  0.5,  0.5,  0.5, 0.1)
-) AS t (day, slice, same, less, drop, undefined, gone, error)
+    (1, 'a', 0.9, 0.9,  0.9,  0.9,  0.1),
+    (2, 'a', 0.5, 0.5,  0.5,  NULL, 0.1),
+    (2, 'b', 0.5, 0.5,  0.5,  0.5,  0.1),
+    (3, 'a', 0.5, 0.44, 0.39, 0.5,  0.1),
+    (3, 'b', 0.6, 0.5,  0.5,  0.5,  0.1)
+) AS t (day, slice, same, less, drop, undefined, error)
 """
 ERROR = {"error": "error", "queries": "20"}
 PRECISE = {"error": "error / 10", "queries": "100"}
@@ -212,8 +213,6 @@ TESTS = {
         "pass_at_least": ("at_least", {"min": 0.5}),
         "fail_at_least": ("at_least", {"min": 0.51, "day": "day"}),
         "pass_at_most_of_the_newest": ("at_most", {"max": 0.6, "day": "day"}),
-        "pass_at_least_clearly": ("at_least", {"min": 0.3, "day": "day"} | PRECISE),
-        "fail_at_least_unclear": ("at_least", {"min": 0.45, "day": "day"} | ERROR),
         "warn_at_least_unclear": (
             "at_least",
             {"min": 0.45, "day": "day", "inconclusive": "warn"} | ERROR,
@@ -224,10 +223,7 @@ TESTS = {
         "pass_no_drop": ("no_drop", {"day": "day", "by": "slice"}),
     },
     "less": {
-        "pass_drop_within": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.1}),
         "fail_drop": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.05}),
-        "pass_drop_in_noise": ("no_drop", {"day": "day", "by": "slice", "error": "error"}),
-        "pass_interval_within": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.5} | ERROR),
         "fail_inconclusive": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1} | ERROR),
         "warn_inconclusive": (
             "no_drop",
@@ -235,19 +231,14 @@ TESTS = {
         ),
     },
     "drop": {
-        "fail_drop_by_more": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1}),
         "fail_beyond_doubt": (
             "no_drop",
             {"day": "day", "by": "slice", "max_drop": 0.05, "inconclusive": "warn"} | PRECISE,
         ),
     },
     "undefined": {
-        "pass_nothing_to_drop_from": ("no_drop", {"day": "day", "by": "slice"}),
         "fail_at_least_of_null": ("at_least", {"min": 0}),
-    },
-    "gone": {
-        "fail_value_gone": ("no_drop", {"day": "day", "by": "slice", "max_drop": 1}),
-        "fail_at_most_of_null": ("at_most", {"max": 1, "day": "day"}),
+        "fail_at_most_of_null": ("at_most", {"max": 1}),
     },
 }
 
@@ -302,7 +293,7 @@ def test_the_tests(project, dbt, tmp_path):
     message = {
         n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))
     }
-    assert message == {name: name[:4] for name in message} and len(message) == 27
+    assert message == {name: name[:4] for name in message} and len(message) == 19
 
 
 def test_a_macro_of_the_users(project, dbt):

@@ -1,7 +1,5 @@
 """register(): TEMP or persisted, idempotent, and never over the user's objects."""
 
-import threading
-
 import duckdb
 import pytest
 
@@ -79,31 +77,6 @@ def test_persisted_for_other_readers_and_cursors(file):
     with duckdb.connect(file, read_only=True) as con:
         assert con.sql("FROM quality").fetchall()[0][0] == pytest.approx(NDCG)
         assert value(con, "rankql.ap(rel, pos, 2)") == 1
-
-
-def test_a_cursor_needs_its_own_temp_macros(con):
-    rankql.register(con)
-    cursor = con.cursor()
-    with pytest.raises(duckdb.CatalogException):
-        value(cursor)
-    rankql.register(cursor)
-    assert value(cursor) == pytest.approx(NDCG)
-
-
-def test_threads_with_a_cursor_each(con):
-    results = []
-
-    def work():
-        cursor = con.cursor()
-        rankql.register(cursor)
-        results.append(value(cursor))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == pytest.approx([NDCG] * 4)
 
 
 @pytest.mark.slow
@@ -195,8 +168,7 @@ def test_a_python_function_of_the_user_is_left_alone(con):
     con.create_function("rr", lambda x: x, ["BIGINT"], "BIGINT")
     with pytest.raises(rankql.RankqlError, match="rr would be hidden"):
         rankql.register(con)
-    rankql.register(con, persist=True)
-    assert value(con, "rankql.rr(rel, pos)") == 1
+    assert value(con, "max(rr(rel))") == 5
 
 
 @pytest.mark.parametrize("name", ["ndcg", "rankql_sum"])
