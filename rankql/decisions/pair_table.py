@@ -27,6 +27,7 @@ from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.tests import (
     DOMINATED,
+    EQUAL,
     FEW_RESAMPLES,
     NOT_TESTABLE,
     UNBOUNDED,
@@ -195,7 +196,7 @@ def describe_tests(
     test = settings.paired_test
     label = test.label[0].upper() + test.label[1:]
     notes = [*_describe_family(label, tests, settings)]
-    for reason in (UNBOUNDED, FEW_RESAMPLES):
+    for reason in (UNBOUNDED, FEW_RESAMPLES, EQUAL):
         if count := sum(pair.result.reason == reason for pair in pairs):
             rows = text.format_count(count, "row")
             notes.append(f"{rows} {text.has_or_have(count)} no interval: {reason}")

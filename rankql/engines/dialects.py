@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rankql.engines.window_engines import ENGINES
 from rankql.errors import RankqlError, did_you_mean, require_package
 
-DIALECTS = (
-    *("clickhouse", "spark", "postgres", "datafusion"),
-    # Not executed by tests, as each text says at its top.
-    *("snowflake", "bigquery", "databricks", "trino", "redshift"),
-)
+DIALECTS = ("clickhouse", "spark", *(name for name in ENGINES if name != "duckdb"))
 
 
 def translate(query: str, dialect: str) -> str:

@@ -115,8 +115,13 @@ def _query_ctes(
     tied: bool = False,
     top: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The CTEs with the judged queries, several systems, and `cuts` and `top` if there are any."""
+    """The CTEs with several systems, `cuts` and `top` if there are any, and the judged queries.
+
+    Of every query and system they have the attributes and whether the run lacks it, with `tied`
+    whether the scores in `cuts` are tied too. Items that occur twice in `top` are refused.
+    """
     ctes: dict[str, str] = {}
+    keys, rankings = inputs.keys, CUTS if cuts else "run"
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
         exact = next(iter(inputs.runs.values())).exact
@@ -126,7 +131,23 @@ def _query_ctes(
     if cuts:
         ctes[CUTS] = cuts
     ctes |= top or {}
-    ctes["queries"] = _queries(inputs, rows, CUTS if cuts else "run", tied, bool(top))
+    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(rel)"
+    judged = f"SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} FROM qrels"
+    missing = "retrieved IS NULL"
+    if top:
+        repeats = f"SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM {TOP}"
+        missing = f"CASE WHEN ({repeats}) THEN rankql_fail('{DUPLICATES}') ELSE {missing} END"
+    distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
+    if tied:
+        distinct = f"SELECT {keys}, true AS retrieved, {TIED} FROM {rankings}"
+    joined = f"({judged} GROUP BY query)"
+    joined += "\n    CROSS JOIN systems" if inputs.many else ""
+    joined += f"\n    LEFT JOIN ({distinct}) USING ({keys})"
+    for home in ("run", "attributes"):
+        if inputs.attributes_in(home):
+            joined += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    fields = [keys, JUDGED_ROWS, f"{missing} AS {MISSING}", *map(inputs.attribute, inputs.by)]
+    ctes["queries"] = select_from(joined, [*fields, *([TIED] if tied else [])])
     return ctes
 
 
@@ -207,37 +228,6 @@ def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
 def score_order(ties: str) -> str:
     """Best score first, then the order of tied items."""
     return f"score DESC, {TIE_ORDERS[ties]}"
-
-
-def _queries(inputs: Inputs, rows: Rows, rankings: str, tied: bool, unique: bool) -> str:
-    """Every judged query of every system, with its attributes and whether the run lacks it.
-
-    rankings: a CTE with all rankings of the run. tied: it says whether their scores are tied.
-    unique: refuse items that occur twice in `top`.
-    """
-    keys = inputs.keys
-    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(rel)"
-    attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
-    missing = "retrieved IS NULL"
-    if unique:
-        repeats = f"SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM {TOP}"
-        missing = f"CASE WHEN ({repeats}) THEN rankql_fail('{DUPLICATES}') ELSE {missing} END"
-    body = (
-        f"    SELECT {keys}, {JUDGED_ROWS}, {missing} AS {MISSING}{attributes}"
-        f"{f', {TIED}' if tied else ''}\n"
-        f"    FROM (SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} "
-        "FROM qrels GROUP BY query)\n"
-    )
-    if inputs.many:
-        body += "    CROSS JOIN systems\n"
-    distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
-    if tied:
-        distinct = f"SELECT {keys}, true AS retrieved, {TIED} FROM {rankings}"
-    body += f"    LEFT JOIN ({distinct}) USING ({keys})"
-    for home in ("run", "attributes"):
-        if inputs.attributes_in(home):
-            body += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
-    return body
 
 
 def attributes_by_query(inputs: Inputs, home: str) -> str:

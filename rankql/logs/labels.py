@@ -311,6 +311,10 @@ def _require_moments(times: pl.Series) -> pl.Series:
     if dtype.is_float():
         bad |= ~times.is_finite().fill_null(True)
     refuse_values("moment must be a timestamp or a finite number", times, bad)
+    if dtype.is_temporal():  # DuckDB's 'infinity' is the highest number, which polars cannot print
+        numbers = times.to_physical()
+        infinite = (numbers == (most := numbers.upper_bound().item())) | (numbers == -most)
+        require(not infinite.any(), "moment must be a timestamp or a finite number, not infinity")
     return times
 
 

@@ -33,6 +33,7 @@ NOT_TESTABLE = "not testable"
 DOMINATED = "one query has almost all the weight"
 UNBOUNDED = "too few queries for an interval"
 FEW_RESAMPLES = "too few resamples for an interval"
+EQUAL = "all differences are equal"
 
 # Standard errors of fewer clusters are too small: tests/run_simulation.py measures it.
 CLUSTERS = 10
@@ -91,6 +92,8 @@ class PairedTest:
         p, ends = self.test(sample, alpha)
         if not (math.isfinite(ends.lo) and math.isfinite(ends.hi)):
             return TestResult(p, reason=UNBOUNDED if self.is_exact(sample) else FEW_RESAMPLES)
+        if sample.constant and ends.lo == ends.hi:  # a width of 0 would claim certainty
+            return TestResult(p, reason=EQUAL)
         return TestResult(p, *ends.within(sample.lowest, sample.highest))
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:

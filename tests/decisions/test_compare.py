@@ -321,11 +321,19 @@ def test_a_system_without_a_value_is_not_beaten():
     assert rankql.compare(systems).title == "Only new has a value of AP"
 
 
-def test_rows_without_an_interval_are_counted():
-    old, new = frame(range(5), [0.5] * 5), frame(range(5), [0.8] + [0.6] * 4)
+@pytest.mark.parametrize(
+    "values, reason",
+    [
+        ([0.8] + [0.6] * 4, "too few queries for an interval"),
+        ([0.75] * 6, "all differences are equal"),
+    ],
+)
+def test_rows_without_an_interval_are_counted(values, reason):
+    n = len(values)
+    old, new = frame(range(n), [0.5] * n), frame(range(n), values)
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
-    assert comparison.table["lo"].item() is None and comparison.table["p"].item() == 2 / 2**5
-    assert "1 row has no interval: too few queries for an interval" in comparison.notes
+    assert comparison.table["lo"].item() is None and comparison.table["p"].item() == 2 / 2**n
+    assert f"1 row has no interval: {reason}" in comparison.notes
 
 
 def test_anytime_with_bounds():
