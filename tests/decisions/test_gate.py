@@ -473,6 +473,17 @@ def test_attributes_are_those_of_the_run():
         assert rankql.gate(WORSE, baseline=baseline, by="segment").table.equals(expected)
 
 
+def test_weights_of_a_table_of_values():
+    weights = [1.0 + i % 5 for i in range(20)]
+    old = OLD.with_columns(traffic=pl.Series(weights))
+    new = old.with_columns(pl.col("nDCG@10") - 0.01 * pl.col("traffic"))
+    options = {"minimum": "nDCG@10>=0.1", "max_drop": "nDCG@10:0.1", "weight": "traffic"}
+    mean, drop = rankql.gate(new, baseline=old, **options).table.rows(named=True)
+    loss = np.average(np.array(weights) / 100, weights=weights)
+    assert mean["mean"] == pytest.approx(np.average(BASE, weights=weights) - loss)
+    assert drop["difference"] == pytest.approx(-loss)
+
+
 def test_clusters():
     """Queries of one user lose together: the interval is that of compare."""
     rng = np.random.default_rng(5)

@@ -90,6 +90,9 @@ def test_grades_and_confusion():
     for side, frame in (("human", human), ("llm", llm)):
         counts = frame["rel"].value_counts(normalize=True).sort("rel")
         assert report.grades[side].to_list() == pytest.approx(counts["proportion"].to_list())
+    called, relevant = ((frame["rel"] >= 2).mean() for frame in (llm, human))
+    words = f"calls {called:.0%} of the items relevant, people {relevant:.0%}: "
+    assert words in report.sentences[1]
     shares = report.confusion.select("lo", "hi", value="share")
     for ends in (report.grades.select(lo="human_lo", hi="human_hi", value="human"), shares):
         ends = ends.drop_nulls("lo")

@@ -85,6 +85,8 @@ def test_against_the_definition(seed, nested):
     assert funnel.added == {name: count for name, count in added.items() if count}
     for name in funnel.added:
         assert any(line.startswith(f"{name} has ") for line in funnel.notes)
+    note = "Added items can make the loss of a stage negative"
+    assert (note in funnel.notes) == bool(funnel.added)
 
 
 def test_by_hand():

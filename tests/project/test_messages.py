@@ -130,6 +130,8 @@ NEEDS = {
         {"a": RUN, "b": RUN}, QRELS, baseline="a"
     ),
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
+    "associate needs scipy: pip install 'rankql[stats]'": lambda: linked([1.0, 0.5, 0.2]),
+    "sign_agreement needs scipy: pip install 'rankql[stats]'": lambda: rankql.sign_agreement(RUN),
     "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
     "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
         "SELECT 1", "spark"
