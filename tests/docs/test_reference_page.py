@@ -1,13 +1,20 @@
-"""The reference has every name and every command; the Chinese pages follow the English ones."""
+"""The reference: every name, metric and command, and examples that print what they show.
 
+The Chinese pages follow the English ones. `python tests/generate.py metrics` writes the tables.
+"""
+
+import doctest
+import importlib
 import re
 
 import pytest
 
 import rankql
 from rankql.cli.main import main
-from support import doc_tables
-from support.doc_blocks import PAGES, ROOT
+from rankql.registry.all_metrics import FUNCTIONS
+from support import doc_tables, metric_pages
+from support.doc_blocks import PAGES
+from support.paths import PACKAGE, ROOT
 
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}
 
@@ -32,6 +39,28 @@ def test_every_command_has_its_help():
     assert sorted(commands) == sorted(main.commands)
 
 
+@pytest.mark.parametrize("name", metric_pages.PAGES)
+def test_a_page_of_metrics_has_their_table(name):
+    text = (metric_pages.FOLDER / name).read_text()
+    assert metric_pages.written(name) == text, "run python tests/generate.py metrics"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_metric_is_on_the_page_of_its_family(function):
+    """Its docstring, after a text that mentions the function."""
+    text = (metric_pages.FOLDER / metric_pages.page(function)).read_text()
+    before, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
+    assert directive
+    assert len(re.findall(rf"\b{function}\b", before)) > 2
+
+
+@pytest.mark.parametrize("name", metric_pages.COUNTED)
+def test_the_number_of_metrics_is_current(name):
+    text = (ROOT / name).read_text("utf-8")
+    assert metric_pages.counted(name) == text, "run python tests/generate.py metrics"
+    assert re.search(r"MAP (and|等) \d+ (more|个指标)", text)
+
+
 def english(page):
     """The English page whose blocks a Chinese page has."""
     return page.replace("zh/metrics", "metrics/index").replace("zh/", "")
@@ -43,3 +72,27 @@ def test_chinese_pages(page):
     blocks = re.compile(r"^```.*?^```$", re.M | re.S)
     assert blocks.findall(TEXTS[page]) == blocks.findall(TEXTS[english(page)])
     assert doc_tables.aligned(TEXTS[page]) == TEXTS[page]
+
+
+# The examples in docstrings.
+
+DRAWN = ("charts", "difference_charts", "mean_charts", "panels", "report_sections")
+MARKS = {
+    **{f"rankql.output.{name}": pytest.mark.report for name in (*DRAWN, "report_elements")},
+    **{f"rankql.engines.{name}": pytest.mark.spark for name in ("spark", "spark_evaluation")},
+    "rankql.spark": pytest.mark.spark,
+}
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in PACKAGE.rglob("*.py")
+    if path.stem != "__main__"
+)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=MARKS.get(name, [])) for name in MODULES]
+)
+def test_doctests(name):
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert not failed

@@ -90,13 +90,18 @@ def forms_at(metric, place):
     return forms
 
 
-@pytest.mark.parametrize("metric", signatures.RANKING)
 @pytest.mark.parametrize(
-    ("place", "bad", "kind"), cycled([*PLACES], BAD_REL, ["DOUBLE", "FLOAT", "DOUBLE"])
+    ("metric", "place", "bad"),
+    [
+        (pytest.param if (i + j) % 3 == 0 else slow)(metric, place, bad)
+        for i, metric in enumerate(signatures.RANKING)
+        for j, (place, bad) in enumerate(cycled([*PLACES], BAD_REL))
+    ],
 )
-def test_rel_is_finite_in_every_form(assert_refused, metric, place, bad, kind):
+def test_rel_is_finite_in_every_form(assert_refused, metric, place, bad):
     """Wherever the grade stands; the other group is in order."""
     groups, names = [[(1, 1), (0, 2)], PLACES[place](bad)], forms_at(metric, place)
+    kind = "FLOAT" if place == "beyond k" else "DOUBLE"
     assert_refused(metric, groups, options_of(metric), message(REL, bad), names, rel=kind)
 
 

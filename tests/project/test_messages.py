@@ -49,20 +49,6 @@ def without_values():
     return rankql.associate(*tables, on="query", baseline="a").quadrants()
 
 
-@pytest.mark.report
-@pytest.mark.parametrize(
-    ("plot", "message"),
-    [
-        (lambda: compared().plot("pie"), "Unknown kind of plot 'pie'"),
-        (lambda: compared({"one": RUN}).plot(), "Nothing to plot: no pair was compared"),
-        (lambda: compared().plot("differences", b="two"), "The pair is incomplete."),
-    ],
-)
-def test_plot_refuses(plot, message):
-    with pytest.raises(rankql.RankqlError, match=message):
-        plot()
-
-
 IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
@@ -76,9 +62,7 @@ IN_PYTHON = {
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
         slices_of_pairs(), by="segment"
     ),
-    "Two columns of the result would be called 'RR'": lambda: rr(
-        RUN.with_columns(RR=pl.lit(1)), by="RR"
-    ),
+    "Two columns of the result would be called 'RR'": lambda: rr(RUN.with_columns(RR=1), by="RR"),
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
     "combine needs at least one result": lambda: rankql.combine([]),
     "File 'no.parquet' does not exist": lambda: rankql.combine(["no.parquet"]),
@@ -98,47 +82,44 @@ IN_PYTHON = {
 }
 
 
-@pytest.mark.parametrize("message", IN_PYTHON)
-def test_python_refuses(message):
-    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
-        IN_PYTHON[message]()
-
-
-FILES = {
+# In a folder with such files.
+IN_PYTHON |= {
     "run: 'x.run' is empty": lambda: rr("x.run"),
     "'x.run.gz' is damaged or cut off (Not a gzipped file": lambda: rr("x.run.gz"),
     "'half.run.gz' is damaged or cut off (Compressed file ended": lambda: rr("half.run.gz"),
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
+OF_PLOTS = {
+    "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
+    "Nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
+    "The pair is incomplete.": lambda: compared().plot("differences", b="two"),
+}
 
 
-@pytest.mark.parametrize("message", FILES)
-def test_files_are_refused(message, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "message", [*IN_PYTHON, *(pytest.param(x, marks=pytest.mark.report) for x in OF_PLOTS)]
+)
+def test_python_refuses(message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.parquet").mkdir()
     for name, text in {"x.run": "", "x.run.gz": "no", "x.parquet": "no"}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "half.run.gz").write_bytes(gzip.compress(b"1 Q0 a 1 0.5 x\n" * 999)[:50])
     with pytest.raises(rankql.RankqlError, match=re.escape(message)):
-        FILES[message]()
+        (IN_PYTHON | OF_PLOTS)[message]()
 
 
+SPARK = str(PACKAGE / "engines" / "spark.py")
 NEEDS = {
     "compare needs scipy: pip install 'rankql[stats]'": compared,
-    "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(
-        {"a": RUN, "b": RUN}, QRELS, baseline="a"
-    ),
+    "gate needs scipy: pip install 'rankql[stats]'": lambda: rankql.gate(RUN, QRELS, baseline=RUN),
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
     "associate needs scipy: pip install 'rankql[stats]'": lambda: linked([1.0, 0.5, 0.2]),
     "sign_agreement needs scipy: pip install 'rankql[stats]'": lambda: rankql.sign_agreement(RUN),
     "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
-    "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
-        "SELECT 1", "spark"
-    ),
-    "rankql.spark needs pyspark: pip install 'rankql[spark]'": lambda: runpy.run_path(
-        str(PACKAGE / "engines" / "spark.py")
-    ),
+    "needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate("SELECT 1", "spark"),
+    "rankql.spark needs pyspark: pip install 'rankql[spark]'": lambda: runpy.run_path(SPARK),
 }
 
 

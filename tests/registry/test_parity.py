@@ -56,7 +56,7 @@ def test_description(name):
 
 @every_metric
 def test_the_docstring_has_an_example(name):
-    """tests/docs/test_doctests.py runs it."""
+    """tests/docs/test_reference_page.py runs it."""
     assert ">>> " in inspect.getdoc(getattr(rankql, name))
 
 
