@@ -37,6 +37,7 @@ def units(*rows):
 
 
 # Wikipedia, Krippendorff's alpha: 3 coders, 15 units, of which 12 can be paired.
+# Wikipedia, Krippendorff's alpha: 3 coders, 15 units, of which 12 can be paired.
 CODERS = units(
     "* * * * * 3 4 1 2 1 1 3 3 * 3",
     "1 * 2 1 3 3 4 3 * * * * * * *",
@@ -50,7 +51,9 @@ def test_alpha_is_as_published(level):
     alpha = rankql.krippendorff_alpha(CODERS, level)["krippendorff_alpha"].item()
     assert round(alpha, 3) == PUBLISHED[level]
     row = {"krippendorff_alpha": alpha, "units": 12, "labels": 26, "single": 1}
-    assert_table("krippendorff_alpha", CODERS, {"level": level}, [row])
+    names = {"unit": "doc", "annotator": "who", "label": "grade"}
+    for frame, options in ((CODERS, {}), (CODERS.rename(names), names)):
+        assert_table("krippendorff_alpha", frame, {"level": level, **options}, [row])
 
 
 LABELS = st.lists(
@@ -85,13 +88,6 @@ def test_alpha_equals_the_package_krippendorff(level, frame):
         assert_rows("", way, run().select("krippendorff_alpha"), rows)
 
 
-@pytest.mark.parametrize("base", [1e9, -1e12, 2**50])
-def test_alpha_of_large_labels_depends_on_their_differences(base):
-    rows = rankql.krippendorff_alpha(CODERS, "interval").rows(named=True)
-    large = CODERS.with_columns(pl.col("label") + base)
-    assert_table("krippendorff_alpha", large, {"level": "interval"}, rows)
-
-
 @pytest.mark.parametrize(
     "frame",
     [
@@ -107,15 +103,21 @@ def test_alpha_is_undefined_without_pairs_or_with_one_label(frame):
             assert run()["krippendorff_alpha"].to_list() == [None], way
 
 
-def test_alpha_of_text_and_huge_labels_and_without_annotators():
-    alpha = rankql.krippendorff_alpha(CODERS)
-    text = CODERS.with_columns(pl.col("label").cast(pl.String))
-    for _, run in table_ways("krippendorff_alpha", text, {"level": "nominal"}):
-        assert run().equals(rankql.krippendorff_alpha(CODERS, "nominal"))
-    # Where nobody is named, a unit may have the same label as often as it likes.
-    for _, run in table_ways("krippendorff_alpha", CODERS.drop("annotator"), {"annotator": None}):
-        assert run().equals(alpha)
-    assert rankql.krippendorff_alpha(CODERS.with_columns(pl.col("label") * 1e200)).equals(alpha)
+@pytest.mark.parametrize(
+    ("frame", "options"),
+    [
+        *((CODERS.with_columns(pl.col("label") + base), {"level": "interval"})
+          for base in (1e9, -1e12, 2**50)),
+        (CODERS.with_columns(pl.col("label").cast(pl.String)), {"level": "nominal"}),
+        (CODERS.with_columns(pl.col("label") * 1e200), {}),
+        # Where nobody is named, a unit may have the same label as often as it likes.
+        (CODERS.drop("annotator"), {"annotator": None}),
+    ],
+    ids=["1e9", "-1e12", "2**50", "text", "huge", "no annotators"],
+)  # fmt: skip
+def test_alpha_is_the_same_of_other_labels(frame, options):
+    expected = rankql.krippendorff_alpha(CODERS, options.get("level", "ordinal"))
+    assert_table("krippendorff_alpha", frame, options, expected.rows(named=True))
 
 
 def test_alpha_by_slice():
@@ -195,16 +197,18 @@ def test_cohens_kappa_equals_scikit_learn(weights, frame):
     assert_table("cohen_kappa", frame, {"weights": weights}, expected)
 
 
-def test_tally_counts_grades():
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({}, [(-1, 1, 0.2), (0, 2, 0.4), (2, 1, 0.2), (None, 1, 0.2)]),
+        ({"slice": "lang"}, [("de", 0, 1, 0.5), ("de", 2, 1, 0.5), ("en", -1, 1, 1 / 3),
+                             ("en", 0, 1, 1 / 3), ("en", None, 1, 1 / 3)]),
+    ],
+)  # fmt: skip
+def test_tally_counts_grades(options, rows):
     frame = pl.DataFrame({"rel": [0, 2, 0, None, -1], "lang": ["de", "de", "en", "en", "en"]})
-    rows = [(-1, 1, 0.2), (0, 2, 0.4), (2, 1, 0.2), (None, 1, 0.2)]
-    columns = ("grade", "n", "share")
-    assert_table("tally", frame, {}, [dict(zip(columns, row, strict=True)) for row in rows])
-    rows = [("de", 0, 1, 0.5), ("de", 2, 1, 0.5), ("en", -1, 1, 1 / 3), ("en", 0, 1, 1 / 3),
-            ("en", None, 1, 1 / 3)]  # fmt: skip
-    columns = ("slice", *columns)
-    expected = [dict(zip(columns, row, strict=True)) for row in rows]
-    assert_table("tally", frame, {"slice": "lang"}, expected)
+    columns = (*options, "grade", "n", "share")
+    assert_table("tally", frame, options, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 # what the functions read
@@ -246,6 +250,7 @@ def test_lazy_frames_stay_lazy():
         bad.collect()
 
 
+@pytest.mark.parametrize("name", ["counterfactual", "click_model", "krippendorff_alpha"])
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -255,18 +260,9 @@ def test_lazy_frames_stay_lazy():
     ],
     ids=["file", "number", "arrow"],
 )
-def test_input_that_is_no_table_is_refused(rows, message):
-    for name in ("counterfactual", "click_model", "krippendorff_alpha"):
-        with pytest.raises(rankql.RankqlError) as error:
-            getattr(rankql, name)(rows)
-        assert re.fullmatch(message, str(error.value))
-
-
-def test_columns_are_given_by_name():
-    options = {"unit": "doc", "annotator": "who", "label": "grade"}
-    for name in ("krippendorff_alpha", "cohen_kappa"):
-        rows = getattr(rankql, name)(CODERS).rows(named=True)
-        assert_table(name, CODERS.rename(options), options, rows)
+def test_input_that_is_not_a_table_is_refused(name, rows, message):
+    with pytest.raises(rankql.RankqlError, match=f"^{message}"):
+        getattr(rankql, name)(rows)
 
 
 COUNTERFACTUAL = {"query": [1, 2], "item": 1, "click": 1, "propensity": 1.0, "pos": 1}

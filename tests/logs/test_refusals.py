@@ -283,11 +283,11 @@ LONG_PLANS = ("counterfactual", "propensity_scored", "harvested_propensity", "cl
 
 
 def frame_of(rows, changes):
-    frame = pl.DataFrame(rows).with_columns(g=pl.lit(0))
-    return frame.with_columns(**{
-        name: values if isinstance(values, pl.Expr | pl.Series) else pl.Series(values, strict=False)
+    series = {
+        name: values if isinstance(values, pl.Series) else pl.Series(values, strict=False)
         for name, values in changes.items()
-    })  # fmt: skip
+    }
+    return pl.DataFrame(rows).with_columns(**series)
 
 
 @pytest.mark.parametrize(
@@ -300,29 +300,22 @@ def frame_of(rows, changes):
 )
 def test_input_is_refused(name, changes, options, message):
     if name in TABLES:
-        assert_table_refused(name, frame_of(TABLES[name], changes).drop("g"), options, message)
+        assert_table_refused(name, frame_of(TABLES[name], changes), options, message)
         return
-    arguments, options = dict(ARGUMENTS[name]), dict(options)
-    for argument in arguments.keys() & options.keys():
-        arguments[argument] = options.pop(argument)
-    frame = frame_of(ROWS[name], changes)
+    arguments = {key: options.get(key, value) for key, value in ARGUMENTS[name].items()}
+    options = {key: value for key, value in options.items() if key not in arguments}
+    frame = frame_of(ROWS[name], changes).with_columns(g=0)
     assert_refused(name, frame, [*arguments.values()], options, message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "option", "value"),
-    [
-        ("randomised_propensity", "confidence", 7),
-        ("harvested_propensity", "pairs", "some"),
-        ("click_model", "max_iterations", 0),
-        *(("counterfactual", *option) for option in (("k", -1), ("clip", 5), ("confidence", 7))),
-        *(("propensity_scored", *o) for o in (("k", -1), ("threshold", NAN), ("confidence", 7))),
-    ],
-)
-def test_options_are_checked_without_rows(name, option, value):
-    frame = pl.DataFrame(TABLES[name]).clear()
-    assert_table_refused(name, frame, {option: value}, f"{option} must .* not {value}.*")
+    ("name", "options", "message"),
+    [(name, options, message) for name in LONG_PLANS
+     for changes, options, message in REFUSED[name] if options and not changes],
+)  # fmt: skip
+def test_options_are_checked_without_rows(name, options, message):
+    assert_table_refused(name, pl.DataFrame(TABLES[name]).clear(), options, message)
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "DATE"])

@@ -71,17 +71,6 @@ def test_comparisons_have_slices_of_any_name():
     assert columns == ["qid", "missing", "by_a", "by_b", "by_difference", "a", "b", "difference"]
 
 
-@pytest.mark.parametrize("name", ["missing", "mean", "rel", "in run", "query"])
-def test_queries_have_any_name(name):
-    run, qrels = OURS.rename({"qid": name}), THEIRS.rename({"qid": name})
-    columns = {**COLUMNS, "query": name}
-    result = rankql.evaluate(run, qrels, "AP@2", **columns)
-    assert result.per_query.columns[0] == name
-    assert_frame_equal(result.summary, rankql.evaluate(RUN, QRELS, "AP@2").summary)
-    assert rankql.limits(run, qrels, "AP@2", **columns).result["AP@2"] == result["AP@2"]
-    assert rankql.explain(run, qrels, metric="AP@2", **columns).value == result["AP@2"]
-
-
 def test_slices_are_in_the_order_of_their_values():
     """Also where the attribute is called like their labels."""
     values = pl.DataFrame({"query": ["a", "b", "c"], "slice": [2, 10, 1], "AP": [0.1, 0.2, 0.4]})
