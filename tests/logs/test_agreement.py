@@ -1,7 +1,6 @@
 """Agreement of annotators, and a tally of grades: by hand, by definition, by other libraries."""
 
 import math
-import re
 from itertools import combinations
 
 import duckdb
@@ -18,6 +17,7 @@ import rankql
 from support import metric_engines
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
+from support.formats import FORMATS, written
 from support.parameters import slow_except
 
 inter_rater = optional("statsmodels.stats.inter_rater")
@@ -214,31 +214,23 @@ def test_tally_counts_grades(options, rows):
 # what the functions read
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
-def test_files_are_read_with_numbers_as_numbers(suffix, tmp_path):
-    path = tmp_path / f"labels.{suffix}"
-    frame = CODERS.with_columns(odd=pl.lit("x"))
-    write = {"parquet": frame.write_parquet, "csv": frame.write_csv, "jsonl": frame.write_ndjson}
-    write[suffix](path)
-    assert_frame_equal(rankql.krippendorff_alpha(path), rankql.krippendorff_alpha(CODERS))
-    assert_frame_equal(rankql.cohen_kappa(str(path)), rankql.cohen_kappa(CODERS))
-    message = "No column 'unlt'. Did you mean 'unit'? Available: unit, annotator,"
-    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
-        rankql.fleiss_kappa(path, unit="unlt")
-
-
-@pytest.mark.parametrize("kind", ["pandas", "arrow", "relation", "stream"])
-def test_frames_of_any_kind_are_read(kind):
-    con = duckdb.connect()
-    data = {
-        "pandas": CODERS.to_pandas,
-        "arrow": CODERS.to_arrow,
-        "relation": lambda: con.sql("FROM CODERS"),
-        "stream": lambda: CODERS.to_arrow().to_reader(),
-    }[kind]()
+@pytest.mark.parametrize("form", [*FORMATS[:-1], "relation", "stream"])
+def test_data_of_any_kind_are_read_with_numbers_as_numbers(form, tmp_path):
+    frame, con = CODERS.with_columns(odd=pl.lit("x")), duckdb.connect()
+    if form == "relation":
+        data = con.sql("FROM frame")
+    elif form == "stream":
+        data = frame.to_arrow().to_reader()
+    else:
+        data, _ = written(frame, form, tmp_path)
     result = rankql.krippendorff_alpha(data, "interval")
-    assert isinstance(result, pl.DataFrame) == (kind != "pandas")  # pandas in, pandas out
+    assert isinstance(result, pl.DataFrame) == (form != "pandas")  # pandas in, pandas out
     assert_frame_equal(pl.DataFrame(result), rankql.krippendorff_alpha(CODERS, "interval"))
+
+
+def test_a_misspelled_column_is_named():
+    with pytest.raises(rankql.RankqlError, match=r"No column 'unlt'. Did you mean 'unit'\?"):
+        rankql.fleiss_kappa(CODERS, unit="unlt")
 
 
 def test_lazy_frames_stay_lazy():

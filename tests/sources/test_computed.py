@@ -8,6 +8,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.formats import written
 
 # Positions from 0, ratings, ids with a variant, and sessions of users.
 KEYS = {"user": ["1", "1", "1,"], "session": ["2", "3", "2"]}
@@ -20,19 +21,12 @@ QRELS = pl.DataFrame(
 ITEM = ("lower(split_part(item, '#', 1))", "docno")
 
 
-@pytest.fixture(params=["frames", "csv", "tables"])
+@pytest.fixture(params=["frame", "csv", "table"])
 def data(request, tmp_path):
     """Both tables: typed, as files without types, and in a database."""
-    if request.param == "frames":
-        return {"run": RUN, "qrels": QRELS}
-    RUN.write_csv(tmp_path / "run.csv")
-    QRELS.write_csv(tmp_path / "qrels.csv")
-    if request.param == "csv":
-        return {"run": tmp_path / "run.csv", "qrels": tmp_path / "qrels.csv"}
-    con = duckdb.connect(tmp_path / "some.db")
-    for name in ("run", "qrels"):
-        con.execute(f"CREATE TABLE {name} AS FROM '{tmp_path / name}.csv'")
-    return {"run": "run", "qrels": "qrels", "con": con}
+    run, con = written(RUN, request.param, tmp_path, "run")
+    qrels, con = written(QRELS, request.param, tmp_path, "qrels", con)
+    return {"run": run, "qrels": qrels} | ({"con": con} if con else {})
 
 
 def test_columns_are_expressions(data):

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.formats import written
 
 RUN = pl.DataFrame({"query": ["q1", "q1", "q2"], "item": ["d1", "d2", "d1"], "score": [3.0, 2, 1]})
 ROWS = [("q1", "d2"), ("q1", "d3"), ("q2", "d1")]
@@ -40,14 +41,10 @@ BOUGHT = pl.DataFrame({"customer_id": [1, 2], "item": ["0707", "0708"]})
 )
 def test_a_text_of_ids_is_a_list(form, item, tmp_path):
     """As in submissions to Kaggle."""
-    run, qrels = LISTS, BOUGHT
-    if form == "csv":
-        run.write_csv(run := tmp_path / "run.csv")
-        qrels.write_csv(qrels := tmp_path / "qrels.csv")
-    elif form == "pandas":
-        run = run.to_pandas()
-    found = rankql.evaluate(run, qrels, "MAP@12", query="customer_id", item=item, interval=None)
-    assert found["MAP@12"] == 0.75
+    run, _ = written(LISTS, form, tmp_path, "run")
+    qrels, _ = written(BOUGHT, form, tmp_path, "qrels")
+    result = rankql.evaluate(run, qrels, "MAP@12", query="customer_id", item=item, interval=None)
+    assert result["MAP@12"] == 0.75
 
 
 @pytest.mark.parametrize(
@@ -76,15 +73,12 @@ def test_tables_of_learning_to_rank_have_no_ids(form, tmp_path):
     """The predictions of LightGBM, XGBoost and CatBoost: rows are items, in no order if tied."""
     rows = pl.DataFrame({"label": [0, 1, 2, 0, 1], "prediction": [0.3, 0.2, 0.1, 0.5, 0.5],
                          "group": [1, 1, 1, 2, 2]})  # fmt: skip
-    data = rows
-    if form == "csv":
-        rows.write_csv(data := tmp_path / "rows.csv")
-    found = rankql.evaluate(data, metrics=["nDCG", "RR"], interval=None)
-    expected = rankql.evaluate(rows.with_row_index("item"), metrics=["nDCG", "RR"],
-                               ties="expected", interval=None)  # fmt: skip
-    assert found.per_query["RR"].to_list() == [0.5, 0.75]
-    assert found["nDCG"] == pytest.approx(expected["nDCG"], abs=1e-12)
-    assert found.columns["run"]["item"].startswith("row number")
+    options = {"metrics": ["nDCG", "RR"], "interval": None}
+    result = rankql.evaluate(written(rows, form, tmp_path)[0], **options)
+    expected = rankql.evaluate(rows.with_row_index("item"), ties="expected", **options)
+    assert result.per_query["RR"].to_list() == [0.5, 0.75]
+    assert result["nDCG"] == pytest.approx(expected["nDCG"], abs=1e-12)
+    assert result.columns["run"]["item"].startswith("row number")
 
 
 @pytest.mark.parametrize("mark", [",", "\t", " "])
@@ -197,8 +191,8 @@ def test_a_header_in_a_file_like_trec(mark, tmp_path):
     path = tmp_path / "qrels.txt"
     lines = ["qid docid type rel", "q1 d2 web 1", "q2 d1 web 1"]
     path.write_text("\n".join(lines).replace(" ", mark))
-    found = rankql.evaluate(RUN, path, "RR", interval=None)
-    assert found["RR"] == 0.75 and found.columns["qrels"]["item"] == "docid"
+    result = rankql.evaluate(RUN, path, "RR", interval=None)
+    assert result["RR"] == 0.75 and result.columns["qrels"]["item"] == "docid"
 
 
 def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):

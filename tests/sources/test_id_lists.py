@@ -12,6 +12,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from support import metric_engines
+from support.formats import written
 
 METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
@@ -34,19 +35,15 @@ def write(path, rows):
 
 
 @pytest.mark.parametrize(
-    "form", ["polars", "pandas", "arrow", "parquet", "jsonl", "table", "objects"]
+    "form", ["frame", "pandas", "arrow", "parquet", "jsonl", "table", "objects"]
 )
 def test_lists_are_evaluated_like_rows(form, tmp_path):
-    LISTS.write_parquet(parquet := tmp_path / "lists.parquet")
-    con = duckdb.connect()
-    con.execute("CREATE TABLE lists AS FROM read_parquet(?)", [str(parquet)])
-    hits = [[{"id": item, "score": 0.5} for item in row["retrieved"]] for row in ROWS]
-    data = {
-        "polars": LISTS, "pandas": LISTS.to_pandas(), "arrow": LISTS.to_arrow(), "parquet": parquet,
-        "jsonl": write(tmp_path / "lists.jsonl", ROWS), "table": "lists",
-        "objects": LISTS.with_columns(retrieved=pl.Series(hits)),
-    }[form]  # fmt: skip
-    result = rankql.evaluate(data, None, METRICS, con=con if form == "table" else None)
+    lists = LISTS
+    if form == "objects":
+        hits = [[{"id": item, "score": 0.5} for item in row["retrieved"]] for row in ROWS]
+        lists, form = LISTS.with_columns(retrieved=pl.Series(hits)), "frame"
+    data, con = written(lists, form, tmp_path)
+    result = rankql.evaluate(data, None, METRICS, con=con)
     assert result.per_query.equals(EXPECTED) and result.notes == []
     columns = {"query": "query", "item": "retrieved", "pos": "order in retrieved"}
     assert result.columns["run"] == columns

@@ -9,26 +9,10 @@ from click.testing import CliRunner
 import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
+from support.formats import FORMATS, written
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
-FORMATS = ["frame", "pandas", "parquet", "csv", "jsonl", "table"]
-
-
-def written(frame, form, folder):
-    """The frame in a format, and the connection that reads it."""
-    if form in ("frame", "pandas"):
-        return (frame if form == "frame" else frame.to_pandas()), None
-    path, con = folder / f"rows.{form}", None
-    if form == "table":
-        import duckdb
-
-        con = duckdb.connect()
-        con.sql("CREATE TABLE rows AS FROM frame")
-        return "rows", con
-    write = {"parquet": frame.write_parquet, "csv": frame.write_csv, "jsonl": frame.write_ndjson}
-    write[form](path)
-    return path, None
 
 
 @pytest.mark.parametrize("form", FORMATS)
