@@ -34,16 +34,10 @@ def judged(*more, rows=QRELS):
     return scored(*more, rows=rows).rename({"score": "rel"})
 
 
-def tops(last):
-    """RUN, its last row replaced."""
-    return scored(last, rows=RUN[:3])
-
-
 def row(query, item=None, **more):
     return {"query": query} | ({"item": item} if item else {}) | more
 
 
-# The kind -> run, judgments, level, table, count, examples. The cutoff is 2.
 # The kind -> column, level, value and its example: one more row of query a and item z.
 ONE_ROW = {
     "nan-scores": ("score", "error", NAN, "nan"),
@@ -64,89 +58,59 @@ def one_row(column, level, value, example):
     extra = ("a", "z", value)
     run = {"score": scored(extra), "pos": placed(extra), "rel": scored()}[column]
     qrels, table = (judged(extra), "qrels") if column == "rel" else (judged(), "run")
-    return run, qrels, level, table, 1, [row("a", "z", **{column: example})]
+    return level, table, 1, [row("a", "z", **{column: example})], run, qrels
 
 
-# The kind -> run, judgments, level, table, count, examples. The cutoff is 2.
+# The kind -> level, table, count, examples; run and judgments. The cutoff is 2.
 CASES = {kind: one_row(*case) for kind, case in ONE_ROW.items()} | {
-    "duplicate-items": (
-        scored(("a", "x", 3.0)), judged(), "error", "run", 1, [row("a", "x", rows=2)],
-    ),
-    "duplicate-positions": (
+    "duplicate-items": ("error", "run", 1, [row("a", "x", rows=2)],
+        scored(("a", "x", 3.0)), judged()),
+    "duplicate-positions": ("error", "run", 1, [row("a", pos=1.0, rows=2)],
         placed(("a", "y", 1.0), rows=[*PLACES[:1], *PLACES[2:]]),
-        judged(("a", "y", 1), rows=[QRELS[0], *QRELS[2:]]),
-        "error", "run", 1, [row("a", pos=1.0, rows=2)],
-    ),
-    "duplicate-judgments": (
-        scored(), judged(("a", "x", 1)), "error", "qrels", 1,
-        [row("a", "x", lowest=1.0, highest=1.0, rows=2)],
-    ),
-    "conflicting-judgments": (
-        scored(), judged(("a", "x", 3), ("b", "x", 0)), "error", "qrels", 2,
-        [row("a", "x", lowest=1.0, highest=3.0, rows=2),
-         row("b", "x", lowest=0.0, highest=1.0, rows=2)],
-    ),
-    "infinite-scores": (
-        tops(("b", "y", -INF)), judged(), "warning", "run", 1, [row("b", "y", score="-inf")],
-    ),
-    "positions-from-0": (
-        placed(rows=[(q, i, p - 1) for q, i, p in PLACES]), judged(), "error", "run", 2,
-        [row("a", "x", pos=0.0), row("b", "x", pos=0.0)],
-    ),
-    "positions-below-1": (
-        placed(("a", "z", -3.0)), judged(("a", "z", 0)), "error", "run", 1,
-        [row("a", "z", pos=-3.0)],
-    ),
-    "huge-positions": (
-        placed(("a", "z", INF), ("b", "z", 1e300)), judged(), "error", "run", 2,
-        [row("a", "z", pos="inf"), row("b", "z", pos=1e300)],
-    ),
-    "high-grades": (
-        scored(), judged(("a", "z", 11), ("a", "w", 10)), "warning", "qrels", 1,
-        [row("a", "z", rel=11.0)],
-    ),
-    "column-type": (
-        scored().with_columns(pl.col("score").cast(pl.String)), judged(), "error", "run", 4, [],
-    ),
-    "rank-score-order": (
-        placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged(),
-        "warning", "run", 1, [row("b", "y", pos=2.0, score=2.0, score_above=1.0)],
-    ),
-    "position-gaps": (
-        placed(("a", "z", 4.0)), judged(), "note", "run", 1, [row("a", positions=3, last=4.0)],
-    ),
-    "id-types": (
+        judged(("a", "y", 1), rows=[QRELS[0], *QRELS[2:]])),
+    "duplicate-judgments": ("error", "qrels", 1, [row("a", "x", lowest=1.0, highest=1.0, rows=2)],
+        scored(), judged(("a", "x", 1))),
+    "conflicting-judgments": ("error", "qrels", 2, [row("a", "x", lowest=1.0, highest=3.0, rows=2),
+        row("b", "x", lowest=0.0, highest=1.0, rows=2)],
+        scored(), judged(("a", "x", 3), ("b", "x", 0))),
+    "infinite-scores": ("warning", "run", 1, [row("b", "y", score="-inf")],
+        scored(("b", "y", -INF), rows=RUN[:3]), judged()),
+    "positions-from-0": ("error", "run", 2, [row("a", "x", pos=0.0), row("b", "x", pos=0.0)],
+        placed(rows=[(q, i, p - 1) for q, i, p in PLACES]), judged()),
+    "positions-below-1": ("error", "run", 1, [row("a", "z", pos=-3.0)],
+        placed(("a", "z", -3.0)), judged(("a", "z", 0))),
+    "huge-positions": ("error", "run", 2, [row("a", "z", pos="inf"), row("b", "z", pos=1e300)],
+        placed(("a", "z", INF), ("b", "z", 1e300)), judged()),
+    "high-grades": ("warning", "qrels", 1, [row("a", "z", rel=11.0)],
+        scored(), judged(("a", "z", 11), ("a", "w", 10))),
+    "column-type": ("error", "run", 4, [],
+        scored().with_columns(pl.col("score").cast(pl.String)), judged()),
+    "rank-score-order": ("warning", "run", 1, [row("b", "y", pos=2.0, score=2.0, score_above=1.0)],
+        placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged()),
+    "position-gaps": ("note", "run", 1, [row("a", positions=3, last=4.0)],
+        placed(("a", "z", 4.0)), judged()),
+    "id-types": ("warning", "run", 1, [{"run": "VARCHAR", "qrels": "BIGINT"}],
         scored(rows=[(str(ord(q)), i, s) for q, i, s in RUN]),
-        judged().with_columns(query=pl.Series([97, 97, 98, 98])), "warning", "run", 1,
-        [{"run": "VARCHAR", "qrels": "BIGINT"}],
-    ),
-    "id-spelling": (
+        judged().with_columns(query=pl.Series([97, 97, 98, 98]))),
+    "id-spelling": ("error", "run", 2, [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
         scored(("a", "Z ", 0.5), ("a", "07", 0.4), ("a", "W", 0.3)),
-        judged(("a", "z", 0), ("a", "7", 0)), "error", "run", 2,
-        [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
-    ),
-    "unjudged-queries": (
-        scored(("c", "x", 2.0), ("c", "y", 1.0)), judged(), "warning", "run", 1, [row("c")],
-    ),
-    "missing-queries": (
-        scored(), judged(("c", "x", 1), ("d", "x", 1)), "warning", "run", 2, [row("c"), row("d")],
-    ),
-    "no-overlap": (
-        scored(rows=[("c", "x", 2.0), ("c", "y", 1.0)]), judged(), "error", "run", 1, [],
-    ),
-    "no-relevant": (
-        scored(), judged(("b", "x", 0), rows=[QRELS[0], QRELS[1], QRELS[3]]),
-        "warning", "qrels", 1, [row("b", highest=0.0)],
-    ),
-    "tied-rows": (
-        scored(("a", "z", 0.5), ("a", "w", 0.5)), judged(), "note", "run", 2,
-        [row("a", score=0.5, rows=2)],
-    ),
-    "short-rankings": (scored(rows=RUN[:3]), judged(), "note", "run", 1, [row("b", items=1)]),
-    "judged-share": (
-        scored(("b", "z", 3.0)), judged(), "note", "run", 1, [row("b", judged=1, retrieved=2)],
-    ),
-    "empty": (scored(rows=[]), judged(), "error", "run", 1, []),
+        judged(("a", "z", 0), ("a", "7", 0))),
+    "unjudged-queries": ("warning", "run", 1, [row("c")],
+        scored(("c", "x", 2.0), ("c", "y", 1.0)), judged()),
+    "missing-queries": ("warning", "run", 2, [row("c"), row("d")],
+        scored(), judged(("c", "x", 1), ("d", "x", 1))),
+    "no-overlap": ("error", "run", 1, [],
+        scored(rows=[("c", "x", 2.0), ("c", "y", 1.0)]), judged()),
+    "no-relevant": ("warning", "qrels", 1, [row("b", highest=0.0)],
+        scored(), judged(("b", "x", 0), rows=[QRELS[0], QRELS[1], QRELS[3]])),
+    "tied-rows": ("note", "run", 2, [row("a", score=0.5, rows=2)],
+        scored(("a", "z", 0.5), ("a", "w", 0.5)), judged()),
+    "short-rankings": ("note", "run", 1, [row("b", items=1)],
+        scored(rows=RUN[:3]), judged()),
+    "judged-share": ("note", "run", 1, [row("b", judged=1, retrieved=2)],
+        scored(("b", "z", 3.0)), judged()),
+    "empty": ("error", "run", 1, [],
+        scored(rows=[]), judged()),
 }  # fmt: skip
 
 
@@ -174,7 +138,7 @@ def test_no_problems():
 @pytest.mark.parametrize("kind", CASES)
 def test_finding(kind):
     """What is no error is evaluated; what is one is refused, but for what it cannot know."""
-    run, qrels, level, table, count, examples = CASES[kind]
+    level, table, count, examples, run, qrels = CASES[kind]
     report = check(run, qrels, k=2)
     finding = one(report)
     assert (finding.kind, finding.level, finding.table) == (kind, level, table)
