@@ -227,9 +227,9 @@ def test_preferences_are_finite_numbers(value, message):
 )
 def test_a_seed_draws_the_same_in_sql_and_python(seed):
     """Several showings each, so that a toss that differs is seen."""
-    given = f"'{seed}'::UUID" if isinstance(seed, UUID) else metric_engines.literal(seed)
+    text = f"'{seed}'::UUID" if isinstance(seed, UUID) else metric_engines.literal(seed)
     a, b = list("abcdefghij"), list("jihgfedcba")
-    call = f"team_draft({metric_engines.literal(a)}, {metric_engines.literal(b)}, seed := {given})"
+    call = f"team_draft({metric_engines.literal(a)}, {metric_engines.literal(b)}, seed := {text})"
     assert sql(call)() == [(rankql.team_draft(a, b, seed=seed),)]
 
 

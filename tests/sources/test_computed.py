@@ -142,11 +142,17 @@ def test_options_of_commands_are_expressions(tmp_path):
         done = CliRunner().invoke(main, ["eval", *paths, *options, *more])
         return done.stdout or done.stderr
 
-    for rel in ("buy=3,click=0", "buy = 3, click=.5", "CASE event WHEN 'buy' THEN 1 ELSE 0 END"):
+    for rel in (
+        "buy=3,click=0",
+        "buy = 3, click=.5",
+        "event=buy:3,click:0",
+        "CASE event WHEN 'buy' THEN 1 ELSE 0 END",
+    ):
         assert printed("--rel", rel) == "query,RR\na,0.5\nb,1.0\n"
     keys = printed("--query", "user,session", "--rel", "buy=1,click=0")
     assert keys.splitlines()[-1] == '"1,,, 2",1.0'
     assert "has no grade for event 'click'" in printed("--rel", "buy=3")
+    assert "Or map a column: --rel " in printed()
     CliRunner().invoke(main, ["convert", paths[0], str(tmp_path / "a.run"), *options[-4:-2]])
     assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
 
@@ -155,7 +161,7 @@ def test_parts_of_a_key_are_compared_as_numbers():
     """1.0 in one table is 1 in the other, as in a key of one column."""
     run = pl.DataFrame({"user": [1.0, 2.5], "day": [7, 7], "item": ["a", "a"], "score": [1.0, 1.0]})
     qrels = pl.DataFrame({"user": [1.0, 2.5], "day": [7.0, 7.0], "item": ["b", "a"], "rel": [1, 1]})
-    whole = rankql.evaluate(run[1:], qrels, "RR", query=["user", "day"])
-    assert whole.per_query.rows() == [("1, 7", 0.0), ("2.5, 7", 1.0)]
+    result = rankql.evaluate(run[1:], qrels, "RR", query=["user", "day"])
+    assert result.per_query.rows() == [("1, 7", 0.0), ("2.5, 7", 1.0)]
     first = qrels[:1].with_columns(pl.col("user").cast(pl.Int64), item=pl.lit("a"))
     assert rankql.evaluate(run, first, "RR", query=["user", "day"])["RR"] == 1

@@ -111,7 +111,7 @@ def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
         ("a.json", '{"q1": {"x": "1_0"}}'),
     ],
 )
-def test_underscores_are_no_part_of_a_number(tmp_path, name, text):
+def test_underscores_are_not_part_of_a_number(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(RankqlError, match="1_0"):
         rankql.evaluate(tmp_path / name, QRELS, "RR")

@@ -168,7 +168,7 @@ def test_lists_are_in_the_order_of_their_scores(field):
         ({"relevant": [["d1"], {"id": "d2"}]}, "relevant must be a list of ids, not "),
     ],
 )
-def test_values_of_json_that_are_no_ids_are_refused(row, message, tmp_path):
+def test_values_of_json_that_are_not_ids_are_refused(row, message, tmp_path):
     with pytest.raises(RankqlError, match=f"^run: {message}"):
         rankql.evaluate(write(tmp_path / "lists.jsonl", [{**ROWS[0], **row}]), None, "RR")
 
@@ -387,7 +387,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
 
 
 @pytest.mark.parametrize(
-    "retrieved, relevant, alike",
+    "retrieved, relevant, match",
     [
         (["d1", "d2"], ["d3", "d4"], True),
         ([1, 2], [3, 4], True),
@@ -398,12 +398,12 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
         (["a#1", "b#1"], ["a", "b"], False),
     ],
 )
-def test_a_retriever_without_any_hit_has_0_if_ids_are_written_alike(retrieved, relevant, alike):
+def test_a_retriever_without_any_hit_has_0_if_ids_are_written_alike(retrieved, relevant, match):
     """Otherwise they are the likelier reason. Dicts of lists are like lists in a table."""
     run, qrels = ({"a": [ids[0]], "b": [ids[1]]} for ids in (retrieved, relevant))
     lists = {"query": [*"ab"], "retrieved": [*run.values()], "relevant": [*qrels.values()]}
     for inputs in ((pl.DataFrame(lists), None), (run, qrels)):
-        if alike:
+        if match:
             result = rankql.evaluate(*inputs, metrics=["RR", "P@5"])
             assert (result["RR"], result["P@5"]) == (0, 0)
             assert result.notes[0].startswith("No item of the run is judged for its query")

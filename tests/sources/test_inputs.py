@@ -146,6 +146,7 @@ def test_names_too_long_for_a_path_are_shortened():
 ENCODED = {
     "run": "a Q0 x 1 2.0 t\na Q0 {} 2 1.0 t\n",
     "csv": "query,item,score\na,x,2\na,{},1\n",
+    "json": '{{"a": {{"x": 2, "{}": 1}}}}',
     "jsonl": '{{"query":"a","item":"x","score":2}}\n{{"query":"a","item":"{}","score":1}}\n',
 }
 
@@ -160,7 +161,7 @@ def test_text_in_another_encoding_is_refused(tmp_path, suffix):
             with pytest.raises(RankqlError, match=rf"^run: '.*one\.{suffix}' is {message}.*iconv"):
                 function(path, QRELS)
     # The latter with the mark that Windows writes, which JSON must not have.
-    for encoding in ("utf-8", *(["utf-8-sig"] if suffix != "jsonl" else [])):
+    for encoding in ("utf-8", *(["utf-8-sig"] if "json" not in suffix else [])):
         path.write_text(ENCODED[suffix].format("y"), encoding=encoding)
         assert rankql.evaluate(path, QRELS, "RR", missing="skip")["RR"] == 0.5
 

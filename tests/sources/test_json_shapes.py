@@ -58,12 +58,6 @@ def test_objects_with_names_of_columns_are_rows(write):
     assert "looks like" not in error_of("pandas.json", QRELS)
 
 
-def test_other_encodings_are_named(write, tmp_path):
-    file = write("a.json", RUN)
-    (tmp_path / file).write_bytes('{"q1": {"é": 1}}'.encode("latin-1"))
-    assert "'a.json' is not UTF-8 text" in error_of(file, QRELS)
-
-
 def test_predictions_of_mteb_are_read(write):
     """As AbsTask._save_task_predictions writes them."""
     meta = {"model_name": "simulated/model", "revision": "1"}

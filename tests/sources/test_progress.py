@@ -1,37 +1,13 @@
-"""Progress and Ctrl-C while queries run."""
+"""The thread that watches queries while they run."""
 
 import signal
-import subprocess
-import sys
 import threading
-import time
 
 import duckdb
 import pytest
 
 from rankql.sources.private import private_connection
 from rankql.sources.progress import watch
-
-SLOW = "SELECT max(list_sum(list_sort(range(i % 1000)))) FROM range(30_000_000) AS t (i)"
-SCRIPT = f"""
-import sys
-from rankql.sources.session import open_session
-with open_session(None) as session:
-    print("ready", flush=True)
-    session.con.sql({SLOW!r}).pl()
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_a_query():
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert errors.endswith("KeyboardInterrupt\n")  # DuckDB alone: after 6 s, RuntimeError
 
 
 def test_sessions_on_one_connection_share_one_thread_which_ends():

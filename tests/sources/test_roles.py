@@ -1,14 +1,10 @@
 """Which column has which role: a column has one, and a column of labels is never ignored."""
 
-import json
-
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError
-from rankql.cli.main import main
 from support.formats import FORMATS, written
 
 RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
@@ -125,7 +121,7 @@ def test_columns_of_labels_are_asked_about(name, form, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_times_attributes_and_one_value_are_no_labels(form, tmp_path):
+def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     others = {"event": pl.lit("click"), "created_at": pl.col("item"), "country": pl.col("item")}
     judged = RUN.select("user_id", "item", **others)
     data, con = written(judged, form, tmp_path)
@@ -149,15 +145,3 @@ def test_grades_of_a_named_column(form, tmp_path):
     ):
         with pytest.raises(RankqlError, match=message):
             rankql.evaluate(RUN, data, "RR", rel=(name, grades), con=con)
-
-
-def test_grades_on_the_command_line(tmp_path):
-    run, qrels = (str(tmp_path / name) for name in ("run.csv", "qrels.csv"))
-    RUN.write_csv(run)
-    judged = RUN.select("user_id", "item", outcome=pl.Series(["impression", "click"]))
-    judged.write_csv(qrels)
-    args = ["eval", run, qrels, "-m", "RR", "--format", "jsonl"]
-    result = CliRunner().invoke(main, [*args, "--rel", "outcome=impression:0,click:1"])
-    assert json.loads(result.stdout)["mean"] == 0.5
-    refused = CliRunner().invoke(main, args)
-    assert refused.exit_code == 2 and "--rel outcome=buy:2,click:1" in refused.stderr

@@ -16,6 +16,7 @@ from rankql.cli import demo
 from rankql.sources import frames as reading
 from support import spark_sessions
 from support.components import optional
+from support.parameters import slow
 
 deltalake = optional("deltalake")
 
@@ -206,7 +207,7 @@ def test_lakes(tmp_path, kind):
         ("iceberg", "shop/runs", "is a table of Iceberg. Pass table.scan"),
     ],
 )
-def test_the_folder_of_a_lake_is_no_table(tmp_path, kind, folder, message):
+def test_the_folder_of_a_lake_is_not_a_table(tmp_path, kind, folder, message):
     """The rows of older versions are still there."""
     list(lake(kind, tmp_path))
     assert len(list((tmp_path / folder).glob("**/*.parquet"))) > 1
@@ -260,7 +261,7 @@ assert repr(frame.rows()) == repr(con.sql(sql).fetchall())
 """
 
 
-@pytest.mark.parametrize("rows", [3, reading.FEW - 1, reading.FEW])
+@pytest.mark.parametrize("rows", [slow(3), reading.FEW - 1, reading.FEW])
 def test_few_rows_are_read_and_registered_without_pyarrow(rows):
     """In a process of its own, because pyarrow may be imported already."""
     subprocess.run([sys.executable, "-c", SCRIPT, str(rows)], check=True, timeout=60)

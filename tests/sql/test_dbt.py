@@ -65,8 +65,8 @@ def project(tmp_path):
     """A copy of the example, beside the SQL."""
     (tmp_path / "sql").symlink_to(ROOT / "sql")
     path = tmp_path / "examples" / "dbt"
-    made = shutil.ignore_patterns("data", "target", "logs", "dbt_packages", "*.duckdb")
-    shutil.copytree(EXAMPLE, path, ignore=made)
+    ignored = shutil.ignore_patterns("data", "target", "logs", "dbt_packages", "*.duckdb")
+    shutil.copytree(EXAMPLE, path, ignore=ignored)
     return path
 
 
@@ -186,8 +186,8 @@ def test_a_bad_day_fails(project, bin, dbt):
     write(project / "data", 0)
     write(project / "data", 1, bad=True)
     lost = "run-operation rankql.install --vars '{rankql_sql: nowhere.sql}'"
-    shown = dbt("deps", lost, "build", fails=True)
-    assert "rankql: there is no file 'nowhere.sql'" in shown
+    output = dbt("deps", lost, "build", fails=True)
+    assert "rankql: there is no file 'nowhere.sql'" in output
     failed = {name for name, status in outcomes(project).items() if status == "fail"}
     for table in ("daily", "by_segment"):
         for test in ("at_least", "no_drop"):
@@ -296,13 +296,13 @@ def test_the_tests(project, dbt, tmp_path):
     assert message == {name: name[:4] for name in message} and len(message) == 19
 
 
-def test_a_macro_of_the_users(project, dbt):
+def test_a_macro_of_the_user(project, dbt):
     """It is not replaced, and ours may be made again."""
     write(project / "data", 0)
     with duckdb.connect(project / "ranking.duckdb") as con:
         con.execute("CREATE MACRO nDCG(a) AS a")
-    shown = dbt("deps", "run-operation rankql.install", fails=True)
-    assert "your macro nDCG would be replaced" in shown
+    output = dbt("deps", "run-operation rankql.install", fails=True)
+    assert "your macro nDCG would be replaced" in output
     with duckdb.connect(project / "ranking.duckdb") as con:
         assert con.sql("SELECT ndcg(7)").fetchall() == [(7,)]
         con.execute("DROP MACRO ndcg")

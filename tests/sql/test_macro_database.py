@@ -35,9 +35,9 @@ def con(path):
         yield con
 
 
-def attach(con, path, alias="rankql"):
+def attach(con, path):
     text = str(path).replace("'", "''")
-    con.execute(f"ATTACH '{text}' AS {alias} (READ_ONLY)")
+    con.execute(f"ATTACH '{text}' AS rankql (READ_ONLY)")
 
 
 def test_the_format_is_that_of_1_4(path):
@@ -83,15 +83,6 @@ def test_ranked_adds_a_position(con):
     con.execute(f"CREATE TABLE placed AS {row}, 1 AS Pos")
     with pytest.raises(duckdb.Error, match="rankql: the table has a column 'pos' already: drop or"):
         con.sql("SELECT count(*) FROM rankql.ranked('placed')").fetchall()
-
-
-def test_another_alias(path):
-    with duckdb.connect() as con:
-        attach(con, path, "metrics")
-        # Before DuckDB 2.0.1, and since.
-        missing = (duckdb.BinderException, duckdb.CatalogException)
-        with pytest.raises(missing, match=r'(Catalog|schema) "rankql(\.main)?" does not exist'):
-            con.sql(f"SELECT metrics.{CALL}")
 
 
 def test_nothing_is_overwritten(tmp_path):
