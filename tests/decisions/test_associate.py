@@ -243,18 +243,6 @@ def test_too_few_keys_are_never_called_related(least, parts):
         assert sentence.startswith(label + words)
 
 
-def test_p_goes_with_the_interval():
-    """It is at most 5% exactly where the interval excludes 0, of either coefficient."""
-    rng, close = np.random.default_rng(1), 0
-    for _ in range(2000):
-        x, noise = rng.normal(size=(2, 12))
-        for ranks in (False, True):
-            result = correlate_values((x, 0.6 * x + noise), 0.95, ranks=ranks)
-            assert (result.p <= 0.05) == (not result.lo <= 0 <= result.hi)
-            close += 0.045 < result.p < 0.055
-    assert close > 5
-
-
 def test_pearson_alone_is_no_evidence():
     """One extreme key makes Pearson's interval exclude 0; ranks are not moved by it."""
     x, y = np.random.default_rng(3).random((2, 30))
@@ -332,17 +320,12 @@ small = st.integers(0, 3)
 
 @settings(max_examples=10)
 @given(st.lists(st.tuples(small, small, st.sampled_from("ab")), min_size=4, max_size=12))
-def test_few_values_equal_scipy_and_are_symmetric(rows):
+def test_correlations_are_symmetric(rows):
     x, y, part = zip(*rows, strict=True)
-    result, swapped = associate_values(x, y, part), associate_values(y, x, part)
-    if len({*x}) > 1 and len({*y}) > 1:
-        r, rho = stats.pearsonr(x, y).statistic, stats.spearmanr(x, y).statistic
-        assert row(result)["pearson"] == pytest.approx(r, abs=1e-12)
-        assert row(result)["spearman"] == pytest.approx(rho, abs=1e-12)
-    else:
-        assert row(result)["pearson"] is row(result)["spearman"] is None
     columns = [f"{name}{end}" for name in COEFFICIENTS for end in ENDS]
-    tables = (each.table.select(columns).rows() for each in (result, swapped))
+    results = associate_values(x, y, part), associate_values(y, x, part)
+    assert (row(results[0])["pearson"] is None) == (len({*x}) == 1 or len({*y}) == 1)
+    tables = (result.table.select(columns).rows() for result in results)
     for one, other in zip(*tables, strict=True):
         assert all(value is None or math.isfinite(value) for value in one)
         assert one == pytest.approx(other, abs=1e-12)
