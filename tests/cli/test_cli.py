@@ -291,6 +291,7 @@ ERRORS = {
     "evla": "No such command 'evla'",
     "explain one.run qrels -Q nobody": "nobody",
     "metrics recalll": "recalll",
+    "judges human.parquet llm.parquet llm.parquet": "same name",
     "compare one.run two.run qrels --test bootstrap": "--test bootstrap was removed",
     "compare one.run two.run qrels --seed -1": "seed must be a whole number",
     "report one.run two.run qrels -o page.html --stage first=one.run": "Use rankql funnel",
@@ -356,10 +357,13 @@ def test_what_is_next_works_as_printed(tmp_path, program):
 def test_the_demo_replaces_only_its_own_files(tmp_path):
     for _ in range(2):
         run(tmp_path, "demo --output . --queries 9")
+    (tmp_path / "shop.parquet").write_text("mine")
     pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "new.parquet")
-    before = (tmp_path / "new.parquet").read_bytes()
-    assert "new.parquet" in run(tmp_path, "demo --output . --queries 9", code=2)[1]
-    assert (tmp_path / "new.parquet").read_bytes() == before
+    for path in (tmp_path / "shop.parquet", tmp_path / "new.parquet"):
+        before = path.read_bytes()
+        assert path.name in run(tmp_path, "demo --output . --queries 9", code=2)[1]
+        assert path.read_bytes() == before
+        path.unlink()
 
 
 def test_help_lists_every_command_in_a_line(tmp_path):

@@ -213,6 +213,7 @@ ERRORS = [
     ("exposure", [(3,)], {"attention": [1, 0.5]},
      "attention must have a value for every position shown: there is none for 3"),
     ("exposure", [(1,)], {"attention": [-1]}, "attention must be a finite number from 0, not -1"),
+    ("exposure", [(2,)], {"attention": [1, None]}, "attention must"),
     ("exposure", [(1,)], {"k": 0}, "k must be a whole number from 1"),
     ("exposure_disparity", [(-1, 1)], {}, "exposure must be a finite number from 0, not -1"),
     ("exposure_disparity", [(1, NAN)], {}, "merit must be a finite number from 0, not"),

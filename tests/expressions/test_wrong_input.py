@@ -323,10 +323,13 @@ def test_polars_adds_nothing_to_errors():
 
 @pytest.mark.parametrize(
     ("metric", "options"),
-    [("ndcg", {"k": 10**400}), ("ap", {"threshold": 10**400}), ("rbp", {"p": -(10**400)})],
+    [
+        *(("ndcg", {"k": 10**400}), ("ap", {"threshold": 10**400}), ("rbp", {"p": -(10**400)})),
+        *(("ndcg", {"k": True}), ("ap", {"threshold": True})),
+    ],
 )
-def test_numbers_beyond_floats_are_refused(metric, options):
-    """Of an int, which Python cannot make a float."""
+def test_numbers_beyond_floats_and_true_are_refused(metric, options):
+    """Python cannot make a float of such an int; in SQL true counts as 1, as in any sum."""
     ((name, bad),) = options.items()
     with pytest.raises(rankql.RankqlError, match=rf"{name} must .*{bad}"):
         getattr(rankql, metric)("rel", "pos", **options)

@@ -2,6 +2,7 @@
 
 import decimal
 import gzip
+import math
 import re
 import runpy
 
@@ -73,6 +74,10 @@ IN_PYTHON = {
     "No query has values of both 'RR' and 'clicks'": without_values,
     "clicks is too large for some query. Scale it down": lambda: linked(
         [1.0, 0.5, 0.2], (1.7e308, 1.7e308, 1), ("a", "a", "b")
+    ),
+    # Also where the best scores of a run are looked at first.
+    "score must be a number, not nan": lambda: rankql.evaluate(
+        RUN.with_columns(score=pl.Series([1.0, math.nan, 1.0])), QRELS, "nDCG@1"
     ),
     "a column must be a name or an expression": lambda: rankql.exp2_gain(pl.DataFrame()),
     "between 0 and 1, not Decimal('0.5')": lambda: rankql.rbp("rel", p=decimal.Decimal("0.5")),
