@@ -6,28 +6,15 @@ import rankql
 from rankql.macros import list_metric_macros
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.parse import lower_is_better
-from support import metric_engines
-from support.metric_rows import KINDS, call, columns, draw
+from support import signatures
+from support.metric_engines import Sql
+from support.metric_rows import columns, draw, options
 
 
-@pytest.fixture(scope="module")
-def con():
-    return metric_engines.connect()
-
-
-def values(con, name, rankings):
-    """The values of several rankings, by one query: planning it takes longer than running it."""
-    names = [f'"{column}"' for column in columns(name)]
-    kinds = [KINDS.get(column, "DOUBLE") for column in columns(name)]
-    typed = ", ".join(f"{n} {kind}" for n, kind in zip(names, kinds, strict=True))
-    con.execute(f"CREATE OR REPLACE TEMP TABLE drawn (g INT, {typed})")
-    rows = [(g, *row) for g, ranking in enumerate(rankings) for row in ranking]
-    if not rows:
-        return [con.execute(f"SELECT {call(name)} FROM drawn").fetchone()[0]]
-    con.executemany(f"INSERT INTO drawn VALUES (?, {', '.join('?' for _ in names)})", rows)
-    results = con.execute(f"SELECT {call(name)} FROM drawn GROUP BY g ORDER BY g").fetchall()
-    assert len(results) == len(rankings)
-    return [value for (value,) in results]
+def values(name, rankings):
+    if name in signatures.MICRO:
+        rankings = [[[*row, 1] for row in ranking] for ranking in rankings]
+    return Sql(whole=rankings == [[]]).run(name, rankings, options(name))
 
 
 def test_every_metric_has_a_record():
@@ -38,14 +25,14 @@ def test_every_metric_has_a_record():
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_undefined_of_nothing_just_where_it_says_so(con, name):
-    assert (values(con, name, []) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
+def test_undefined_of_nothing_just_where_it_says_so(name):
+    assert (values(name, [[]]) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_values_lie_within_the_range(con, name):
+def test_values_lie_within_the_range(name):
     lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
-    results = values(con, name, [draw(name, seed) for seed in range(6)])
+    results = values(name, [draw(name, seed) for seed in range(6)])
     results = [value for value in results if value is not None]
     assert results
     assert lowest is None or min(results) >= lowest - 1e-12
@@ -56,7 +43,7 @@ def test_values_lie_within_the_range(con, name):
     "name",
     [name for name in FUNCTIONS if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
 )
-def test_the_better_direction_is_that_of_better_items_on_top(con, name):
+def test_the_better_direction_is_that_of_better_items_on_top(name):
     """Two neighbours swapped so that the better comes first: no metric of relevance is worse."""
     pairs = []
     for seed in range(6):
@@ -64,7 +51,7 @@ def test_the_better_direction_is_that_of_better_items_on_top(con, name):
         pairs += [(grades, [*grades[:i], grades[i + 1], grades[i], *grades[i + 2 :]])
                   for i in range(5) if grades[i] < grades[i + 1]]  # fmt: skip
     rankings = [[[g, pos] for pos, g in enumerate(order, 1)] for pair in pairs for order in pair]
-    results = values(con, name, rankings)
+    results = values(name, rankings)
     both = zip(results[::2], results[1::2], strict=True)
     moved = [new - old for old, new in both if new is not None]
     sign = {"higher": 1, "lower": -1, "neither": 0}[FUNCTIONS[name].better]

@@ -3,11 +3,13 @@
 import random
 
 from rankql.macros import read_parameters
+from support import metric_engines
 
 # A value of each kind of column, drawn anew for every row.
 DRAWN = {
     **dict.fromkeys(("score", "exposure", "merit", "target"), lambda r: r.random()),
-    **dict.fromkeys(("item", "user", "category"), lambda r: r.choice("abcdef")),
+    **dict.fromkeys(("item", "category"), lambda r: r.choice("abcdef")),
+    "user": lambda r: r.randint(1, 3),
     "rel": lambda r: r.choice([0, 0, 1, 2, 3]),
     "popularity": lambda r: r.randint(0, 9),
     "created_at": lambda r: r.choice([None, r.randint(0, 9)]),
@@ -19,16 +21,21 @@ DRAWN = {
     "baseline": lambda r: r.random() < 0.5,
 }
 # What some must be told.
-OPTIONS = {"catalogue": 9, "users": 9, "p": 0.7, "max_rel": 3, "similarity": 0.9, "query": "'q'"}
-KINDS = dict.fromkeys(("item", "user", "category", "attribute"), "VARCHAR")
+OPTIONS = {"catalogue": 9, "users": 9, "p": 0.7, "max_rel": 3, "similarity": 0.9}
+OPTIONS |= {"query": metric_engines.Column("1")}
+KINDS = dict.fromkeys(("item", "category", "attribute"), "VARCHAR")
 KINDS |= dict.fromkeys(("attributes", "subtopics"), "VARCHAR[]")
 KINDS |= {"baseline": "BOOLEAN", "embedding": "DOUBLE[]"}
 
 
-def call(name: str) -> str:
+def options(name):
+    """The required options."""
     known = [o for o in read_parameters()[name] if o in OPTIONS and (name, o) != ("rbp", "max_rel")]
-    options = [f"{option} := {OPTIONS[option]}" for option in known]
-    return f"{name}({', '.join([*columns(name), *options])})"
+    return {option: OPTIONS[option] for option in known}
+
+
+def call(name: str) -> str:
+    return metric_engines.call(name, columns(name), options(name))
 
 
 def columns(name: str) -> list[str]:
