@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 def test_sql(folder):
     cli = components.program("duckdb")
     text = (ROOT / "examples" / "shop.sql").read_text()
-    shown = run([cli, "-csv", "-bail"], folder, input=text)
+    printed = run([cli, "-csv", "-bail"], folder, input=text)
     expected = [
         "regular,8083,186,0.7386,0.7007",
         "users,ndcg\n9986,0.6913",
@@ -38,7 +38,7 @@ def test_sql(folder):
         "ndcg_of_lists\n0.6786",
         'q10910,0.0,0.0769,"[0, 0, ',
     ]
-    assert [words for words in expected if words not in shown] == []
+    assert [words for words in expected if words not in printed] == []
 
 
 # Runs a script, then says how much memory it had at most. (What getrusage says is inherited.)
@@ -56,9 +56,9 @@ def test_polars_streams_what_memory_could_not_hold(tmp_path):
     script = ROOT / "examples" / "shop_polars.py"
     command = [sys.executable, "-c", MEASURED, script, script, "80"]
     run(command, tmp_path)  # writes the data
-    shown = run(command, tmp_path, env={**os.environ, "POLARS_MAX_THREADS": "2"})
-    assert "1.9 GB of columns" in shown and "0.173" in shown
-    assert int(shown.split("kB:")[1]) < 400_000
+    printed = run(command, tmp_path, env={**os.environ, "POLARS_MAX_THREADS": "2"})
+    assert "1.9 GB of columns" in printed and "0.173" in printed
+    assert int(printed.split("kB:")[1]) < 400_000
 
 
 # The same for the same seed, on every version.
@@ -84,8 +84,8 @@ STORIES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 def test_stories(story, tmp_path):
-    shown = run([sys.executable, ROOT / "examples" / story], tmp_path)
-    assert [words for words in STORIES[story] if words not in shown] == []
+    printed = run([sys.executable, ROOT / "examples" / story], tmp_path)
+    assert [words for words in STORIES[story] if words not in printed] == []
     assert len([*tmp_path.glob("rankql-stories/*/*.png")]) == 2
 
 

@@ -307,8 +307,8 @@ def test_entropy_is_not_below_zero():
 
 def test_arrays_of_nulls_are_missing():
     arrays = pl.Series("attribute", [[None, None], [1, None]], dtype=pl.Array(pl.Int64, 2))
-    shown = pl.DataFrame({"attribute": arrays, "pos": [1, 2]})
-    assert shown.select(rankql.missing_at("attribute", "pos")).item() == 0.5
+    frame = pl.DataFrame({"attribute": arrays, "pos": [1, 2]})
+    assert frame.select(rankql.missing_at("attribute", "pos")).item() == 0.5
 
 
 def test_alpha_ndcg_of_the_ideal_order_is_exactly_1():

@@ -43,14 +43,14 @@ def test_every_metric_has_cases():
 
 def test_every_option_has_cases():
     """Every option of every metric is given in some case, so that no engine may ignore it."""
-    given = {
+    options_of = {
         metric: {name for case in METRICS[metric] for name in case.options} for metric in METRICS
     }
     for metric, parameters in {**signatures.ROWS, **signatures.BEYOND}.items():
         if metric in ELSEWHERE:
             continue
         options = {name for name, default in parameters.items() if default is not signatures.NEEDED}
-        assert options <= given.get(metric, set()), metric
+        assert options <= options_of.get(metric, set()), metric
 
 
 @pytest.mark.parametrize("metric", signatures.RANKING)

@@ -96,9 +96,9 @@ def test_ranked_numbers_positions_in_polars():
 def test_ranked_refuses(columns, options, message):
     con, frame = metric_engines.connect(), pl.DataFrame({"user": [1], "item": "a"} | columns)
     con.register("t", frame)
-    given = "".join(f", {name} := '{value}'" for name, value in options.items())
+    text = "".join(f", {name} := '{value}'" for name, value in options.items())
     with pytest.raises(metric_engines.duckdb.Error, match=message):
-        con.execute(f"FROM ranked('t'{given})").fetchall()
+        con.execute(f"FROM ranked('t'{text})").fetchall()
     with pytest.raises(rankql.RankqlError, match=message):
         rankql.ranked(frame.lazy(), **options).collect()
 

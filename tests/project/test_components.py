@@ -30,8 +30,8 @@ def test_tests_import_neither_heavy_packages_nor_each_other():
     """
     refused = {name for component in COMPONENTS.values() for name in component.modules}
     refused |= {name.removesuffix(".py") for name in PATHS if name.startswith("test_")}
-    found = {name: refused & {*imported(path)} for name, path in PATHS.items()}
-    assert not any(found.values()), found
+    imports = {name: refused & {*imported(path)} for name, path in PATHS.items()}
+    assert not any(imports.values()), imports
 
 
 def test_no_test_is_skipped_in_ci_for_want_of_a_package():

@@ -19,7 +19,6 @@ TASKS = {
 }
 METRICS = [name for name in rankql.__all__ if name not in TASKS and name[0].islower()]
 MACRO = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
-every_metric = pytest.mark.parametrize("name", signatures.EVERYTHING)
 
 
 def test_names():
@@ -31,9 +30,16 @@ def test_names():
     assert macros.read_comments().items() <= dict(rows).items()
 
 
-@every_metric
-def test_parameters(name):
-    """The same, with the same defaults; a table comes first under the engine's own word."""
+@pytest.mark.parametrize("name", signatures.EVERYTHING)
+def test_a_function_agrees_with_its_macro(name):
+    """The first line of the docstring is COMMENT ON MACRO; test_reference_page.py runs its example.
+
+    Parameters have the same defaults; a table comes first under the engine's own word.
+    """
+    docstring = inspect.getdoc(getattr(rankql, name))
+    line = docstring.split("\n")[0]
+    assert macros.read_comments()[name] == line
+    assert len(line) > 20 and line.endswith(".") and ">>> " in docstring
     start = name in signatures.TABLES
     python = [*inspect.signature(getattr(rankql, name)).parameters.values()][start:]
     sql = [*signatures.EVERYTHING[name].items()][start:]
@@ -44,20 +50,6 @@ def test_parameters(name):
         else:
             assert parameter.default == default
             assert type(parameter.default) is type(default)
-
-
-@every_metric
-def test_description(name):
-    """COMMENT ON MACRO is the docstring's first line, which says something of its own."""
-    line = inspect.getdoc(getattr(rankql, name)).split("\n")[0]
-    assert macros.read_comments()[name] == line
-    assert len(line) > 20 and line.endswith(".")
-
-
-@every_metric
-def test_the_docstring_has_an_example(name):
-    """tests/docs/test_reference_page.py runs it."""
-    assert ">>> " in inspect.getdoc(getattr(rankql, name))
 
 
 def test_one_sql_file():

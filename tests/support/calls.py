@@ -111,9 +111,9 @@ def assert_rows(name, way, result, expected):
     if name in SPLITS:
         rows, expected = (sorted(r, key=lambda x: str([*x.values()])) for r in (rows, expected))
     assert len(rows) == len(expected), f"{way}: {rows}"
-    for row, wanted in zip(rows, expected, strict=True):
-        same = all(equal(row[column], value) for column, value in wanted.items())
-        assert same, f"{way}: {row}, expected {wanted}"
+    for row, values in zip(rows, expected, strict=True):
+        same = all(equal(row[column], value) for column, value in values.items())
+        assert same, f"{way}: {row}, expected {values}"
 
 
 def assert_table(name, frame, options, expected):

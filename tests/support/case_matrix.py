@@ -47,10 +47,10 @@ class Engine:
 
 @contextmanager
 def clickhouse():
-    with clickhouse_sessions.session() as made:
+    with clickhouse_sessions.session() as house:
         for statement in clickhouse_sessions.clickhouse.create_clickhouse_functions().split(";\n"):
-            made.query(statement)
-        yield made
+            house.query(statement)
+        yield house
 
 
 # What is started once, for all engines that run there.
@@ -223,13 +223,13 @@ def key(case):
 
 def together(form, metric, cases):
     """The values of the cases, those of equal options asked for together."""
-    alike = [list(cases) for _, cases in groupby(sorted(cases, key=key), key)]
-    calls = [(cases[0].options, [case.group for case in cases]) for cases in alike]
+    batches = [list(cases) for _, cases in groupby(sorted(cases, key=key), key)]
+    calls = [(cases[0].options, [case.group for case in cases]) for cases in batches]
     if hasattr(form, "many"):
         values = form.many(metric, calls)
     else:
         values = [value for options, groups in calls for value in form.run(metric, groups, options)]
-    return zip((case for cases in alike for case in cases), values, strict=True)
+    return zip((case for cases in batches for case in cases), values, strict=True)
 
 
 def answers(form, metric, cases):
@@ -279,8 +279,8 @@ def run(engine, place, cases):
                 pair for form in forms for batch in batches for pair in answers(form, metric, batch)
             ]
             lines += filter(None, (wrong(engine, entry, *pair) for pair in result))
-            asked = {case.where for case, _ in result}
-            missing = {case.where for case in listed} - asked
+            answered = {case.where for case, _ in result}
+            missing = {case.where for case in listed} - answered
             lines += [f"{where}: {engine.name} is not asked" for where in sorted(missing)]
             counted[entry is not None] += len(listed)
     return *counted, lines

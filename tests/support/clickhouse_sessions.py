@@ -62,28 +62,28 @@ class Functions:
 
     house: object
 
-    def many(self, metric, asked):
+    def many(self, metric, calls):
         if metric not in spark_sessions.EVERY:
             self.house.query(f"SELECT {metric}()")
-        selects = zip(asked, spark_sessions.selects(metric, asked), strict=True)
+        selects = zip(calls, spark_sessions.selects(metric, calls), strict=True)
         queries = [
             query.replace(spark_sessions.text(metric, *call), of_function(metric, *call))
             for call, query in selects
         ]
-        return answered(self.house, metric, asked, queries)
+        return answered(self.house, metric, calls, queries)
 
 
 def answered(house, metric, calls, queries):
     groups = spark_sessions.groups_of(calls)
-    handed = [(g[0], g[1] or []) for g in groups] if metric.startswith("list_") else groups
-    house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {table(metric, handed)}")
+    filled = [(g[0], g[1] or []) for g in groups] if metric.startswith("list_") else groups
+    house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {table(metric, filled)}")
     return metric_engines.in_order((row for query in queries for row in rows(house, query)), groups)
 
 
 def takes(metric, options, groups):
     """Does the function have parameters for the options?"""
-    given = spark_sessions.with_ideal(metric, options, groups).keys() - {"gain"}
-    return given <= {*clickhouse.function_parameters(metric)}
+    named = spark_sessions.with_ideal(metric, options, groups).keys() - {"gain"}
+    return named <= {*clickhouse.function_parameters(metric)}
 
 
 def of_function(metric, options, groups):
@@ -91,15 +91,15 @@ def of_function(metric, options, groups):
     if not takes(metric, options, groups):
         return spark_sessions.text(metric, options, groups)
     taken, gain = clickhouse.function_parameters(metric), "gain" in options
-    given = {name: literal(options.get(name)) for name in taken}
+    arguments = {name: literal(options.get(name)) for name in taken}
     if options.get("query"):
-        given["query"] = options["query"]
-    if "threshold" in given and "threshold" not in options:
-        given["threshold"] = "1"
+        arguments["query"] = options["query"]
+    if "threshold" in arguments and "threshold" not in options:
+        arguments["threshold"] = "1"
     for name in metric_engines.names(metric):
-        given |= {name: name} if name in taken and name != "query" else {}
+        arguments |= {name: name} if name in taken and name != "query" else {}
     if gain and metric.startswith("list_"):
-        given["rels"] = "arrayMap(x -> exp2_gain(x), rels)"
+        arguments["rels"] = "arrayMap(x -> exp2_gain(x), rels)"
     elif gain:
-        given["rel"] = "exp2_gain(rel)"
-    return f"{metric}({', '.join(given.values())})"
+        arguments["rel"] = "exp2_gain(rel)"
+    return f"{metric}({', '.join(arguments.values())})"

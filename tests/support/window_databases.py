@@ -147,10 +147,10 @@ class Printed:
 
     name: str
 
-    def many(self, metric, asked):
-        for query in spark_sessions.selects(metric, asked, lists=False):
+    def many(self, metric, calls):
+        for query in spark_sessions.selects(metric, calls, lists=False):
             text = translate_to_windows(query, self.name)
             assert text.startswith("-- not executed: "), text
             dialect = ENGINES[self.name].dialect
             sqlglot.parse_one(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE)
-        return [None for _ in spark_sessions.groups_of(asked)]
+        return [None for _ in spark_sessions.groups_of(calls)]
