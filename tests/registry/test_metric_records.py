@@ -69,6 +69,13 @@ def test_metrics_is_the_table_of_them():
     assert {"RMSE", "microMSE"} <= lower and "nDCG" not in lower
 
 
-@pytest.mark.parametrize("name", ["RMSE", "RBPres(p=.5)", "microMAE", "nDCG@10", "a = 1"])
-def test_the_better_direction_by_name(name):
-    assert lower_is_better(name) == (name not in ("nDCG@10", "a = 1"))
+@pytest.mark.parametrize(
+    ("name", "is_lower"),
+    [
+        *((name, True) for name in ("RMSE", "RBPres(p=.5)", "microMAE")),
+        *((name, False) for name in ("nDCG@10", "a = 1", "RBPres(p=.5)@5,10", "my own")),
+    ],
+)
+def test_the_better_direction_by_name(name, is_lower):
+    """It is known of a name that stands for one metric."""
+    assert lower_is_better(name) == is_lower
