@@ -86,9 +86,9 @@ def test_attributes_stand_beside_lists():
 
 
 def test_names_by_keyword():
-    lists = LISTS.rename({"retrieved": "hits", "relevant": "right"})
-    result = rankql.evaluate(lists, None, METRICS, item=["hits", "right"])
-    assert result.per_query.equals(EXPECTED)
+    lists = LISTS.rename({"query": "key", "retrieved": "hits", "relevant": "right"})
+    result = rankql.evaluate(lists, None, METRICS, query="key", item=["hits", "right"])
+    assert result.per_query.rename({"key": "query"}).equals(EXPECTED)
     with pytest.raises(RankqlError, match=r"lists \(hits, right\).*item=\['hits', 'right'\]"):
         rankql.evaluate(lists, None, METRICS)
 
