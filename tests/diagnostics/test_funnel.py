@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 
 import polars as pl
 import pytest
@@ -83,6 +84,8 @@ def test_against_the_definition(seed, nested):
         for before, later in (("first", "second"), ("second", "final"))
     }
     assert funnel.added == {name: count for name, count in added.items() if count}
+    for column, counts in (("added", added), ("lost", Counter(funnel.items["lost_by"]))):
+        assert table[column].to_list() == [counts.get(stage, 0) for stage in table["stage"]]
     for name in funnel.added:
         assert any(line.startswith(f"{name} has ") for line in funnel.notes)
     note = "Added items can make the loss of a stage negative"
