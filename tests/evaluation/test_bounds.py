@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support import definitions, metric_engines, strategies
 from support.paths import ROOT
 
-FILE = ROOT / "sql" / "bounds.sql"
 METRICS = ["ndcg", "dcg", "cg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
 METRICS += ["rr", "arhr", "err", "rbp"]
 LEVELS = [[0, 1, 2, 3], [0, 0.5, 3], [0, 1], [0, 1.75, 2], [0]]
@@ -24,7 +23,7 @@ MOST_UNJUDGED = 5
 @pytest.fixture(scope="module")
 def con():
     con = metric_engines.connect()
-    con.execute(FILE.read_text("utf-8"))
+    con.execute((ROOT / "sql" / "bounds.sql").read_text("utf-8"))
     return con
 
 
@@ -42,13 +41,11 @@ def bounds(con, metric, batch, levels, k=None, ideal="judged", **options):
         items.append([{"pos": float(pos), "rel": rel} for rel, pos in shown])
         pool = rows if ideal == "judged" else shown
         judged.append([float(rel) for rel, _ in pool if rel is not None])
-    given_ = "".join(f", {name} := {literal(value)}" for name, value in options.items())
-    call = (
-        f"rankql_bounds_{metric}(items, judged, {literal(k)}, {literal(levels)}::DOUBLE[]{given_})"
-    )
+    named = "".join(f", {name} := {literal(value)}" for name, value in options.items())
+    call = f"items, judged, {literal(k)}, {literal(levels)}::DOUBLE[]{named}"
     query = f"""
         SELECT x.low, x.high FROM (
-            SELECT n, {call} AS x FROM (
+            SELECT n, rankql_bounds_{metric}({call}) AS x FROM (
                 SELECT unnest(range($n)) AS n,
                        unnest($items::STRUCT(pos DOUBLE, rel DOUBLE)[][]) AS items,
                        unnest($judged::DOUBLE[][]) AS judged)) ORDER BY n"""
@@ -91,24 +88,6 @@ def test_bounds_are_the_extremes_of_all_judgments(con, metric, batch, levels, da
     require_same(bounds(con, metric, batch, levels, **options), expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("metric", METRICS)
-@given(batch=strategies.batches(strategies.rankings(strategies.SMALL)), data=st.data())
-def test_bounds_meet_if_nothing_is_unjudged(con, metric, batch, data):
-    """Low and high are then the metric itself, as the macro for rows has it."""
-    options = data.draw(strategies.options(metric))
-    rows = [(n, rel, pos) for n, ranking in enumerate(batch) for rel, pos in ranking]
-    con.execute("CREATE OR REPLACE TEMP TABLE t (n INT, rel DOUBLE, pos DOUBLE)")
-    if rows:
-        con.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
-    given_ = "".join(f", {name} := {literal(value)}" for name, value in options.items())
-    query = f"""
-        SELECT {metric}(rel, pos{given_}) FROM range({len(batch)}) AS q (n) LEFT JOIN t USING (n)
-        GROUP BY n ORDER BY n"""
-    expected = [(value, value) for (value,) in con.execute(query).fetchall()]
-    require_same(bounds(con, metric, batch, [0, 1, 2, 3], **options), expected)
-
-
 def chains(rows, levels, k, discounts):
     """The highest ndcg where the unjudged of larger weight have the higher levels, in every way."""
     by = discounts or [log2(pos + 1) for pos in range(1, 200)]
@@ -146,39 +125,38 @@ def test_highest_ndcg_of_longer_rankings(con, seed):
     require_same([(high,) for _, high in values], [(high,) for high in expected])
 
 
-def test_by_hand(con):
-    """One unjudged item between two judged."""
-    rows = [(0, 1), (None, 2), (1, 3)]
-    assert bounds(con, "rr", [rows], [0, 1]) == [(1 / 3, 1 / 2)]
-    assert bounds(con, "precision_at", [rows], [0, 1], k=2) == [(0, 0.5)]
-    assert bounds(con, "ap", [rows], [0, 1]) == [(1 / 3, (1 / 2 + 2 / 3) / 2)]
-    assert bounds(con, "rr", [[(0, 1), (None, 7)], [(0, 1)], []], [0, 1]) == [
-        (1 / 7, 1 / 7),
-        (None, None),
-        (None, None),
-    ]
-    # What is beyond the cutoff has no share in what was found, but defines it.
-    beyond = [(0, 1), (None, 5)]
-    assert bounds(con, "ap", [beyond], [0, 1], k=2, denominator="found") == [(0, 0)]
-    # A level between: at 3 the order is ideal, at 9 the item ought to stand above the first.
-    rows = [(3, 1), (None, 2), (1, 3)]
+@pytest.mark.parametrize(
+    ("metric", "rows", "options", "low", "high"),
+    [
+        ("rr", [(0, 1), (None, 2), (1, 3)], {}, 1 / 3, 1 / 2),
+        ("precision_at", [(0, 1), (None, 2), (1, 3)], {"k": 2}, 0, 0.5),
+        ("ap", [(0, 1), (None, 2), (1, 3)], {}, 1 / 3, (1 / 2 + 2 / 3) / 2),
+        ("rr", [(0, 1), (None, 7)], {}, 1 / 7, 1 / 7),
+        ("rr", [(0, 1)], {}, None, None),
+        ("rr", [], {}, None, None),
+        # What is beyond the cutoff has no share in what was found, but defines it.
+        ("ap", [(0, 1), (None, 5)], {"k": 2, "denominator": "found"}, 0, 0),
+    ],
+)
+def test_by_hand(con, metric, rows, options, low, high):
+    assert bounds(con, metric, [rows], [0, 1], **options) == [(low, high)]
+
+
+def test_a_level_between_the_others_is_best(con):
+    """At 3 the order is ideal, at 9 the item ought to stand above the first."""
     values = [definitions.ndcg([(3, 1), (rel, 2), (1, 3)]) for rel in (0, 3, 9)]
     assert values[1] == 1 and values[2] < values[0]
+    rows = [(3, 1), (None, 2), (1, 3)]
     assert bounds(con, "ndcg", [rows], [0, 3, 9]) == [pytest.approx((values[2], 1))]
 
 
 def test_signed_gains(con):
     """The dcg is below 0: the lowest ideal makes it worst, the highest ideal makes it best."""
-    rows = [(-1, 1), (None, 2)]
-    signed = {"negative": "keep"}
-    assert bounds(con, "ndcg", [rows], [0, 1, 2], **signed) == [
-        pytest.approx((1 / log2(3) - 1, (2 / log2(3) - 1) / 2))
-    ]
-    rows = [(-3, 1), (None, 2), (None, 3)]
-    require_same(
-        bounds(con, "ndcg", [rows], [0, 1, 2], k=2, **signed),
-        [try_all("ndcg", rows, [0, 1, 2], k=2, **signed)],
-    )
+    values = bounds(con, "ndcg", [[(-1, 1), (None, 2)]], [0, 1, 2], negative="keep")
+    assert values == [pytest.approx((1 / log2(3) - 1, (2 / log2(3) - 1) / 2))]
+    rows, options = [(-3, 1), (None, 2), (None, 3)], {"negative": "keep", "k": 2}
+    expected = try_all("ndcg", rows, [0, 1, 2], **options)
+    require_same(bounds(con, "ndcg", [rows], [0, 1, 2], **options), [expected])
 
 
 @pytest.mark.parametrize(

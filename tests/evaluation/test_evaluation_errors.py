@@ -10,30 +10,25 @@ from support.random_runs import QRELS, RUN
 
 
 @pytest.mark.parametrize(
-    "text", ["q1 Q0 d1 1 2.0 t\nq1 Q0 d2\n", "q1 Q0 d1 1 2.0 t\nq1 Q0 d 2 1 2.0 t\n"]
-)
-def test_broken_lines_of_trec_files(tmp_path, text):
-    (tmp_path / "x.run").write_text(text)
-    with pytest.raises(rankql.RankqlError, match="has a line without 6 columns: 'q1 Q0 d"):
-        rankql.evaluate(tmp_path / "x.run", QRELS, "AP")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        ("query,item,score\nq1,a,2\nq1,b,1\nq2,a,1,9\n", "line 4 has 4 instead of 3 values"),
-        ("query;item;score\nq1;a;2\nq1;b\n", r"line 3 has 2 instead of 3 values \(query, item, sc"),
-        ("query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n", "line 30,002 has 4 instead of 3"),
-        ("q1,a,2\nq1,b,3\nq2,a,1\n", "No query column in run"),
-        ("query\na,\nb,\n", "No item column in run"),
-        ('doc\n{"a": 1, "b": 2}\n', "No query column in run"),
+        ("x.run", "q1 Q0 d1 1 2.0 t\nq1 Q0 d2\n", "has a line without 6 columns: 'q1 Q0 d"),
+        ("x.run", "q1 Q0 d1 1 2 t\nq1 Q0 d 2 1 2 t\n", "has a line without 6 columns: 'q1 Q0 d"),
+        ("x.run", "only three columns\n", r"TREC \(4 or 6 columns; its first line has 3\)"),
+        ("x.csv", "query,item,score\nq1,a,2\nq2,a,1,9\n", "line 3 has 4 instead of 3 values"),
+        ("x.csv", "query;item;score\nq1;a;2\nq1;b\n", r"line 3 has 2 .* \(query, item, score\)"),
+        ("x.csv", "query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n", "line 30,002 has 4"),
+        ("x.csv", "q1,a,2\nq1,b,3\nq2,a,1\n", "No query column in run"),
+        ("x.csv", "query\na,\nb,\n", "No item column in run"),
+        ("x.csv", 'doc\n{"a": 1, "b": 2}\n', "No query column in run"),
+        ("x.csv", "query,item,score\nq1,a,1.5\nq1,b,high\n", "score must be a number, not high"),
     ],
 )
-def test_uneven_lines_of_csv_files(tmp_path, text, message):
+def test_lines_that_cannot_be_right(tmp_path, name, text, message):
     """DuckDB guesses that the first line is no header, or names the line without the reason."""
-    (tmp_path / "x.csv").write_text(text)
+    (tmp_path / name).write_text(text)
     with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(tmp_path / "x.csv", QRELS, "AP")
+        rankql.evaluate(tmp_path / name, QRELS, "AP")
 
 
 def change(**columns):
@@ -41,9 +36,8 @@ def change(**columns):
     return RUN.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
 
 
+TWICE = pl.concat([RUN, RUN])
 PLACED = RUN.drop("score").with_columns(pos=1)
-INDEXED = pl.concat([RUN, RUN]).with_row_index("session_id")
-TWO_RUNS = {"a": RUN, "b": change(query="z")}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +52,7 @@ TWO_RUNS = {"a": RUN, "b": change(query="z")}
         (RUN.clear(), QRELS, {}, "run is empty"),
         (RUN, QRELS.clear(), {}, "qrels is empty"),
         (change(query="zz"), QRELS, {}, "No query of the run is judged: it has 'zz'"),
-        (TWO_RUNS, QRELS, {}, "No query of run 'b' is judged"),
+        ({"a": RUN, "b": change(query="z")}, QRELS, {}, "No query of run 'b' is judged"),
         (change(score=float("nan")), QRELS, {}, "run: score must be a number, not nan"),
         (change(score="x"), QRELS, {}, "run: score must be a number, not text. Cast it first"),
         (change(pos=0), QRELS, {}, "run: pos must be a whole number from 1, not 0"),
@@ -66,8 +60,8 @@ TWO_RUNS = {"a": RUN, "b": change(query="z")}
         (change(pos=1), QRELS, {}, "run has duplicates: query .*, pos 1"),
         (change(query=None), QRELS, {}, "run: query is NULL in"),
         (change(item=None), QRELS, {}, "run: item is NULL in"),
-        (pl.concat([RUN, RUN]), QRELS, {}, "run has duplicates: query .*system="),
-        (INDEXED, QRELS, {}, "duplicates: .*system=, or queries: query='session_id'$"),
+        (TWICE, QRELS, {}, "run has duplicates: query .*system="),
+        (TWICE.with_row_index("session_id"), QRELS, {}, "system=, or queries: query='session_id'$"),
         (RUN, pl.concat([QRELS, QRELS]), {}, "qrels has duplicates: query"),
         (RUN, QRELS.with_columns(rel=float("inf")), {}, "qrels: rel must be a finite number, not"),
         (RUN, QRELS.with_columns(rel=pl.lit("high")), {}, "qrels: rel must be a number, not text"),
@@ -84,6 +78,7 @@ TWO_RUNS = {"a": RUN, "b": change(query="z")}
         (RUN, QRELS, {"by": 5}, "by must be names of columns"),
         (RUN, QRELS, {"system": "model"}, "system='model': no column of that name in run"),
         (RUN, QRELS, {"system": 5}, "system must be the name of a column"),
+        (RUN, QRELS, {"cluster": 5}, "cluster must be the name of a column"),
         (RUN, QRELS, {"output": 5}, "output must be a path, not 5"),
         (RUN, QRELS, {"output": "x.csv"}, "'x.csv' must end in .parquet"),
         (RUN, QRELS, {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'"),
@@ -130,6 +125,8 @@ def test_errors_about_data_and_options(run, qrels, options, message):
         ("RBP@5", {}, "p must be given"),
         ("RBP(p=1)@5", {}, "p must lie between 0 and 1, not 1"),
         ("ERR(max_rel=2)@5", {}, "max_rel=2 is below the highest grade, 3"),
+        ("ERR(stop=rel)@5", {}, "rel must lie between 0 and 1 for stop 'rel'"),
+        ("ERR(stop=rel, max_rel=4)", {}, "max_rel is for stop 'exp2', not for 'rel'"),
         ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),
         ("DCG@9", {"discounts": [1, 2]}, "discounts has 2 entries, but position"),
         (["x = 1", "x = 2"], {}, "Two metrics are called 'x'"),
@@ -152,8 +149,6 @@ def test_errors_about_metrics(metrics, options, message):
         (lambda: rankql.evaluate(PLACED, QRELS, "RMSE"), "RMSE compares grades with scores"),
         (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
         (lambda: rankql.combine([3]), "combine takes results and files that output= wrote"),
-        (lambda: rankql.compare({"a": RUN}, QRELS, cluster=5), "cluster must be the name of a"),
-        (lambda: rankql.compare({"a": RUN}, QRELS, higher_is_better=5), "higher_is_better must be"),
         (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
     ],
 )
@@ -177,37 +172,15 @@ def test_nan_in_parquet(tmp_path, column):
         con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
 
 
-def test_rows_of_text_files_are_checked(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("query,item,score\nq1,a,1.5\nq1,b,high\n")
-    qrels = pl.DataFrame({"query": ["q1"], "item": ["a"], "rel": [1]})
-    with pytest.raises(rankql.RankqlError, match="run: score must be a number, not high"):
-        rankql.evaluate(path, qrels, "AP")
-    path.write_text("not a run\nat all\n")
-    with pytest.raises(rankql.RankqlError, match="No query column in run"):
-        rankql.evaluate(path, qrels, "AP")
-    other = tmp_path / "x.run"
-    other.write_text("only three columns\n")
-    with pytest.raises(rankql.RankqlError, match=r"TREC \(4 or 6 columns; its first line has 3\)"):
-        rankql.evaluate(other, qrels, "AP")
-
-
 def test_control_characters_reach_no_terminal():
     """A line of its own would be a command in a log of CI, ESC one to a terminal."""
-    name = "new\n::error::\x1b[2J"
-    runs = {"old": RUN, name: RUN}
-    texts = [
-        repr(rankql.evaluate(runs, QRELS, "RR@2")),
-        repr(rankql.compare(runs, QRELS, "RR@2")),
-        repr(rankql.limits(runs, QRELS, "RR@2")),
-        repr(rankql.explain(RUN, QRELS, metric="RR@2")),
-        repr(rankql.check(runs, QRELS)),
-        repr(rankql.correlate(runs, RUN, "TauB")),
-    ]
-    for text in texts:
-        assert "\x1b" not in text
-        assert not any(line.startswith("::") for line in text.splitlines())
-    assert "new\\n::error::\\x1b[2J" in texts[0]
+    runs = {"old": RUN, "new\n::error::\x1b[2J": RUN}
+    for function in (rankql.evaluate, rankql.compare, rankql.limits, rankql.check):
+        options = {} if function == rankql.check else {"metrics": "RR@2"}
+        printed = repr(function(runs, QRELS, **options))
+        assert "\x1b" not in printed
+        assert not any(line.startswith("::") for line in printed.splitlines())
+        assert function == rankql.check or "new\\n::error::\\x1b[2J" in printed
 
 
 def test_grades_whose_sum_overflows():

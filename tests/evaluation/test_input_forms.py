@@ -15,7 +15,7 @@ import pytest
 
 import rankql
 from support import metric_engines
-from support.random_runs import EXPECTED, METRICS, QRELS, RUN, same, with_segments
+from support.random_runs import EXPECTED, METRICS, QRELS, RUN, same
 
 
 def evaluate(run=RUN, qrels=QRELS, metrics=METRICS, **options):
@@ -71,18 +71,18 @@ def trec(frame, space=" "):
 
 
 FILES = {
-    'it\'s a "file".parquet': lambda frame, path: frame.write_parquet(path),
-    "rr(1).parquet": lambda frame, path: frame.write_parquet(path),
-    "run[1].parquet": lambda frame, path: frame.write_parquet(path),
-    "x.csv": lambda frame, path: frame.write_csv(path),
+    'it\'s a "file".parquet': pl.DataFrame.write_parquet,
+    "rr(1).parquet": pl.DataFrame.write_parquet,
+    "run[1].parquet": pl.DataFrame.write_parquet,
+    "x.csv": pl.DataFrame.write_csv,
     "x.tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
-    "x.csv.gz": lambda frame, path: path.write_bytes(gzip.compress(frame.write_csv().encode())),
-    "x.jsonl": lambda frame, path: frame.write_ndjson(path),
-    "x.ndjson.gz": lambda f, path: path.write_bytes(gzip.compress(f.write_ndjson().encode())),
-    "x.json": lambda frame, path: frame.write_json(path),
+    "x.jsonl": pl.DataFrame.write_ndjson,
+    "x.json": pl.DataFrame.write_json,
     "x.trec": lambda frame, path: path.write_text(trec(frame)),
     "x.tab": lambda frame, path: path.write_text(trec(frame, "\t")),
     "x.spaced": lambda frame, path: path.write_text(" " + trec(frame, "   ")),
+    "x.csv.gz": lambda frame, path: path.write_bytes(gzip.compress(frame.write_csv().encode())),
+    "x.ndjson.gz": lambda f, path: path.write_bytes(gzip.compress(f.write_ndjson().encode())),
     "x.trec.gz": lambda frame, path: path.write_bytes(gzip.compress(trec(frame).encode())),
 }
 
@@ -96,7 +96,7 @@ def test_files(name, tmp_path):
 
 
 def test_globs_and_folders(tmp_path):
-    for number, half in enumerate((RUN[: len(RUN) // 2], RUN[len(RUN) // 2 :])):
+    for number, half in enumerate((RUN[::2], RUN[1::2])):
         half.write_parquet(tmp_path / f"run-{number}.parquet")
         (tmp_path / f"{number}.run").write_text(trec(half))
     for run in (f"{tmp_path}/run-*.parquet", tmp_path, f"{tmp_path}/*.run"):
@@ -164,27 +164,21 @@ def test_read_only_databases_and_open_transactions(tmp_path):
 
 def test_without_pandas():
     script = """
-import importlib.abc, sys
-class NoPandas(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "pandas":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, NoPandas())
+import sys
+sys.modules["pandas"] = None  # its import fails
 import polars as pl, rankql
 run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
 result = rankql.evaluate(run, run.with_columns(rel=1), ["RR", "P@1"], interval=None)
 result.to_arrow(), result.to_json(), repr(result), result._repr_html_(), result.to_markdown()
 print(result["RR"], result.per_query.shape)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "1.0 (1, 3)\n"
+    command = [sys.executable, "-c", script]
+    assert subprocess.check_output(command, text=True) == "1.0 (1, 3)\n"
 
 
 NAMES = sorted({*RUN["query"], *QRELS["query"]})
 IDS = {
-    "int64": pl.Series(range(len(NAMES)), dtype=pl.Int64),
+    "int64": pl.Series(range(len(NAMES))),
     "uint32": pl.Series(range(len(NAMES)), dtype=pl.UInt32),
     "category": pl.Series(NAMES, dtype=pl.Categorical),
     "unicode": pl.Series([f"ü {name} 查询 🦆 'x' \"y\"" for name in NAMES]),
@@ -234,26 +228,7 @@ def test_odd_names_of_columns():
     result = evaluate(run, qrels, by=attribute, **ODD)
     same(result.per_query.drop(attribute).rename({ODD["query"]: "query"}), EXPECTED)
     assert f"{attribute}=<b>'1'</b>" in result.summary["slice"].to_list()
-    assert "<b>" not in result._repr_html_()
     assert result.columns["run"] == {name: ODD[name] for name in RUN.columns}
-
-
-def test_columns_with_names_of_the_query():
-    names = ("system", "judged", "pos_", "missing", "retrieved", "least", "line")
-    more = {name: pl.lit("x") for name in names}
-    run = RUN.with_columns(**more).rename({"score": "rel"}).with_columns(score=pl.lit("text"))
-    qrels = QRELS.with_columns(**more).rename({"rel": "score"}).with_columns(rel=pl.lit(None))
-    assert_expected(run, qrels, score="rel", rel="score")
-
-
-def test_pairs_of_names():
-    run, qrels = RUN.rename({"query": "a", "item": "b"}), QRELS.rename({"query": "b", "item": "a"})
-    names = {"query": ("a", "b"), "item": ["b", "a"]}
-    same(evaluate(run, qrels, **names).per_query.rename({"b": "query"}), EXPECTED)
-    for name in ("a", "b"):
-        about = with_segments().rename({"query": name})
-        result = evaluate(run, qrels, "AP", by="segment", attributes=about, **names)
-        assert result.summary["slice"].n_unique() > 2
 
 
 def test_positions_win_over_scores():
@@ -315,33 +290,33 @@ def test_scores_that_doubles_round_are_not_tied(kind, tmp_path):
     con = duckdb.connect()
     cast = "VARCHAR" if kind == "text" else kind
     con.execute(
-        "CREATE TABLE run AS SELECT 'q' AS query, 'd' || (i * 5 % 7) AS item, "
-        f"CAST(9007199254740992::HUGEINT + i AS {cast}) AS score FROM range(7) AS rows(i)"
+        f"""CREATE TABLE run AS SELECT 'q' AS query, 'd' || (i * 5 % 7) AS item,
+            CAST(9007199254740992::HUGEINT + i AS {cast}) AS score FROM range(7) AS rows(i);
+        CREATE TABLE ranked AS SELECT * EXCLUDE (score), row_number() OVER
+            (ORDER BY score DESC) AS pos FROM run"""
     )
-    con.execute("CREATE TABLE ranked AS SELECT * EXCLUDE (score), 8 - row_number() OVER "
-                "(ORDER BY score) AS pos FROM run")  # fmt: skip
-    run, qrels = "run", {"q": {"d1": 1, "d4": 2}}
+    run, qrels, metrics = "run", {"q": {"d1": 1, "d4": 2}}, ["RR", "nDCG@3", "AP", "P@2"]
     if kind == "text":
         run = tmp_path / "run.csv"
         con.execute(f"COPY run TO '{run}'")
-    metrics = ["RR", "nDCG@3", "AP", "P@2"]
-    expected = rankql.evaluate("ranked", qrels, metrics, con=con).per_query
+
+    def values(run, **options):
+        return rankql.evaluate(run, qrels, metrics, con=con, **options).per_query
+
+    expected = values("ranked")
     for ties in ("item", "expected", "best", "worst", "order"):
-        same(rankql.evaluate(run, qrels, metrics, con=con, ties=ties).per_query, expected)
+        same(values(run, ties=ties), expected)
+    same(values(run, score="CAST(score AS HUGEINT) - 9007199254740992"), expected)
     both = {"a": run, "b": con.sql("SELECT query, item, 0 AS score FROM run")}
     if kind in ("BIGINT", "HUGEINT"):
-        result = rankql.evaluate(both, qrels, metrics, con=con).per_query
-        same(result.filter(system="a").drop("system"), expected)
+        same(values(both).filter(system="a").drop("system"), expected)
     else:
         with pytest.raises(rankql.RankqlError, match="integers, or decimals"):
-            rankql.evaluate({**both, "b": {"q": {"d1": 0.5}}}, qrels, metrics, con=con)
+            values(both | {"b": {"q": {"d1": 0.5}}})
     assert "tied-rows" not in [x.kind for x in rankql.check(run, qrels, con=con)]
-    less = "CAST(score AS HUGEINT) - 9007199254740992"
-    same(rankql.evaluate(run, qrels, metrics, con=con, score=less).per_query, expected)
     # Text with a point is read as DOUBLE.
     for suffix in ("parquet",) if kind.startswith("DECIMAL") else ("run", "csv", "parquet"):
-        path = rankql.convert(run, tmp_path / f"out.{suffix}", con=con)
-        same(rankql.evaluate(path, qrels, metrics).per_query, expected)
+        same(values(rankql.convert(run, tmp_path / f"out.{suffix}", con=con)), expected)
 
 
 def test_all_runs_have_positions_and_some_have_scores():
@@ -356,13 +331,12 @@ def test_all_runs_have_positions_and_some_have_scores():
         "# run of May, 2024\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
         "My export\n,query,item,rel,pos\n0,q1,a,1,1\n1,q1,c,0,2\n",
         ',query,item,rel,pos\n0,q1,"a, b",1,1\n1,q1,"c",0,2\n',
-        ";query;item,a,b,c,d;rel;pos\n0;q1;a;1;1\n1;q1;c;0;2\n",
+        ";query;item;a,b,c,d;rel;pos\n0;q1;a;;1;1\n1;q1;c;;0;2\n",
     ],
 )
 def test_files_with_a_title_or_an_index_without_a_name(tmp_path, text):
     (tmp_path / "x.csv").write_text(text)
-    item = "item,a,b,c,d" if ";" in text else None
-    assert evaluate(tmp_path / "x.csv", None, "P@2", item=item)["P@2"] == 0.5
+    assert evaluate(tmp_path / "x.csv", None, "P@2")["P@2"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -380,9 +354,6 @@ def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
     qrels.write_text("q1 0 a 0\nq1 0 b 1 more\n")
     with pytest.raises(rankql.RankqlError, match="without 4 columns: 'q1 0 b 1 more'"):
         evaluate(run, qrels, "RR")
-    run.write_text("a b c d e f g\n")
-    with pytest.raises(rankql.RankqlError, match="its first line has 7"):
-        evaluate(run, qrels, "RR")
 
 
 def test_times_with_a_zone_as_queries(monkeypatch):
@@ -394,9 +365,10 @@ def test_times_with_a_zone_as_queries(monkeypatch):
     result = evaluate(run, qrels, "nDCG@10", interval=None)
     assert result["nDCG@10"] == 0.5
     assert result.per_query["query"].to_list() == times[:2]
-    (note,) = result.notes
-    assert re.search("not judged.*2026, 1, 3", note)
-    with pytest.raises(rankql.RankqlError, match="2026, 1, 2"):
-        evaluate(run, qrels, missing="error")
-    with pytest.raises(rankql.RankqlError, match=r"duplicates.*2026, 1, 1"):
-        evaluate(pl.concat([run, run]), qrels)
+    assert re.search("not judged.*2026, 1, 3", result.notes[0])
+    for tables, options, example in (
+        ((run, qrels), {"missing": "error"}, "2026, 1, 2"),
+        ((pl.concat([run, run]), qrels), {}, r"duplicates.*2026, 1, 1"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=example):
+            evaluate(*tables, **options)

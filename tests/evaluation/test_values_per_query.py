@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 from scipy import stats
 
 import rankql
@@ -95,15 +96,13 @@ def test_any_numbers_are_compared():
 def test_the_caller_gives_directions():
     assumed = rankql.compare({"before": BEFORE, "after": AFTER})
     stated = rankql.compare({"before": BEFORE, "after": AFTER}, higher_is_better={"wait": False})
-    verdicts = [dict(x.table.select("metric", "verdict").rows()) for x in (assumed, stated)]
-    assert (verdicts[0]["wait"], verdicts[1]["wait"]) == ("better", "worse")
-    assert verdicts[0]["revenue"] == verdicts[1]["revenue"] == "better"
+    assert assumed.table["verdict"].to_list()[:2] == ["better", "better"]
+    assert stated.table["verdict"].to_list()[:2] == ["better", "worse"]
     assert stated.higher_is_better == {"revenue": True, "wait": False, "clicks": True}
     assert json.loads(stated.to_json())["higher_is_better"] == stated.higher_is_better
     assert "Lower is better: wait" in stated.notes
     assert any(note.startswith("Higher revenue and clicks are assumed") for note in stated.notes)
-    wins = stated.table.filter(metric="wait").row(0, named=True)["wins"]
-    assert wins == (AFTER["wait"] < BEFORE["wait"]).sum()
+    assert stated.table["wins"][1] == (AFTER["wait"] < BEFORE["wait"]).sum()
     lower = rankql.compare({"a": BEFORE, "b": AFTER}, metrics="wait", higher_is_better=False)
     assert lower.table["verdict"].to_list() == ["worse"]
     assert not [note for note in lower.notes if "assumed" in note]
@@ -133,15 +132,11 @@ def test_slices_and_clusters_are_not_metrics():
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
 def test_files_of_numbers(tmp_path, suffix):
-    expected = rankql.compare({"a": BEFORE, "b": AFTER}, by="segment").table
     files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
     for file, frame in zip(files, (BEFORE, AFTER), strict=True):
         getattr(frame, f"write_{suffix}")(file)
-    comparison = rankql.compare(files, by="segment")
-    assert comparison.systems == ["a", "b"]
-    columns = ["metric", "slice", "verdict", "n"]
-    assert comparison.table.select(columns).equals(expected.select(columns))
-    assert comparison.table["p"].to_list() == pytest.approx(expected["p"].to_list())
+    expected = rankql.compare({"a": BEFORE, "b": AFTER}, by="segment").table
+    assert_frame_equal(rankql.compare(files, by="segment").table, expected)
 
 
 def test_a_column_system_has_the_systems():
@@ -172,22 +167,23 @@ def test_values_are_compared_to_results_of_evaluate():
     comparison = rankql.compare({"old": rankql.evaluate(OLD, QRELS, "RR"), "new": values})
     expected = rankql.compare({"old": OLD, "new": NEW}, QRELS, "RR")
     assert comparison.table.equals(expected.table)
-    kinds = QRELS.select("query", kind=pl.lit("x")).unique()
-    result = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=kinds)
-    with pytest.raises(rankql.RankqlError, match="'new' has no column 'kind'"):
-        rankql.compare({"old": result, "new": values})
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
-BOTH, RUNS = {"a": BEFORE, "b": AFTER}, ({"a": OLD, "b": NEW}, QRELS)
+BOTH = {"a": BEFORE, "b": AFTER}
+KINDS = QRELS.select("query", kind=pl.lit("x")).unique()
+SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
 PRICES = AFTER.select("user", revenue=pl.lit("1,200"))
 TWICE = pl.concat([AFTER, AFTER])
+
+
+RUNS = ({"a": OLD, "b": NEW}, QRELS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((SOLD,), {}, "Cannot tell whether a is a run or has one row per query: .* (sold)"),
+        ((SOLD,), {}, r"Cannot tell whether a is a run or has one row per query: .* \(sold\)"),
         (({"a": BEFORE, "b": OLD},), {}, "'b' is a run or has several rows per"),
         (({"a": BEFORE, "b": PRICES},), {}, "b has no numbers per user: revenue is text"),
         (({"a": BEFORE, "b": TWICE},), {}, "b has several rows for some user"),
@@ -198,28 +194,20 @@ TWICE = pl.concat([AFTER, AFTER])
         ((BOTH,), {"higher_is_better": {"wiat": False}}, "'wiat'. Did you mean 'wait'?"),
         ((BOTH,), {"higher_is_better": {"wait": "no"}}, "higher_is_better must be True, False"),
         ((*RUNS, "RR"), {"higher_is_better": False}, "higher_is_better=False contradicts RR"),
-        (
-            (*RUNS, "TauDistance"),
-            {"higher_is_better": {"TauDistance": True}},
-            "higher_is_better=True contradicts TauDistance",
-        ),
+        ((*RUNS, "TauDistance"), {"higher_is_better": {"TauDistance": True}}, "True contradicts"),
         ((BOTH,), {"ties": "expected"}, "ties= is an option for runs"),
-        (([],), {}, "compare needs at least one run"),
         ((BEFORE, AFTER, AFTER), {}, "compare takes two runs or results"),
         ((OLD, NEW, OLD, QRELS), {}, "Pass more runs as a dict"),
         (({"a": OLD}, NEW, QRELS), {}, "Pass more runs as a dict"),
         (([OLD], NEW, QRELS), {}, "Pass more runs as a dict"),
-        ((OLD, NEW, QRELS, "nDGC@10"), {}, "Did you mean 'nDCG'?"),
         # Judgments with an unknown item column have several rows per query.
         ((OLD, QRELS.rename({"item": "thing"})), {}, "No item column in"),
+        (({"old": SLICED, "new": BEFORE},), {}, "'new' has no column 'kind'"),
     ],
 )
 def test_errors(arguments, options, message):
-    with pytest.raises(rankql.RankqlError) as error:
+    with pytest.raises(rankql.RankqlError, match=message):
         rankql.compare(*arguments, **options)
-    first, _, last = message.partition(".* ")
-    assert first in str(error.value) and last in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_named_metrics_are_values():
@@ -232,41 +220,23 @@ def test_named_metrics_are_values():
 # On the command line
 
 
-@pytest.fixture
-def tables(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "code", "printed"),
+    [
+        ("compare before.csv after.parquet", 0, "Lower is better: wait"),
+        ("associate before.csv sold.csv --on user", 0, "Lower is better: wait"),
+        ("gate after.parquet --max-drop wait:0.5 --baseline before.csv", 1, "wait rise <= 0.5"),
+        ("report before.csv after.parquet -o report.md", 0, "report.md"),
+    ],
+)
+def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     BEFORE.write_csv("before.csv")
     AFTER.write_parquet("after.parquet")
-    BEFORE.write_parquet("before.parquet")
-
-
-def run(*arguments, code=0):
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == code, done.output
-    return done
-
-
-def test_compare_on_the_command_line(tables):
-    expected = rankql.compare(
-        {"before": BEFORE, "after": AFTER}, by="segment", higher_is_better={"wait": False}
-    )
-    for first in ("before.csv", "before.parquet"):
-        done = run("compare", first, "after.parquet", "--lower-is-better", "wait",
-                   "--by", "segment", "--format", "json")  # fmt: skip
-        printed = json.loads(done.stdout)
-        assert printed["higher_is_better"] == expected.higher_is_better
-        verdicts = [row["verdict"] for row in printed["table"]]
-        assert verdicts == expected.table["verdict"].to_list()
-    run("report", "before.parquet", "after.parquet", "-o", "report.md", "--lower-is-better", "wait")
-    wrong = run("compare", "before.csv", "after.parquet", "--lower-is-better", "wiat", code=2)
-    assert "Did you mean 'wait'?" in wrong.stderr
-
-
-def test_associate_on_the_command_line(tables):
     BEFORE.select("user", sold="clicks").write_csv("sold.csv")
-    done = run("associate", "before.csv", "sold.csv", "--on", "user", "--lower-is-better", "wait",
-               "--format", "json")  # fmt: skip
-    assert "Lower is better: wait" in json.loads(done.stdout)["notes"]
+    for column, exit_code, text in (("wait", code, printed), ("wiat", 2, "Did you mean 'wait'?")):
+        done = CliRunner().invoke(main, [*command.split(), "--lower-is-better", column])
+        assert done.exit_code == exit_code and text in done.output
 
 
 # Associated
@@ -284,35 +254,21 @@ def test_any_numbers_are_associated():
 
 
 def test_quadrants_depend_on_the_directions():
-    old = pl.DataFrame({"user": [1, 2, 3], "wait": [1.0, 2, 3]})
-    new = old.with_columns(wait=pl.Series([2.0, 3, 2]))
-    was, now = (pl.DataFrame({"user": [1, 2, 3], "loss": x}) for x in ([1, 1, 1], [2, 0, 2]))
-    scores, losses = system_column(old=old, new=new), system_column(old=was, new=now)
+    """Less is better of one sign is more of the other."""
+    old = pl.DataFrame({"user": [1, 2, 3], "wait": [1.0, 2, 3], "loss": [1.0, 1, 1]})
+    new = old.with_columns(wait=pl.Series([2.0, 3, 2]), loss=pl.Series([2.0, 0, 2]))
 
-    def readings(directions):
-        association = rankql.associate(
-            scores, losses, on="user", baseline="old", higher_is_better=directions
-        )
-        table = association.quadrants().table.filter(n=1)
-        return dict(table.select("reading", "metric").rows())
+    def readings(sign, directions):
+        values = system_column(old=old, new=new).with_columns(pl.col("wait", "loss") * sign)
+        tables = (values.select("system", "user", name) for name in ("wait", "loss"))
+        options = {"on": "user", "baseline": "old", "higher_is_better": directions}
+        table = rankql.associate(*tables, **options).quadrants().table.filter(n=1)
+        return {*table["reading"]}
 
-    assert readings(None) == {
-        "better, and noticed": "up",
-        "relevant but not attractive": "up",
-        "attractive but not relevant (clickbait?)": "down",
-    }
-    assert readings({"wait": False, "loss": False}) == {
-        "worse": "up",
-        "attractive but not relevant (clickbait?)": "up",
-        "relevant but not attractive": "down",
-    }
-    assert readings(False) == {
-        "attractive but not relevant (clickbait?)": "up",
-        "worse": "up",
-        "better, and noticed": "down",
-    }
+    assert readings(1, {"wait": False, "loss": False}) == readings(-1, None)
+    assert readings(1, False) == readings(-1, {"loss": False}) != readings(1, None)
     with pytest.raises(rankql.RankqlError, match="Unknown name in higher_is_better: 'los'"):
-        readings({"los": True})
+        readings(1, {"los": True})
 
 
 # Gated
@@ -325,16 +281,12 @@ def test_any_numbers_are_gated():
     assert any(note.startswith("Higher revenue and wait are assumed") for note in better.notes)
     worse = rankql.gate(AFTER, **drops, higher_is_better={"wait": False}).table
     assert dict(worse.select("metric", "status").rows()) == {"revenue": "passed", "wait": "failed"}
-    assert worse.filter(metric="wait")["check"].item() == "wait rise <= 0.5"
     assert rankql.gate(AFTER, minimum="revenue>=1", by="segment").passed
     assert not rankql.gate(AFTER, minimum="wait<=1").passed
-    for options, message in (
-        ({"minimum": "wait<=1", "qq": 1}, "Unknown option 'qq'"),
-        ({"minimum": "wait<=1", "higher_is_better": {"wiat": False}}, "Did you mean 'wait'"),
-        ({"baseline": BEFORE, "max_drop": "wiat:0.1"}, "Did you mean 'wait'"),
-    ):
-        with pytest.raises(rankql.RankqlError, match=message):
-            rankql.gate(AFTER, **options)
+    for wrong in ({"minimum": "wait<=1", "higher_is_better": {"wiat": False}},
+                  {"baseline": BEFORE, "max_drop": "wiat:0.1"}):  # fmt: skip
+        with pytest.raises(rankql.RankqlError, match="Did you mean 'wait'"):
+            rankql.gate(AFTER, **wrong)
 
 
 def test_a_baseline_beside_judgments_is_a_run_or_values():
@@ -343,10 +295,3 @@ def test_a_baseline_beside_judgments_is_a_run_or_values():
     for baseline in (old, rankql.evaluate(old, QRELS, "RR").per_query):
         verdict = rankql.gate(run, QRELS, baseline=baseline, max_drop="RR:0.1")
         assert verdict.table["baseline"].item() == 0.5
-
-
-def test_gate_on_the_command_line(tables):
-    limits = ["--max-drop", "wait:0.5", "--baseline", "before.csv"]
-    run("gate", "after.parquet", *limits)
-    failed = run("gate", "after.parquet", *limits, "--lower-is-better", "wait", code=1)
-    assert "wait rise <= 0.5" in failed.stdout

@@ -5,12 +5,10 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 from scipy import stats
 
 import rankql
-from rankql.cli.main import main
 from rankql.stats.sample import Sample
 from support import metric_engines
 
@@ -18,25 +16,16 @@ N = 24
 RNG = np.random.default_rng(5)
 QUERIES = [f"q{i:02}" for i in range(N)]
 RUNS = {
-    name: pl.DataFrame(
-        {"query": np.repeat(QUERIES, 3), "item": [*"abc"] * N, "score": RNG.random(3 * N)}
+    name: pl.DataFrame({"query": np.repeat(QUERIES, 3), "item": [*"abc"] * N}).with_columns(
+        score=RNG.random(3 * N)
     )
     for name in ("old", "new")
 }
-QRELS = pl.DataFrame(
-    {
-        "query": np.repeat(QUERIES, 2),
-        "item": [*"ab"] * N,
-        "rel": [1, *RNG.integers(0, 3, 2 * N - 1)],
-    }
+QRELS = pl.DataFrame({"query": np.repeat(QUERIES, 2), "item": [*"ab"] * N}).with_columns(
+    rel=pl.Series([1, *RNG.integers(0, 3, 2 * N - 1)])
 )
-ABOUT = pl.DataFrame(
-    {
-        "query": QUERIES,
-        "traffic": [0, *RNG.integers(1, 30, N - 1)],
-        "same": [2.5] * N,
-        "segment": [*"xyz"] * (N // 3),
-    }
+ABOUT = pl.DataFrame({"query": QUERIES, "segment": [*"xyz"] * (N // 3)}).with_columns(
+    traffic=pl.Series([0, *RNG.integers(1, 30, N - 1)]), same=2.5
 )
 METRICS = ["nDCG@3", "DCG@3", "microR@1"]
 
@@ -137,18 +126,16 @@ def test_equal_weights_change_nothing(interval):
 
 @pytest.mark.parametrize("test", ["t", "randomisation"])
 def test_equal_weights_compare_and_gate_alike(test):
-    options = {"attributes": ABOUT, "by": "segment"}
     limits = {"minimum": "nDCG@3>=0.5", "max_drop": "nDCG@3:0.05", "minimum_bound": True}
-    comparisons, verdicts = [], []
-    for weight in ("same", None):
-        comparisons.append(compared(weight, by="segment", test=test, resamples=999).table)
-        verdicts.append(
-            rankql.gate(
-                RUNS["new"], QRELS, RUNS["old"], weight=weight, min_queries=5, **limits, **options
-            ).table
-        )
-    assert_frame_equal(*comparisons, abs_tol=1e-9, rel_tol=0)
-    assert verdicts[0]["message"].to_list() == verdicts[1]["message"].to_list()
+    limits |= {"attributes": ABOUT, "by": "segment", "min_queries": 5}
+    same, plain = (
+        compared(x, by="segment", test=test, resamples=999).table for x in ("same", None)
+    )
+    assert_frame_equal(same, plain, abs_tol=1e-9, rel_tol=0)
+    same, plain = (
+        rankql.gate(RUNS["new"], QRELS, RUNS["old"], weight=x, **limits) for x in ("same", None)
+    )
+    assert same.table["message"].to_list() == plain.table["message"].to_list()
 
 
 def test_evaluate_by_hand():
@@ -204,28 +191,13 @@ def test_compare_weighs_everything():
 
 
 def test_clusters_with_weights():
-    """The jackknife leaves out a cluster; p agrees with the interval."""
+    """The jackknife leaves out a cluster."""
     codes = np.repeat(np.arange(12), 2)
     d, w = RNG.normal(0.1, 0.2, 24), RNG.uniform(0.5, 9, 24)
     sample = Sample(d, codes, w)
     left = [np.average(d[codes != c], weights=w[codes != c]) for c in range(12)]
     error = np.sqrt(11 / 12 * np.square(np.array(left) - sample.mean).sum())
     assert sample.error == pytest.approx(error, abs=1e-12)
-    about = ABOUT.with_columns(user=pl.Series(codes))
-    table = rankql.compare(
-        RUNS, QRELS, "DCG@3", attributes=about, weight="traffic", cluster="user"
-    ).table
-    assert (table["p"] is not None) and table["lo"][0] < table["difference"][0] < table["hi"][0]
-
-
-def test_a_test_without_weights_is_refused():
-    results = {name: evaluated("traffic") for name in RUNS}  # which have their weights
-    for call in (
-        lambda: compared("traffic", test="anytime"),
-        lambda: rankql.compare(results, test="anytime", metrics="nDCG@3"),
-    ):
-        with pytest.raises(rankql.RankqlError, match="test='anytime' does not support weight"):
-            call()
 
 
 def test_gate_weighs_means_and_drops():
@@ -261,16 +233,14 @@ def test_a_slice_without_weight():
 
 
 def test_saved_results_keep_their_weights(tmp_path):
-    result = evaluated("traffic")
-    result.save_values(tmp_path / "old.parquet")
-    again = rankql.combine(tmp_path / "old.parquet")
-    assert again.summary.equals(result.summary)
-    saved = rankql.compare({"a": result, "b": tmp_path / "old.parquet"}, metrics="nDCG@3")
+    result, path, plain = evaluated("traffic"), tmp_path / "old.parquet", tmp_path / "plain.parquet"
+    result.save_values(path)
+    assert rankql.combine(path).summary.equals(result.summary)
+    saved = rankql.compare({"a": result, "b": path}, metrics="nDCG@3")
     assert saved.settings.weight == "traffic"
-    other = tmp_path / "plain.parquet"
-    evaluated(output=other)
+    evaluated(output=plain)
     with pytest.raises(rankql.RankqlError, match="Results have different"):
-        rankql.combine([tmp_path / "old.parquet", other])
+        rankql.combine([path, plain])
 
 
 def test_values_per_query_with_weights():
@@ -336,42 +306,24 @@ def test_bad_weights(about, message):
 
 VALUES = ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5))
 PLAIN = rankql.evaluate(RUNS["old"], QRELS)
+WEIGHED = evaluated("traffic")
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "arguments", "options", "message"),
     [
-        (lambda: rankql.evaluate(RUN, QRELS, weight=2), "the name of a column, not 2"),
-        (lambda: rankql.evaluate(RUN, QRELS, weight="query"), "weight='query' is the column of"),
-        (lambda: rankql.compare([PLAIN, PLAIN], weight="traffic"), "no attribute 'traffic'"),
-        (
-            lambda: rankql.gate(PLAIN, baseline=PLAIN, weight="traffic"),
-            "weight: Unknown attribute 'traffic'",
-        ),
-        (
-            lambda: rankql.compare(VALUES, VALUES, weight="traffic"),
-            "weight: traffic must be a number, not 'high'",
-        ),
+        (rankql.evaluate, (RUN, QRELS), {"weight": 2}, "the name of a column, not 2"),
+        (rankql.evaluate, (RUN, QRELS), {"weight": "query"}, "weight='query' is the column of"),
+        (rankql.compare, (PLAIN, PLAIN), {"weight": "traffic"}, "no attribute 'traffic'"),
+        (rankql.gate, (PLAIN, None, PLAIN), {"weight": "traffic"}, "Unknown attribute 'traffic'"),
+        (rankql.compare, (VALUES, VALUES), {"weight": "traffic"}, "must be a number, not 'high'"),
+        (compared, ("traffic",), {"test": "anytime"}, "'anytime' does not support weight"),
+        (rankql.compare, (WEIGHED, WEIGHED), {"test": "anytime"}, "does not support weight"),
     ],
 )
-def test_bad_columns_of_weights(call, message):
+def test_wrong_uses_of_weights(call, arguments, options, message):
     with pytest.raises(rankql.RankqlError, match=message):
-        call()
-
-
-def test_command_line(tmp_path):
-    for name, frame in {**RUNS, "qrels": QRELS, "about": ABOUT}.items():
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    old, new, qrels, about = (
-        str(tmp_path / f"{x}.parquet") for x in ("old", "new", "qrels", "about")
-    )
-    weighted = ["-m", "nDCG@3", "--attributes", about, "--weight", "traffic"]
-    for arguments in (["eval", old, qrels, *weighted], ["compare", old, new, qrels, *weighted]):
-        result = CliRunner().invoke(main, arguments)
-        assert result.exit_code == 0, result.output
-        assert "Weights: traffic. 24 queries weigh as much as about" in result.output
-    limit = ["--min", "nDCG@3>=0.01", *weighted[2:]]
-    assert CliRunner().invoke(main, ["gate", old, qrels, *limit]).exit_code == 0
+        call(*arguments, **options)
 
 
 @pytest.mark.filterwarnings("error")
