@@ -15,6 +15,9 @@ JUDGED = pl.DataFrame({"query": ["q"], "item": ["d1"], "rel": [1]})
 GRADES = pl.Series("rel", [0, 0, 0, 1])
 
 
+GINI = {"m": "gini(item, catalogue := 25)"}
+
+
 def shapes(folder):
     """The same ranking as a run and judgments, as a table with grades, and as lists."""
     SCORED.write_csv(folder / "run.csv")
@@ -29,7 +32,7 @@ def shapes(folder):
     yield pl.DataFrame(lists), None
 
 
-@pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"]])
+@pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"], GINI])
 def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path):
     for run, qrels in shapes(tmp_path):
         with pytest.raises(
@@ -54,19 +57,6 @@ def test_conventions_do_not_hide_duplicates(options):
         with pytest.raises(RankqlError, match="run has duplicates"):
             rankql.evaluate(run, qrels, "nDCG@3", **options)
         assert rankql.evaluate(run, qrels, "P@2", interval=None, **options)["P@2"] == 0
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: rankql.compare({"a": SCORED, "b": SCORED.unique("item")}, JUDGED, "RR"),
-        lambda: rankql.explain(SCORED, JUDGED, "q", "RR"),
-        lambda: rankql.limits(SCORED, JUDGED, "RR"),
-    ],
-)
-def test_other_functions_refuse_duplicates(call):
-    with pytest.raises(RankqlError, match="has duplicates"):
-        call()
 
 
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}

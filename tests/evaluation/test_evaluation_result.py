@@ -8,40 +8,28 @@ import pytest
 
 import rankql
 from support import metric_engines
-from support.random_runs import METRICS, QRELS, RUN, joined, same, with_segments
+from support.random_runs import METRICS, QRELS, RUN, same, with_segments
 
 
-def test_the_mean_is_that_of_the_macros():
-    con = metric_engines.connect()
-    con.register("joined", joined())
-    calls = "ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos), precision_at(rel, pos, 5)"
-    (means,) = con.sql(f"""
-        SELECT avg(COLUMNS(* EXCLUDE query)) FROM (
-            SELECT query, {calls} FROM ranked('joined', query := 'query') GROUP BY query)
-    """).fetchall()
-    metrics = ["nDCG@10", "AP", "RR", "P@5"]
-    for tables in ((RUN, QRELS), (joined(), None)):
-        result = rankql.evaluate(*tables, metrics)
-        assert [result[m] for m in metrics] == pytest.approx(means, abs=1e-12)
-    assert result.summary["undefined"].to_list()[0] > 0
-
-
-def test_sql_that_ran_runs():
-    """The SQL of a result, pasted into a connection with the macros, returns its values."""
-    con = metric_engines.connect()
-    con.register("rankql_run", RUN)
-    con.register("rankql_qrels", QRELS)
-    for options in (
+@pytest.mark.parametrize(
+    "options",
+    [
         {},
         {"ties": "best"},
         {"unjudged": "remove"},
         {"ties": "expected", "gain": "exp2"},
         {"unjudged": "bounds"},
-    ):
-        metrics = [m for m in METRICS if "ERR" not in m]
-        result = rankql.evaluate(RUN, QRELS, metrics, **options)
-        again = con.sql(result.sql).pl().drop("__rankql_missing")
-        same(again.select(result.per_query.columns), result.per_query)
+        {"metrics": {"own": "avg(rel)"}},
+    ],
+)
+def test_sql_that_ran_runs(options):
+    """The SQL of a result, pasted into a connection with the macros, returns its values."""
+    con = metric_engines.connect()
+    con.register("rankql_run", RUN)
+    con.register("rankql_qrels", QRELS)
+    metrics = [m for m in METRICS if "ERR" not in m]
+    result = rankql.evaluate(RUN, QRELS, **{"metrics": metrics, **options})
+    same(con.sql(result.sql).pl()[result.per_query.columns], result.per_query)
 
 
 def test_conventions_are_part_of_every_result():
@@ -65,22 +53,21 @@ def test_conversions():
 
 
 def test_parts_in_memory_and_in_files_are_combined(tmp_path):
-    metrics = [*METRICS, "microR@5"]
+    metrics, path = [*METRICS, "microR@5"], tmp_path / "values.parquet"
     options = {"by": "segment", "attributes": with_segments()}
     complete = rankql.evaluate(RUN, QRELS, metrics, **options)
     parts = []
     for day in range(3):
-        run, qrels = (x.filter(pl.col("query").hash() % 3 == day) for x in (RUN, QRELS))
-        path = tmp_path / f"day {day}'s.parquet"
-        part = rankql.evaluate(run, qrels, metrics, output=path, **options)
-        assert path.is_file() and part.per_query.height > 0
-        parts.append(path if day else part)
-    combined = rankql.combine(parts)
-    same(combined.per_query, complete.per_query)
-    same(combined.summary, complete.summary)
-    path = tmp_path / "values.parquet"
+        tables = (x.filter(pl.col("query").hash() % 3 == day) for x in (RUN, QRELS))
+        file = tmp_path / f"day {day}'s.parquet"
+        part = rankql.evaluate(*tables, metrics, output=file, **options)
+        assert file.is_file() and part.per_query.height > 0
+        parts.append(file if day else part)
     complete.save_values(path)
-    same(rankql.combine([path]).summary, complete.summary)
+    for whole in (parts, [path]):
+        combined = rankql.combine(whole)
+        same(combined.per_query, complete.per_query)
+        same(combined.summary, complete.summary)
     bounded = rankql.evaluate(RUN, QRELS, "nDCG@5", unjudged="bounds", discounts=[1, 2, 3, 4, 5])
     bounded.save_values(path)
     assert rankql.combine(str(path)).conventions == bounded.conventions

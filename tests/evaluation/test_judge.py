@@ -69,7 +69,7 @@ def test_slices_systems_and_weights():
     result = evaluate(run=runs, by="lang", **options)
     assert result.summary.height == 2 * 3 * 2
     weights = ABOUT.sort("query").select("query", pl.col("traffic").cast(float))
-    weights = (weights.join(HUMAN, on="query", how=x)["traffic"] for x in ("semi", "anti"))
+    weights = [weights.join(HUMAN, on="query", how=x)["traffic"] for x in ("semi", "anti")]
     expected = corrected(*arrays("P@3"), weights=tuple(x.to_numpy() for x in weights))
     row = result.summary.filter(system="one", slice="all", metric="P@3").row(0, named=True)
     assert row["mean"] == pytest.approx(expected.mean)

@@ -15,15 +15,15 @@ from rankql.evaluation.result_checks import check_counts, describe_weights, merg
 from rankql.evaluation.summary import SKEWED
 from rankql.macros import MISSING
 
-QUERIES = pl.DataFrame({"query": [f"q{i:02}" for i in range(30)]}).with_columns(
-    part=pl.Series(["a", None, "NULL"] * 10),
-    hour=pl.int_range(30) % 4,
-    traffic=(pl.int_range(30) % 7) * 1.5,
+NUMBER = pl.int_range(30)
+QUERIES = pl.select(
+    query=pl.format("q{}", NUMBER.cast(str).str.zfill(2)),
+    part=pl.lit(pl.Series(["a", None, "NULL"] * 10)),
+    hour=NUMBER % 4,
+    traffic=NUMBER % 7 * 1.5,
 )
 RUN = QUERIES.join(pl.DataFrame({"item": range(6)}), how="cross").select(
-    "query",
-    "item",
-    score=(pl.col("item") * 7 + pl.col("query").str.slice(1).cast(pl.Int64) * 3) % 11,
+    "query", "item", score=(pl.col("item") * 7 + pl.int_range(180) // 6 * 3) % 11
 )
 QRELS = RUN.select("query", "item", rel=pl.col("score") * 5 % 7 % 4 * (pl.col("query") < "q28"))
 OTHER = RUN.with_columns(pl.col("score") % 5).filter(pl.col("query") != "q03")
@@ -70,37 +70,35 @@ def test_values_that_do_not_differ_have_no_variance():
 
 
 def test_weighted_means_of_parts_have_no_interval():
-    result = rankql.evaluate(RUN, QRELS, ["AP", "microP@3"], attributes=QUERIES, by="part",
-                             weight="traffic")  # fmt: skip
+    options = {"attributes": QUERIES, "by": "part", "weight": "traffic"}
+    result = rankql.evaluate(RUN, QRELS, ["AP", "microP@3"], **options)
     summary, counts = in_parts(result, 4)
-    assert summary["lo"].null_count() == summary["hi"].null_count() == len(summary) == 8
-    expected = (
-        result.means[summary.columns]
-        .with_columns(lo=None, hi=None, **{SKEWED: False})
-        .cast({"lo": float, "hi": float})
-    )
-    assert_frame_equal(summary, expected, rel_tol=0, abs_tol=1e-12)
+    without = result.means[summary.columns].with_columns(
+        pl.lit(None, pl.Float64).alias("lo"), pl.lit(None, pl.Float64).alias("hi"),
+        pl.lit(False).alias(SKEWED),
+    )  # fmt: skip
+    assert_frame_equal(summary, without, rel_tol=0, abs_tol=1e-12)
     assert describe_weights(result.meta, counts["weights"]) in result.remarks()
 
 
 def test_what_all_parts_together_must_pass():
     result = rankql.evaluate(OTHER, QRELS, "AP", attributes=QUERIES, by="traffic")
     result = result.weighted_by("traffic")
-    idle = result.frame().with_columns(traffic=0.0)
+    weights = pl.when(pl.col("query") == "q05").then(1.0).otherwise(0.0)
+    one = Result(result.meta, values=result.frame().with_columns(traffic=weights))
+    assert in_parts(one, 3)[1]["weights"]["idle"] == 29
+    idle = Result(result.meta, values=result.frame().with_columns(traffic=0.0))
     with pytest.raises(RankqlError, match="traffic is 0 for every query"):
-        in_parts(Result(result.meta, values=idle), 3)
-    one = idle.with_columns(traffic=pl.when(pl.col("query") == "q05").then(1.0).otherwise(0.0))
-    assert in_parts(Result(result.meta, values=one), 3)[1]["weights"]["idle"] == 29
+        in_parts(idle, 3)
     for kind, message in (
         ("undefined", "2 queries with an undefined metric, such as 'q28', 'q29'"),
         ("missing", "1 query with judgments but not in the run, such as 'q03'"),
     ):
-        conventions = result.conventions | {kind: "error"}
-        refused = Result(replace(result.meta, conventions=conventions), values=result.frame())
-        with pytest.raises(RankqlError, match=message):
-            refused.check()
-        with pytest.raises(RankqlError, match=message):
-            in_parts(refused, 3)
+        meta = replace(result.meta, conventions=result.conventions | {kind: "error"})
+        refused = Result(meta, values=result.frame())
+        for check in (refused.check, lambda refused=refused: in_parts(refused, 3)):
+            with pytest.raises(RankqlError, match=message):
+                check()
 
 
 def test_a_result_whose_values_are_elsewhere(tmp_path):

@@ -22,8 +22,7 @@ def test_runs_of_one_of_many_judged_queries():
 
 
 @pytest.mark.parametrize(
-    ("queries", "every"),
-    [(3000, 25), slow(30, 1), slow(999, 25), slow(3000, 1), slow(3000, 5)],
+    ("queries", "every"), [(3000, 25), slow(30, 1), slow(999, 25), slow(3000, 1), slow(3000, 5)]
 )
 def test_few_items_in_common_are_noted(queries, every, tmp_path):
     """One item in `every` is judged, one query is not. Of many queries, only some are compared."""
@@ -33,11 +32,9 @@ def test_few_items_in_common_are_noted(queries, every, tmp_path):
     qrels = items.with_columns(pl.col("item") + shift, rel=1)
     unjudged = items.head(1).with_columns(query=pl.lit("other"))
     run = pl.concat([items.head(queries * 25), unjudged]).with_columns(score=1.0)
+    run.write_parquet(tmp_path / "run.parquet")
     systems = pl.concat([run.with_columns(system=pl.lit(name)) for name in "AB"])
-    qrels.write_parquet(tmp_path / "qrels.parquet")
-    for data, options in ((run, {}), (systems, {"system": "system"})):
-        data.write_parquet(tmp_path / "run.parquet")
-        for tables in ((data, qrels), (tmp_path / "run.parquet", tmp_path / "qrels.parquet")):
-            result = rankql.evaluate(*tables, "RR", interval=None, **options)
-            notes = [note for note in result.notes if "Only" in note]
-            assert len(notes) == (1 + len(options) if every == 25 else 0)
+    for data, options in ((run, {}), (systems, {"system": "system"}), (tmp_path, {})):
+        result = rankql.evaluate(data, qrels, "RR", interval=None, **options)
+        notes = [note for note in result.notes if "Only" in note]
+        assert len(notes) == (1 + len(options) if every == 25 else 0)

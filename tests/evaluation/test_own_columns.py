@@ -46,13 +46,6 @@ def test_with_other_conventions(options):
     assert values["known@2"].to_list()[:2] == [2, 1] and values["dear"].to_list()[:2] == [20, 5]
 
 
-def test_compare_takes_own_metrics():
-    dearer = RUN.with_columns(pl.col("price") * 2)
-    runs = {"a": RUN, "b": dearer}
-    comparison = rankql.compare(runs, QRELS, metrics={"price@2": "avg(price)"})
-    assert comparison.table["mean_b"].item() == pytest.approx(20)
-
-
 @pytest.mark.parametrize(
     ("run", "metrics", "options", "message"),
     [

@@ -149,23 +149,16 @@ def test_forms_are_all_and_digits_fill_several_words():
     for end, bits in BITS.items():
         assert packed.digit_bits(end) == bits
         assert LAST[end] > WORD[end] + 1  # a second word is begun
+        for k in (LAST[end], LAST[end] + 1):
+            compare(ranked(end), None, f"nDCG@{k}", fast=k == LAST[end])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "end"), cycled([*FORMS], [*ENDS]))
 def test_all_options_at_once(name, end):
     """At cutoffs that share what they have in common."""
-    cutoffs = [1, 4, WORD[end], WORD[end] + 1, LAST[end]]
+    cutoffs = [1, 4, SHORT[end], SHORT[end] + 1, WORD[end], WORD[end] + 1, LAST[end]]
     compare(ranked(end), None, list(forms(name, cutoffs)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", ENDS)
-def test_cutoffs_up_to_the_last_that_can_be_packed(end):
-    metrics = ["nDCG(gain=exp2)", "AP", "AP(rel=2)", "RR", "P", "ERR", "RBP(p=0.8)", "ARHR", "CG"]
-    short, word, last = SHORT[end], WORD[end], LAST[end]
-    for k in {1, short, short + 1, word, word + 1, last, last + 1}:
-        compare(ranked(end, k), None, [f"{metric}@{k}" for metric in metrics], fast=k <= last)
 
 
 @pytest.mark.parametrize("top", [None, 0, 2, 4])
