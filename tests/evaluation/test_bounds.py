@@ -1,7 +1,9 @@
 """The bounds over the unjudged, against every judgment that there could be."""
 
 from functools import partial
-from math import log2
+from itertools import combinations_with_replacement
+from math import fsum, log2
+from random import Random
 
 import duckdb
 import pytest
@@ -9,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import definitions, metric_engines, strategies
-from support.parameters import slow_except
 from support.paths import ROOT
 
 METRICS = ["ndcg", "dcg", "cg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
@@ -78,12 +79,50 @@ def batches(grades):
     return strategies.batches(few, most=6)
 
 
-@pytest.mark.parametrize("metric", slow_except(METRICS, "ndcg", "ap", "rbp"))
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", METRICS)
 @given(batch=batches(GRADES) | batches(BARREN), levels=st.sampled_from(LEVELS), data=st.data())
 def test_bounds_are_the_extremes_of_all_judgments(con, metric, batch, levels, data):
     options = data.draw(strategies.options(metric))
     expected = [try_all(metric, rows, levels, **options) for rows in batch]
     require_same(bounds(con, metric, batch, levels, **options), expected)
+
+
+def chains(rows, levels, k, discounts):
+    """The highest ndcg where the unjudged of larger weight have the higher levels, in every way."""
+    by = discounts or [log2(pos + 1) for pos in range(1, 200)]
+    weigh = [1 / by[pos - 1] if k is None or pos <= k else 0 for _, pos in rows]
+    own = fsum(rel * w for (rel, _), w in zip(rows, weigh, strict=True) if rel)
+    free = sorted((w for (rel, _), w in zip(rows, weigh, strict=True) if rel is None), reverse=True)
+    grades = [rel for rel, _ in rows if rel is not None]
+    best = sorted(by[:k]) if discounts else by
+    values = []
+    for unjudged_levels in combinations_with_replacement(sorted(levels, reverse=True), len(free)):
+        pool = sorted([*grades, *unjudged_levels], reverse=True)[:k]
+        ideal = fsum(rel / b for rel, b in zip(pool, best, strict=False))
+        if ideal > 0:
+            dcg = own + fsum(level * w for level, w in zip(unjudged_levels, free, strict=True))
+            values.append(dcg / ideal)
+    return max(values, default=None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_highest_ndcg_of_longer_rankings(con, seed):
+    """Grades far apart and any discounts: levels between 0 and the top are needed here."""
+    random = Random(seed)
+    levels = random.choice([[0, 1, 2, 3], [0, 1, 3, 7], [0, 0.01, 1, 100], [0, 5, 6, 7]])
+    k = random.choice([None, 5, 10, 20])
+    listed = [round(random.uniform(0.2, 5), 3) for _ in range(40)]
+    discounts = random.choice([None, listed])
+    batch = []
+    for _ in range(8):
+        grades = [None] * random.randint(3, 9)
+        grades += [random.choice([0, 0, 1, 2, 3, 7, 0.3]) for _ in range(random.randint(0, 9))]
+        random.shuffle(grades)
+        batch.append([(rel, pos) for pos, rel in enumerate(grades, 1)])
+    values = bounds(con, "ndcg", batch, levels, k=k, discounts=discounts)
+    expected = [chains(rows, levels, k, discounts) for rows in batch]
+    require_same([(high,) for _, high in values], [(high,) for high in expected])
 
 
 @pytest.mark.parametrize(

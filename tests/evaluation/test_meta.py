@@ -27,19 +27,22 @@ def result(run, qrels, how, tmp_path, **options):
     return evaluated
 
 
+def require_mismatch(old, new, message, note):
+    """Both decisions refuse the results, or note the difference."""
+    for decide in (
+        lambda **options: rankql.compare({"old": old, "new": new}, **options),
+        lambda **options: rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1", **options),
+    ):
+        with pytest.raises(rankql.RankqlError, match=message):
+            decide()
+        assert any(note in each for each in decide(on_mismatch="note").notes)
+
+
 @pytest.mark.parametrize("how", ["memory", "output", "saved"])
 @pytest.mark.parametrize("other", ["memory", "output"])
 def test_different_judgments_are_refused_or_noted(how, other, tmp_path):
-    old = result(RUN, QRELS, how, tmp_path)
-    new = result(OTHER, MORE, other, tmp_path)
-    with pytest.raises(rankql.RankqlError, match=r"judgments.*on_mismatch"):
-        rankql.compare({"old": old, "new": new})
-    with pytest.raises(rankql.RankqlError, match=r"judgments.*on_mismatch"):
-        rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1")
-    comparison = rankql.compare({"old": old, "new": new}, on_mismatch="note")
-    verdict = rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1", on_mismatch="note")
-    for notes in (comparison.notes, verdict.notes):
-        assert any("different judgments" in note for note in notes)
+    old, new = result(RUN, QRELS, how, tmp_path), result(OTHER, MORE, other, tmp_path)
+    require_mismatch(old, new, r"judgments.*on_mismatch", "different judgments")
 
 
 def test_the_order_and_types_of_judgments_do_not_matter(tmp_path):
@@ -62,14 +65,7 @@ def test_unknown_judgments_are_noted(tmp_path):
 
 def test_different_conventions_are_refused_or_noted(tmp_path):
     old = result(RUN, QRELS, "output", tmp_path)
-    new = result(OTHER, QRELS, "output", tmp_path, gain="exp2")
-    for compare in (
-        lambda **options: rankql.compare({"old": old, "new": new}, **options),
-        lambda **options: rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1", **options),
-    ):
-        with pytest.raises(rankql.RankqlError, match="exp2"):
-            compare()
-        assert any("exp2" in note for note in compare(on_mismatch="note").notes)
+    require_mismatch(old, result(OTHER, QRELS, "output", tmp_path, gain="exp2"), "exp2", "exp2")
     # `associate` notes it, because its two tables may differ on purpose.
     other = rankql.evaluate(OTHER, QRELS, "RR", gain="exp2")
     association = rankql.associate(old, other, on="query", outcome="RR")

@@ -41,13 +41,16 @@ def test_marks_agree_with_the_verdicts(comparison):
 
 
 @pytest.mark.parametrize(
-    ("convert", "strong"),
-    [("to_markdown", "**0.9500†**"), ("to_latex", r"\textbf{0.9500†}"),
-     ("_repr_html_", "<strong>0.9500†</strong>")],
-)  # fmt: skip
-def test_the_best_system_is_bold(comparison, convert, strong):
+    ("convert", "bold"),
+    [
+        ("to_markdown", "**{}**"),
+        ("to_latex", r"\textbf{{{}}}"),
+        ("_repr_html_", "<strong>{}</strong>"),
+    ],
+)
+def test_the_best_system_is_bold(comparison, convert, bold):
     printed = getattr(comparison.wide(), convert)()
-    assert strong in printed and strong.replace("0.9500†", "0.5000") not in printed
+    assert bold.format("0.9500†") in printed and bold.format("0.5000") not in printed
 
 
 def test_lower_is_better_where_the_metric_says_so():
