@@ -67,7 +67,7 @@ def _ruin(mean: float, heights: Array, weights: Array, low: float) -> float:
 
     Its logarithm is a concave and rising function of the mean.
     """
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 where a mean is the end
         growth = np.log1p(_BETS[:, None] * (heights / (mean - low) - 1))
     # Losing everything (-inf) counts only if there is such a value.
     logs = np.where(weights > 0, growth, 0.0) @ weights
