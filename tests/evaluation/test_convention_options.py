@@ -72,17 +72,17 @@ def test_bounds_with_a_gain_or_scale(metric, grade, options, bounds):
 
 
 @pytest.mark.parametrize(
-    ("metric", "level", "message"),
+    ("metrics", "level", "message"),
     [
-        ("ERR(max_rel=3)", 5, "max_rel=3 is below the highest grade, 5"),
+        (["ERR(max_rel=3)", "ERR(max_rel=9)"], 5, "max_rel=3 is below the highest grade, 5"),
         ("RBP(p=0.8, max_rel=3)", 5, "max_rel=3 is below the highest grade, 5"),
         ("ERR(stop=rel)", 5, "rel must lie between 0 and 1 for stop 'rel', not 5"),
         ("nDCG(gain=exp2)", 1001, "overflows for grade 1001"),
     ],
 )
-def test_levels_belong_to_the_scale(metric, level, message):
+def test_levels_belong_to_the_scale(metrics, level, message):
     with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(ranked(None, 1), metrics=metric, unjudged="bounds", levels=[0, level])
+        rankql.evaluate(ranked(None, 1), metrics=metrics, unjudged="bounds", levels=[0, level])
 
 
 def test_gain_by_dict_and_by_name():

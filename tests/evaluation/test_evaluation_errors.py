@@ -118,7 +118,7 @@ def test_errors_about_data_and_options(run, qrels, options, message):
         ("microP(denominator=found)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not"),
         ("RBP@5", {}, "p must be given"),
         ("RBP(p=1)@5", {}, "p must lie between 0 and 1, not 1"),
-        ("ERR(max_rel=2)@5", {}, "max_rel=2 is below the highest grade, 3"),
+        (["ERR(max_rel=2)@5", "ERR(max_rel=9)@5"], {}, "max_rel=2 is below the highest grade, 3"),
         ("ERR(stop=rel)@5", {}, "rel must lie between 0 and 1 for stop 'rel'"),
         ("ERR(stop=rel, max_rel=4)", {}, "max_rel is for stop 'exp2', not for 'rel'"),
         ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),
