@@ -121,9 +121,10 @@ def patterns(theta, new, predicted):
     return frame.with_columns(query=pl.lit(1)), chances
 
 
-def expected(theta, new, predicted=R, k=None, clip=None):
+def expected(theta, new, predicted=R, k=None, clip=None, mistaken=1):
     """The exact expectation of each estimate, by metric and estimator."""
     frame, chances = patterns(theta, new, predicted)
+    frame = frame.with_columns(pl.col("propensity") * mistaken)
     options = {"k": k, "clip": clip, "predicted": "predicted", "examination": "examination"}
     for _, run in table_ways("counterfactual", frame, options | {"slice": "pattern"}):
         result = defaultdict(float)
@@ -160,6 +161,16 @@ def test_ips_and_dr_are_unbiased(new, k):
             assert abs(result["DCG", "naive"] - right["DCG"]) > 0.01
     for result in expected(THETA, new, WRONG, k, clip=0.6):
         assert abs(result["DCG", "DR"] - right["DCG"]) > 0.01
+
+
+def test_wrong_propensities_bias_dr():
+    """Right predictions do not make up for them, clipped or not."""
+    right = truth("cba")["DCG"]
+    for clip in (None, 0.3):
+        for result in expected(THETA, "cba", R, clip=clip, mistaken=0.8):
+            assert result["DCG", "DR"] > right + 0.01
+    for result in expected(THETA, "cba", R, mistaken=0.8):
+        assert result["DCG", "DR"] == pytest.approx(right / 0.8, abs=1e-12)  # as IPS
 
 
 def test_unshown_items_count_0_in_ips_and_their_prediction_in_dr():
@@ -386,6 +397,27 @@ def test_a_log_without_clicks():
         assert rows["nDCG", "IPS"]["value"] is rows["DCG", "SNIPS"]["value"] is None
         warning = rows["DCG", "IPS"]["warning"]
         assert warning == f"there is no click in the first positions; {FEW}"
+
+
+def test_evaluate_of_debiased_grades_equals_ips():
+    """Grades are judgments: DCG by evaluate is that of IPS, and so is nDCG."""
+    draw = random.Random(4)
+    lines = [
+        (query, item, int(draw.random() < 0.4), draw.choice(CHANCES))
+        for query in range(40)
+        for item in "abcdef"
+        for _ in range(draw.randint(1, 4))
+    ]
+    log = pl.DataFrame(lines, schema=["query", "item", "click", "propensity"], orient="row")
+    grades = log.pipe(rankql.debiased).rename({"debiased": "rel"})
+    run = grades.select("query", "item").with_columns(
+        pos=pl.int_range(1, 7).shuffle(seed=1).over("query")
+    )
+    result = rankql.evaluate(run, grades, ["DCG@3", "nDCG@3"], interval=None)
+    new = log.join(run, on=["query", "item"]).pipe(rankql.counterfactual, 3)
+    for metric in ("DCG@3", "nDCG@3"):
+        (value,) = new.filter(metric=metric, estimator="IPS")["value"]
+        assert result[metric] == pytest.approx(value, abs=1e-12)
 
 
 def test_a_pattern_as_column_name_is_refused_in_polars_alone():

@@ -83,6 +83,28 @@ def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
 # by hand and by others
 
 
+def test_items_at_different_positions_mislead_click_rates_only():
+    """Better items stand higher: click rates mislead, harvesting and the click model do not."""
+    theta, n = {1: 1.0, 2: 0.5, 3: 0.25}, 80
+    shown = {
+        0: (0.8, [(1, 9), (2, 1)]),
+        1: (0.4, [(1, 1), (2, 9), (3, 1)]),
+        2: (0.2, [(2, 1), (3, 9)]),
+    }
+    cells = [
+        (q, "a", k, n * times, round(n * times * theta[k] * r))
+        for q, (r, places) in shown.items()
+        for k, times in places
+    ]
+    log = log_of(cells)
+    assert estimates("randomised_propensity", log)[3]["propensity"] < 0.1
+    for name, options in METHODS[1:]:
+        if options.get("pairs") != "first":
+            result = estimates(name, log, **options)
+            near = 1e-8 if name == "click_model" else 1e-12
+            assert result[3]["propensity"] == pytest.approx(0.25, rel=near), name
+
+
 def test_interval_of_randomised_rankings_is_that_of_a_ratio():
     """Queries shown once: the delta method of a ratio of two rates."""
     cells = [(j, "a", 1, 1, int(j < 30)) for j in range(100)]
