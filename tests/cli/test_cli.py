@@ -426,6 +426,7 @@ def test_the_shell_completes_paths(tmp_path, monkeypatch, words, incomplete, exp
 # Terminals, pipes and processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("no_colour", [{}, {"NO_COLOR": "1"}])
 def test_colour_on_a_terminal(files, no_colour):
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
@@ -453,6 +454,7 @@ def test_progress_goes_to_a_terminal(tmp_path):
     assert "rankql: 2 s" in screen and "\r\x1b[KConventions" in screen  # the line is empty again
 
 
+@pytest.mark.slow
 def test_results_fit_a_terminal_without_broken_words(tmp_path):
     """The table of `compare` leaves out columns, and sentences are wrapped between words."""
     for name, n in (("old", 7), ("new", 5)):

@@ -15,7 +15,7 @@ from scipy.stats import kendalltau
 import rankql
 from rankql import correlate
 from support import definitions, metric_engines
-from support.parameters import cycled
+from support.parameters import cycled, slow
 
 ENGINES = pytest.mark.parametrize("engine", ["sql", "polars"])
 
@@ -199,8 +199,7 @@ def test_the_query_runs_alone():
     assert_frame_equal(rows.select(result.per_query.columns), result.per_query)
 
 
-@pytest.mark.parametrize("order", ["asc", "desc"])
-@pytest.mark.parametrize("nulls", ["nulls_first", "nulls_last"])
+@pytest.mark.parametrize(("order", "nulls"), [("desc", "nulls_first"), slow("asc", "nulls_last")])
 def test_settings_change_nothing(order, nulls):
     runs = draw(6)
     con = duckdb.connect()

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import limits
 from support import definitions
-from support.parameters import cycled
+from support.parameters import cycled, slow
 
 NEAR = 1e-12
 
@@ -148,16 +148,17 @@ def assert_sensitivity(frame, queries, names):
 FORMS = ["two tables", "ranked table"]
 
 
-@pytest.mark.parametrize(
-    ("form", "names", "seed"), cycled(FORMS, [[*METRICS], OURS, SOME], range(4))
-)
+FIRST, *OTHERS = cycled(FORMS, [[*METRICS], OURS, SOME], range(4))
+
+
+@pytest.mark.parametrize(("form", "names", "seed"), [FIRST, *(slow(*each) for each in OTHERS)])
 def test_sensitivity(form, names, seed):
     """The items at i and i + 1 change places, and the metric is computed again."""
     queries, tables = draw_form(form, seed)
     assert_sensitivity(limits(*tables, names).sensitivity, queries, names)
 
 
-@pytest.mark.parametrize("form", ["dict", "column"])
+@pytest.mark.parametrize("form", ["dict", slow("column")])
 def test_several_systems(form):
     cases, run, qrels = draw(7, ["b", "a"])
     runs = {name: run.filter(system=name).drop("system") for name in ("b", "a")}

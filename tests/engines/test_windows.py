@@ -14,6 +14,7 @@ from rankql.engines.window_macros import window_macros, window_metrics
 from rankql.engines.windows import translate_to_windows
 from support import metric_engines, signatures, spark_sessions, window_databases
 from support.metric_engines import same
+from support.parameters import slow_except
 from support.printed_dialects import LONG, PRINTED, snapshot_path, write_snapshot
 from support.small_evaluation import QRELS, RUN, assert_alike
 
@@ -261,7 +262,7 @@ def test_names(engine, duck):
     assert rows[1][2] is None
 
 
-@pytest.mark.parametrize("dialect", PRINTED)
+@pytest.mark.parametrize("dialect", slow_except(PRINTED, "snowflake", "trino"))
 def test_printed_dialects_equal_their_snapshots(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""
     text = translate_to_windows(LONG, dialect)

@@ -21,7 +21,7 @@ from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES, Conventions
 from support import definitions, metric_engines, strategies
-from support.parameters import cycled, slow_except
+from support.parameters import cycled, slow, slow_except
 from support.plans import evaluate_plan, make_arguments
 
 ENDS = packed.SCALES
@@ -161,7 +161,7 @@ def test_all_options_at_once(name, end):
     compare(ranked(end), None, list(forms(name, cutoffs)))
 
 
-@pytest.mark.parametrize("top", [None, 0, 2, 4])
+@pytest.mark.parametrize("top", slow_except([None, 0, 2, 4], None, 2))
 def test_scales_that_are_not_used_up_to_their_end(top):
     grades = pl.lit(None, pl.Int32) if top is None else pl.col("rel").clip(0, top)
     table = ranked(5).with_columns(rel=grades)
@@ -298,7 +298,7 @@ def test_slices(shape):
         compare(*SHAPES[shape](ranked(3)), metrics, **options)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", slow_except(SHAPES, "ranked", "joined by score"))
 def test_several_systems(shape):
     """A dict of runs, and a column with their names."""
     both = {name: SHAPES[shape](ranked(5, name)) for name in ("one", "two")}
@@ -550,7 +550,7 @@ def run_script(code, **env):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not forked there")
 @pytest.mark.parametrize(
-    "metrics", [["nDCG@3"], ["nDCG@3", "P@1", "P@2", "AP@3", "ERR(max_rel=2)@2"]]
+    "metrics", [slow(["nDCG@3"]), ["nDCG@3", "P@1", "P@2", "AP@3", "ERR(max_rel=2)@2"]]
 )
 def test_forked_processes_evaluate(metrics):
     """They lack the threads of polars, and would wait for ever."""

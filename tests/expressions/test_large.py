@@ -51,7 +51,7 @@ def values(metric, rows, columns, options):
 
 
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg"))
-@pytest.mark.parametrize("kind", GRADES)
+@pytest.mark.parametrize("kind", slow_except(GRADES, "few grades"))
 def test_one_ranking_of_100_000_items(kind, metric):
     (rows, lists), options = frames(kind), OPTIONS.get(metric, {})
     with_k = "k" in signatures.ROWS[metric] and metric not in PAIRS

@@ -121,7 +121,10 @@ _PAGES = ("save", "rankql report")
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.report] if n in _PAGES else []) for n in WRITERS],
+    [
+        *(pytest.param(name, marks=pytest.mark.report) for name in _PAGES),
+        *slow_except([name for name in WRITERS if name not in _PAGES], "convert", "rankql eval"),
+    ],
 )
 def test_a_dash_is_standard_output(name, paths, capfdbinary, monkeypatch, tmp_path):
     run, _ = paths

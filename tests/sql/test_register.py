@@ -7,6 +7,7 @@ import rankql
 from rankql import macros
 from rankql.sources.macro_sql import write_macro_database
 from support import signatures
+from support.parameters import slow
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
 NDCG = 7.7618595071429155 / 7.892789260714372
@@ -171,7 +172,7 @@ def test_a_python_function_of_the_user_is_left_alone(con):
     assert value(con, "max(rr(rel))") == 5
 
 
-@pytest.mark.parametrize("name", ["ndcg", "rankql_sum"])
+@pytest.mark.parametrize("name", ["ndcg", slow("rankql_sum")])
 def test_a_macro_of_the_user_in_the_schema_is_left_alone(con, name):
     con.execute(f"CREATE SCHEMA rankql; CREATE MACRO rankql.{name}(a) AS a")
     with pytest.raises(rankql.RankqlError, match=rf"memory\.rankql\.{name} would be replaced"):
