@@ -22,6 +22,8 @@ KEYS = (
 )
 # Names of those whose queries belong together: sessions and users.
 USERS = {name.replace("_", "") for names in KEYS[4:6] for name in names}
+# The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
+EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.

@@ -10,13 +10,11 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.column_names import ROLES, TIMES, find_name, squash
+from rankql.registry.column_names import EVENTS, ROLES, TIMES, find_name, squash
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, is_text, require_column
 from rankql.text import format_count
 
-# The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
-EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.
 SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 # The column of mapped grades, as errors say it.

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
+    EVENTS,
     NAME_COLUMNS,
     ROLES,
     SPELLINGS,
@@ -289,7 +290,9 @@ def assign_roles(
             if role == "rel":
                 hint = ", or rel='1' if every row is relevant"
                 left = [n for n in table.free_columns(role) if n not in roles.values()]
-                for name in [n for n in left if is_text(table.columns[n])][:1]:
+                texts = [n for n in left if is_text(table.columns[n])]
+                if texts:
+                    name = find_name(texts, EVENTS) or texts[0]
                     hint += f". Or map a column: rel=({name!r}, {{'buy': 2, 'click': 1}}) "
                     hint += f"(CLI: --rel {name}=buy:2,click:1)"
             if hint and table.label == "qrels" and (scores := table.known("score")):
