@@ -113,6 +113,7 @@ def test_the_action(bash, tmp_path):
     assert "::notice::Neither a minimum" in first["Gate"].stdout and "gate.xml" not in kept
 
 
+@pytest.mark.slow
 def test_the_hook(bash, tmp_path, monkeypatch):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)

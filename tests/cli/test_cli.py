@@ -354,6 +354,7 @@ def test_what_is_next_works_as_printed(tmp_path, program):
     assert "segment=vip" in subprocess.run(shlex.split(line), **options).stdout
 
 
+@pytest.mark.slow
 def test_the_demo_replaces_only_its_own_files(tmp_path):
     for _ in range(2):
         run(tmp_path, "demo --output . --queries 9")
@@ -520,9 +521,9 @@ NEEDED = {"pyarrow"} if duckdb.__version__.startswith("1.") else set()
     ("script", "modules"),
     [
         (CALL.format(["--help"]), {"duckdb", "polars", *OPTIONAL}),
-        ("import rankql; rankql.show_versions()", {"duckdb", "polars", *OPTIONAL}),
+        slow("import rankql; rankql.show_versions()", {"duckdb", "polars", *OPTIONAL}),
         (CALL.format(["eval", "one.run", "qrels", "-m", "nDCG@5"]), OPTIONAL - NEEDED),
-        (
+        slow(
             "import duckdb, polars; frame = polars.DataFrame({'x': [1]}); "
             "duckdb.sql('FROM frame').pl(); before = {*sys.modules}; import rankql; "
             "repr(rankql.evaluate('one.run', 'qrels', 'AP', interval=None))",

@@ -8,6 +8,7 @@ import pytest
 
 import rankql
 from support import metric_engines
+from support.parameters import slow
 from support.random_runs import METRICS, QRELS, RUN, same, with_segments
 
 
@@ -15,10 +16,8 @@ from support.random_runs import METRICS, QRELS, RUN, same, with_segments
     "options",
     [
         {},
-        {"ties": "best"},
-        {"unjudged": "remove"},
+        *map(slow, ({"ties": "best"}, {"unjudged": "remove"}, {"unjudged": "bounds"})),
         {"ties": "expected", "gain": "exp2"},
-        {"unjudged": "bounds"},
         {"metrics": {"own": "avg(rel)"}},
     ],
 )

@@ -57,7 +57,13 @@ CALLS = [
 
 
 # Each of these takes a second or two to plan.
-SLOW = ("harvested_propensity", "click_model", "counterfactual", "propensity_scored")
+SLOW = (
+    "randomised_propensity",
+    "harvested_propensity",
+    "click_model",
+    "counterfactual",
+    "propensity_scored",
+)
 
 
 @pytest.mark.parametrize(

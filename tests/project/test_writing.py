@@ -66,7 +66,7 @@ def write(name, run, to):
     WRITERS[name][1](run, to)
 
 
-@every_writer
+@pytest.mark.parametrize("name", slow_except(WRITERS, "evaluate", "save", "rankql convert"))
 def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     run, to = paths
     real = tmp_path / f"real{to.suffix}"
