@@ -522,7 +522,7 @@ NEEDED = {"pyarrow"} if duckdb.__version__.startswith("1.") else set()
     [
         (CALL.format(["--help"]), {"duckdb", "polars", *OPTIONAL}),
         slow("import rankql; rankql.show_versions()", {"duckdb", "polars", *OPTIONAL}),
-        (CALL.format(["eval", "one.run", "qrels", "-m", "nDCG@5"]), OPTIONAL - NEEDED),
+        slow(CALL.format(["eval", "one.run", "qrels", "-m", "nDCG@5"]), OPTIONAL - NEEDED),
         slow(
             "import duckdb, polars; frame = polars.DataFrame({'x': [1]}); "
             "duckdb.sql('FROM frame').pl(); before = {*sys.modules}; import rankql; "

@@ -165,8 +165,12 @@ def test_read_only_databases_and_open_transactions(tmp_path):
 
 def test_without_pandas():
     script = """
-import sys
-sys.modules["pandas"] = None  # its import fails
+import importlib.abc, sys
+class NoPandas(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoPandas())
 import polars as pl, rankql
 run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
 result = rankql.evaluate(run, run.with_columns(rel=1), ["RR", "P@1"], interval=None)

@@ -44,7 +44,7 @@ def test_a_column_is_added_to_the_frame(function, column):
     expected = ROWS.drop("pos").pipe(function)[column].to_list()
     assert [None if pandas.isna(value) else value for value in result[column]] == expected
     with pytest.raises(RankqlError, match=f"has a column '{column}' already: drop or rename it"):
-        result.pipe(function)
+        result.drop(columns="mixed").pipe(function)
 
 
 def test_wrong_frames_are_refused():

@@ -131,7 +131,8 @@ ODD_TIMES = [
 @pytest.mark.parametrize("time", ODD_TIMES)
 def test_a_time_is_a_finite_timestamp_or_number(time):
     con = metric_engines.connection()
-    con.execute(f"CREATE OR REPLACE TEMP TABLE odd AS SELECT 'u' AS user, 'x' AS item, {time} AS time")
+    row = f"SELECT 'u' AS user, 'x' AS item, {time} AS time"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE odd AS {row}")
     message = "(time|moment) must be a timestamp or a number, not .*. Cast it first"
     if "infinity" in time:
         frame = con.sql("FROM odd").pl()
