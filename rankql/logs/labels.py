@@ -313,8 +313,8 @@ def _require_moments(times: pl.Series) -> pl.Series:
     refuse_values("moment must be a timestamp or a finite number", times, bad)
     if dtype.is_temporal():  # DuckDB's 'infinity' is the highest number, which polars cannot print
         numbers = times.to_physical()
-        infinite = (numbers == (most := numbers.upper_bound().item())) | (numbers == -most)
-        require(not infinite.any(), "moment must be a timestamp or a finite number, not infinity")
+        finite = numbers.abs() < numbers.upper_bound().item()
+        require(finite.all(), "moment must be a timestamp or a finite number, not infinity")
     return times
 
 

@@ -85,8 +85,7 @@ def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -
     """The table with lists from an expression, or from text with ids and blanks or commas."""
     if table.unit == "ids":  # unnested already
         return table
-    is_name = not isinstance(item, str) or table.has(item) or item.isidentifier()
-    if not is_name and item.strip():
+    if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
         computed = add_column(session, table, "item", item)
         return computed if _is_list(computed.columns[item]) else table
     column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import limits
 from support import definitions
-from support.parameters import cycled, slow
+from support.parameters import cycled, first_light, slow
 
 NEAR = 1e-12
 
@@ -148,10 +148,9 @@ def assert_sensitivity(frame, queries, names):
 FORMS = ["two tables", "ranked table"]
 
 
-FIRST, *OTHERS = cycled(FORMS, [[*METRICS], OURS, SOME], range(4))
-
-
-@pytest.mark.parametrize(("form", "names", "seed"), [FIRST, *(slow(*each) for each in OTHERS)])
+@pytest.mark.parametrize(
+    ("form", "names", "seed"), first_light(cycled(FORMS, [[*METRICS], OURS, SOME], range(4)))
+)
 def test_sensitivity(form, names, seed):
     """The items at i and i + 1 change places, and the metric is computed again."""
     queries, tables = draw_form(form, seed)

@@ -170,14 +170,11 @@ def test_values_are_compared_to_results_of_evaluate():
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
-BOTH = {"a": BEFORE, "b": AFTER}
+BOTH, RUNS = {"a": BEFORE, "b": AFTER}, ({"a": OLD, "b": NEW}, QRELS)
 KINDS = QRELS.select("query", kind=pl.lit("x")).unique()
 SLICED = rankql.evaluate(OLD, QRELS, "RR", by="kind", attributes=KINDS)
 PRICES = AFTER.select("user", revenue=pl.lit("1,200"))
 TWICE = pl.concat([AFTER, AFTER])
-
-
-RUNS = ({"a": OLD, "b": NEW}, QRELS)
 
 
 @pytest.mark.parametrize(

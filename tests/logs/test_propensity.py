@@ -16,7 +16,7 @@ import rankql
 from support.calls import table_ways
 from support.click_simulation import ATTRACTIVE, propensities_covered, random_log
 from support.components import optional
-from support.parameters import slow
+from support.parameters import first_light
 
 sm = optional("statsmodels.api")
 
@@ -365,7 +365,7 @@ def test_rows_that_were_not_shown_are_left_out(name):
     assert getattr(rankql, name)(more).is_empty()
 
 
-@pytest.mark.parametrize(("name", "options"), [METHODS[0], *(slow(*x) for x in METHODS[1:])])
+@pytest.mark.parametrize(("name", "options"), first_light(METHODS))
 def test_columns_have_any_name_and_type_and_slices_are_independent(name, options):
     log = log_of(HAND)
     expected = getattr(rankql, name)(log, **options)
@@ -392,7 +392,7 @@ def test_fewer_than_30_queries_are_noted(name, options, queries, note):
     assert (result["note"], result["lo"] is None) == (note, False)
 
 
-@pytest.mark.parametrize(("name", "options"), [METHODS[0], *(slow(*x) for x in METHODS[1:])])
+@pytest.mark.parametrize(("name", "options"), first_light(METHODS))
 def test_copies_within_a_query_do_not_narrow_the_interval(name, options):
     """Four times the rows of each query: the same interval; four times the queries: half of it."""
     log = random_log(np.random.default_rng(5), queries=40)

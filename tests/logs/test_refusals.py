@@ -4,11 +4,9 @@ import math
 import re
 from datetime import date, datetime, timedelta
 
-import duckdb
 import polars as pl
 import pytest
 
-import rankql
 from support.calls import assert_refused, assert_table_refused
 
 NAN, INF, NOON = math.nan, math.inf, datetime(2024, 5, 1, 12)
@@ -317,12 +315,3 @@ def test_input_is_refused(name, changes, options, message):
 )  # fmt: skip
 def test_options_are_checked_without_rows(name, options, message):
     assert_table_refused(name, pl.DataFrame(TABLES[name]).clear(), options, message)
-
-
-@pytest.mark.parametrize("kind", ["TIMESTAMP", "DATE"])
-@pytest.mark.parametrize("value", ["infinity", "-infinity"])
-def test_infinite_times_of_duckdb_are_refused_in_polars(value, kind):
-    frame = duckdb.sql(f"SELECT 'view' AS event, '{value}'::{kind} AS t").pl()
-    weighted = rankql.graded("event", GRADES, moment="t", until=NOON, half_life=DAY)
-    with pytest.raises(rankql.RankqlError, match="not infinity"):
-        frame.select(weighted)

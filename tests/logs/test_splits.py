@@ -148,6 +148,8 @@ def test_a_time_is_a_finite_timestamp_or_number(time):
         f"SELECT graded(item, MAP {{'x': 1}}, moment := time, until := {since}) FROM odd",
     ):
         assert_message(call, lambda c=call: con.sql(c).fetchall(), message)
+    graded = rankql.graded("item", {"x": 1}, moment="time", until=NOON)
+    assert_message("graded in polars", lambda: frame.select(graded), message)
     if time == "uuid()":
         message = "time must not hold Python objects. Cast it first"
     for run in (

@@ -21,6 +21,12 @@ def slow(*values, **options):
     return pytest.param(*values, marks=pytest.mark.slow, **options)
 
 
+def first_light(rows):
+    """The rows, of which only the first belongs to the default run."""
+    first, *others = rows
+    return [first, *(slow(*row) for row in others)]
+
+
 def slow_except(values, *light):
     """The values, of which only the light ones belong to the default run."""
     return [value if value in light else slow(value) for value in values]
