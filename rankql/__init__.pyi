@@ -12,7 +12,6 @@ from .diagnostics.correlate import correlate
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import Funnel, funnel
-from .diagnostics.limits import Limits, limits
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.dialects import translate
 from .errors import RankqlError
@@ -186,7 +185,6 @@ __all__ = [
     "Finding",
     "Funnel",
     "JudgeReport",
-    "Limits",
     "Monitoring",
     "RankqlError",
     "Report",
@@ -265,7 +263,6 @@ __all__ = [
     "kendall_tau_distance_by_score",
     "krippendorff_alpha",
     "leave_one_out",
-    "limits",
     "list_ap",
     "list_arhr",
     "list_auc",

@@ -31,7 +31,6 @@ FAMILIES = (
     "interleaving",
     "monitor",
     "weights",
-    "bounds",
 )
 
 # DuckDB refuses two threads that write the macros into one database.

@@ -67,18 +67,6 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
     show(call(*split_inputs(inputs), **options))
 
 
-@task("limits", "diagnostics.limits", "limits my.run my.qrels",
-      "limits old.run new.run my.qrels -m nDCG@10")  # fmt: skip
-@INPUTS
-def limits_command(inputs: Sequence[str], **options: Any) -> None:
-    """Show how far metrics can be trusted.
-
-    Counts undefined queries and unjudged items, and measures how much a swap of two neighbours
-    changes each metric.
-    """
-    show(call(*split_inputs(inputs), **options))
-
-
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
       "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
       leave_out=["collapse", "positions", "order", "system", "undefined", "missing"])  # fmt: skip
@@ -191,8 +179,7 @@ def report_command(
 ) -> None:
     """Write a report that compares runs.
 
-    The HTML page has a verdict in one line, charts, the queries that changed most, and the
-    limits of the data.
+    The HTML page has a verdict in one line, charts, and the queries that changed most.
     """
     ctx = click.get_current_context()
     output = ctx.meta["output"]

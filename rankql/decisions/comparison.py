@@ -52,12 +52,6 @@ class ComparedRuns:
     keywords: Mapping[str, Any]
     compare: Callable[..., Comparison]
 
-    def call(self, function: Any, **keywords: Any) -> Any:
-        """Call a function that has no slices, such as `limits`, on these runs."""
-        sliced = ("by", "attributes", "output")
-        known = {name: value for name, value in self.keywords.items() if name not in sliced}
-        return function(self.runs, self.qrels, **known | keywords)
-
 
 @dataclass(eq=False, repr=False)
 class Comparison(EvaluatedTable):

@@ -169,11 +169,6 @@ def _require_explainable(metric: Metric, conventions: Conventions) -> None:
             f"explain does not support ties={conventions.ties!r}, which gives items no single "
             "position. Use ties='item' or ties='order'"
         )
-    if conventions.unjudged == "bounds":
-        raise RankqlError(
-            "explain does not support unjudged='bounds', which has two values. Use "
-            "unjudged='zero' or unjudged='remove'"
-        )
 
 
 def _explain_query(task: _Task, of: Any) -> Explanation:

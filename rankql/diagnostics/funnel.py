@@ -116,8 +116,6 @@ def funnel(
         raise RankqlError(f"funnel has no option {name}=: every query with a relevant item counts")
     reading = Reading.of(options, funnel)
     settings = replace(reading.conventions, **_FIXED)
-    if settings.unjudged == "bounds":
-        raise RankqlError("funnel does not support unjudged='bounds'. Use 'zero' or 'remove'")
     roles = {name: reading.columns[name] for name in ("query", "item", "rel")}
     ordering = {name: reading.columns[name] for name in ("score", "pos")}
     rest: dict[str, Any] = {k: v for k, v in options.items() if k not in ROLES} | _FIXED

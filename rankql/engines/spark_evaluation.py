@@ -152,7 +152,7 @@ def _refuse_computed(inputs: Inputs) -> None:
 
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
-    """The grades that conventions need: the highest, all, or none."""
+    """The highest grade if a metric depends on it, or none."""
     from pyspark.sql import functions as F
 
     (name,) = {
@@ -162,13 +162,9 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
     grade = F.col(quoted_name(name))
     schema = to_arrow_schema(frame.schema)
-    if task.conventions.unjudged == "bounds":
-        selected = frame.select(grade).distinct()
-    elif exponential or any(metric.scaled for metric in task.metrics):
-        selected = frame.agg(F.max(grade).alias(name))
-    else:
+    if not exponential and not any(metric.scaled for metric in task.metrics):
         return schema.empty_table()
-    grades = selected.toArrow()
+    grades = frame.agg(F.max(grade).alias(name)).toArrow()
     return pa.Table.from_arrays(
         [
             grades[0].cast(field.type) if field.name == name else pa.nulls(len(grades), field.type)

@@ -445,7 +445,7 @@ def pending_result(
     return Result(
         meta=Meta(
             query=inputs.query,
-            metrics=query.metrics,
+            metrics=[metric.name for metric in plan.metrics],
             conventions=plan.conventions.as_dict(),
             system=inputs.many,
             by=list(inputs.by),
@@ -468,8 +468,8 @@ def pending_result(
 def resolve_conventions(
     facts: Facts, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[Conventions, list[Metric]]:
-    """The conventions, with max_rel and levels from the grades if a metric needs them, and the
-    metrics without options that repeat a convention.
+    """The conventions, with max_rel from the grades if a metric needs it, and the metrics without
+    options that repeat a convention.
     """
     for metric in metrics:
         if metric.record is None:
@@ -501,15 +501,10 @@ def resolve_conventions(
                 )
         conventions = replace(conventions, negative="zero")
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
-    stated = [scale for scale in (*scales, conventions.max_rel) if scale is not None]
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
-    levels = conventions.levels or () if conventions.unjudged == "bounds" else ()
-    exceeded = limits and (
-        max(levels, default=0) > min(limits) or facts.has_grade(f"{{rel}} > {min(limits)}")
-    )
-    if None in scales or exceeded:
-        highest = max([facts.highest_grade, *levels])
+    if None in scales or (limits and facts.has_grade(f"{{rel}} > {min(limits)}")):
+        highest = facts.highest_grade
         if exponential and highest > 1000:
             raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:
@@ -517,12 +512,6 @@ def resolve_conventions(
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
         if None in scales:
             conventions = replace(conventions, max_rel=highest or 1.0)
-    if conventions.unjudged == "bounds" and conventions.levels is None:
-        grades = {0.0, *facts.select_grades("DISTINCT rel")}
-        # A scale that is stated may be longer than the grades in the data.
-        end_of_scale = max(stated, default=0)
-        grades |= {*map(float, range(int(min(end_of_scale, 100)) + 1)), float(end_of_scale)}
-        conventions = replace(conventions, levels=tuple(sorted(grades)))
     _require_reached(facts, metrics, conventions)
     unique: dict[str, Metric] = {}
     for metric in metrics:

@@ -82,8 +82,10 @@ class Facts:
             and self.has_grade(f"{{rel}} = {end}")
         ):
             return float(end)
-        (highest,) = self.select_grades("coalesce(max(rel), 0)")
-        return highest
+        ((highest,),) = self._rows(
+            f"SELECT coalesce(max(rel), 0) FROM {self.inputs.graded} WHERE rel > 0"
+        )
+        return float(highest)
 
     def has_grade(self, condition: str) -> bool:
         """Whether the condition on {rel} holds for any grade."""
@@ -95,13 +97,6 @@ class Facts:
             ).fetchall()
             for table in self.inputs.judging
         )
-
-    def select_grades(self, columns: str) -> list[float]:
-        """The values of columns over the positive grades."""
-        return [
-            value
-            for (value,) in self._rows(f"SELECT {columns} FROM {self.inputs.graded} WHERE rel > 0")
-        ]
 
     @cached_property
     def retrieves_all_rows(self) -> bool:

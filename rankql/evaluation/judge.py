@@ -24,8 +24,6 @@ UNLIKELY = 0.001
 def correct_result(human: Result, judge: Result) -> Result:
     """The result under human labels with means that are corrected by the judge."""
     names = [*human.overall_metrics, *(x for x in human.metrics if overall(x) == "root")]
-    if human.conventions["unjudged"] == "bounds":
-        raise RankqlError("judge= does not support unjudged='bounds'. Leave out one of them")
     if names:
         raise RankqlError(
             f"judge= needs metrics whose mean is that of values per query, not {join_words(names)}"

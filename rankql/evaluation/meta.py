@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -41,9 +40,8 @@ class Meta:
     version: str | None = None
 
     def canonical_name(self, metric: str) -> str:
-        """The name by which metrics match: RR for MRR, 'RR low' for 'MRR low'."""
-        name, *bound = re.split("( low| high)$", metric)
-        return self.canonical.get(name, name) + "".join(bound)
+        """The name by which metrics match: RR for MRR."""
+        return self.canonical.get(metric, metric)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them."""

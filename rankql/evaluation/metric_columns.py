@@ -135,8 +135,9 @@ def judged_rows(rows: Rows) -> str:
 
 def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:
     """The last position that a metric reads, None for all."""
-    further = needs_scores(metrics) or conventions.unjudged == "bounds"
-    further = further or any(m.k is None or is_ideal_retrieved(m, conventions) for m in metrics)
+    further = needs_scores(metrics) or any(
+        m.k is None or is_ideal_retrieved(m, conventions) for m in metrics
+    )
     k = max(metric.k or 0 for metric in metrics)
     return None if further or k > SMALL_K else k
 

@@ -101,9 +101,8 @@ class Plan:
 
     def rows(self, inputs: Inputs) -> Rows:
         """The rows that the values depend on."""
-        if self.effective.unjudged == "bounds" or not ranks_before_join(inputs, self.effective):
-            return "all"
-        return rows_needed(self.metrics, self.effective)
+        before = ranks_before_join(inputs, self.effective)
+        return rows_needed(self.metrics, self.effective) if before else "all"
 
 
 def choose_plan(
@@ -114,7 +113,7 @@ def choose_plan(
     packs = facts.packs
     if packs is None:
         packs = facts.rows >= PACKED_FROM_ROWS or len(metrics) >= PACKED_FROM_METRICS
-    if not packs or conventions.unjudged == "bounds":
+    if not packs:
         return plan
     untied = replace(conventions, ties="item") if conventions.ties == "expected" else conventions
     plan = replace(plan, zeroes=_can_zero_others(inputs, plan, untied, facts))

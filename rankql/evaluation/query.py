@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +19,6 @@ from rankql.evaluation.ctes import (
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import (
     cut_column,
-    gain_of_grade,
-    gain_sql,
     is_catalogue,
     is_cut,
     is_ideal_retrieved,
@@ -29,7 +26,6 @@ from rankql.evaluation.metric_columns import (
     mask_undefined,
     metric_calls,
     needs_scores,
-    option_sql,
     own_metric,
     refuse_weights,
 )
@@ -50,7 +46,6 @@ from rankql.macros import (
     TIED,
     literal,
     quote,
-    read_parameters,
 )
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -65,12 +60,12 @@ ONE_RANKING = ("run", "pos", "WHERE pos = 1")
 
 @dataclass(frozen=True)
 class Query:
-    """The SQL of an evaluation, and the columns it returns after those of the keys."""
+    """The SQL of an evaluation."""
 
     # The named steps in order, and what is selected from them.
     steps: Mapping[str, str]
     select: str
-    metrics: list[str]
+    # The column with the weights of each metric that has some.
     weights: dict[str, str]
     # The macros check their arguments, because an expression of the user may pass anything.
     checked: bool = False
@@ -94,24 +89,15 @@ def write_query(inputs: Inputs, plan: Plan) -> Query:
     steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.zeroes)
     if any(map(is_cut, metrics)):
         steps = _cut_own_metrics(inputs, metrics, steps)
-    names = [metric.name for metric in metrics]
-    order = f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
-    if conventions.unjudged == "bounds":
-        lists, bounds = bound_calls(metrics, conventions)
-        require_different_names([*keys, *calls, *lists])
-        columns = keys | mask_undefined(calls, conventions) | lists
-        steps["lists"] = grouped(inputs, columns)
-        select = select_bounds(names, list(lists), bounds) + order
-        names = [f"{name}{side}" for name in names for side in ("", " low", " high")]
-        return Query(steps, select, names, {})
     sums, (top, packed) = None, plan.packed
     if top and packed:
         sums = _pack(inputs, plan, steps, top, packed, keys, calls)
         steps, select = dict(sums.steps), "FROM integers"
     else:
-        select = grouped(inputs, keys | mask_undefined(calls, conventions)) + order
+        select = grouped(inputs, keys | mask_undefined(calls, conventions))
+        select += f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
     checked = any(metric.record is None for metric in metrics)
-    return Query(steps, select, names, weights, checked, sums)
+    return Query(steps, select, weights, checked, sums)
 
 
 def write_catalogue_queries(
@@ -304,55 +290,6 @@ def _keys(inputs: Inputs) -> dict[str, str]:
     return {**({"system": "system"} if inputs.many else {}), inputs.query: "query"}
 
 
-def bound_calls(
-    metrics: Sequence[Metric], conventions: Conventions
-) -> tuple[dict[str, str], list[str]]:
-    """The lists from which bounds are computed, and the calls that compute them."""
-    lists: dict[str, str] = {}
-    calls = []
-    for metric in metrics:
-        macro = f"rankql_bounds_{metric.record.macro}" if metric.record else ""
-        knows = read_parameters().get(macro, {})
-        if not knows or (metric.record and metric.record.weight) or conventions.ties == "expected":
-            under = " with ties='expected'" if conventions.ties == "expected" else ""
-            raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
-        options = metric.arguments(vars(conventions))
-        gain, threshold = metric.gain(vars(conventions)), metric.threshold(vars(conventions))
-        rel = gain_sql(gain, threshold)
-        ideal = " AND pos IS NOT NULL" if options.pop("ideal", "judged") == "retrieved" else ""
-        items = f"list({{'pos': CAST(pos AS DOUBLE), 'rel': {rel}}} ORDER BY pos ASC)"
-        arguments = []
-        for part in (
-            f"{items} FILTER (WHERE pos IS NOT NULL)",
-            f"list({rel}) FILTER (WHERE rel IS NOT NULL{ideal})",
-        ):
-            lists.setdefault(part, f"{INTERNAL_PREFIX}list_{len(lists)}")
-            arguments.append(quote(lists[part]))
-        k = literal(options.pop("k", None))
-        highest = metric.options.get("max_rel", conventions.max_rel) if metric.scaled else math.inf
-        grades = [grade for grade in conventions.levels or () if grade <= (highest or math.inf)]
-        levels = {gain_of_grade(gain, threshold, grade) for grade in grades}
-        arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
-        arguments += [f"{name} := {option_sql(value)}" for name, value in options.items()]
-        calls.append(f"{macro}({', '.join(arguments)})")
-    return {name: part for part, name in lists.items()}, calls
-
-
-def select_bounds(names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]) -> str:
-    """The SELECT of the values in the CTE `lists`, with their lowest and highest value."""
-    pairs = [f"{INTERNAL_PREFIX}bounds_{i}" for i in range(len(names))]
-    columns = ",\n    ".join(f"{b} AS {quote(p)}" for b, p in zip(bounds, pairs, strict=True))
-    ends = [
-        f"{quote(pair)}.{side} AS {quote(f'{name} {side}')}"
-        for name, pair in zip(names, pairs, strict=True)
-        for side in ("low", "high")
-    ]
-    return (
-        f"SELECT * EXCLUDE ({', '.join(map(quote, [*lists, *pairs]))}), {', '.join(ends)}\n"
-        f"FROM (SELECT *,\n    {columns}\nFROM lists)"
-    )
-
-
 def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
     """Refuse metrics and conventions that cannot be computed together."""
     scores = all("score" in table.roles for table in inputs.runs.values())
@@ -380,8 +317,6 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
                 f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
                 "the grade, and discounts with the position"
             )
-    if conventions.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
-        raise RankqlError("unjudged='bounds' requires a gain of 0 for grade 0")
 
 
 def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -> None:

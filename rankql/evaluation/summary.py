@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -262,13 +261,6 @@ def values_sql(meta: Meta) -> str:
             value, undefined = "CAST(NULL AS DOUBLE)", "false"
         if conventions["missing"] == "zero" and not pooled and has_direction(name):
             value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
-        if bounded := _bounded_metric(meta, name):
-            # Over the queries of the metric itself, otherwise its mean could lie out of bounds.
-            undefined = f"{quote(bounded)} IS NULL"
-            end = "least" if name.endswith(" low") else "greatest"
-            instead = f"{end}({other}, coalesce({column}, {other}))"
-            instead = "NULL" if other is None else instead
-            value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
         weight_sql = quote(weight) if weight else "1"
         if logged:
             weight_sql = f"({value} IS NOT NULL)"
@@ -280,13 +272,6 @@ def values_sql(meta: Meta) -> str:
             f"CAST({weight_sql} AS DOUBLE) * {query_weight} AS weight FROM rows"
         )
     return "\nUNION ALL ".join(parts)
-
-
-def _bounded_metric(meta: Meta, name: str) -> str | None:
-    """The metric that this one is a bound of, or None."""
-    metric = re.sub(" (low|high)$", "", name)
-    bounds = meta.conventions["unjudged"] == "bounds" and metric != name
-    return metric if bounds and metric in meta.metrics else None
 
 
 def slice_columns(attributes: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -41,9 +41,7 @@ def note_short_rankings(
 ) -> list[str]:
     """A note on rankings for which the tool of the profile has a shorter ideal ranking."""
     profile = conventions.profile.partition(",")[0]
-    # Bounds are called "nDCG@10 low".
-    named = [name.removesuffix(" low").removesuffix(" high") for name in metrics]
-    cuts = [name.partition("@")[2] or "1e9" for name in named if name.startswith("nDCG")]
+    cuts = [name.partition("@")[2] or "1e9" for name in metrics if name.startswith("nDCG")]
     if profile not in SHORT_IDEALS or not cuts:
         return []
     place, k = "score" if inputs.scored else "pos", max(map(float, cuts))

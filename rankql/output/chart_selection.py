@@ -67,11 +67,7 @@ def assign_colours(evaluation: Evaluation) -> dict[str, str]:
 
 def summary_by_system(evaluation: Evaluation) -> pl.DataFrame:
     """Return the summary, with a column system in any case."""
-    return add_system(result_of(evaluation).summary, evaluation)
-
-
-def add_system(frame: pl.DataFrame, evaluation: Evaluation) -> pl.DataFrame:
-    """Add the column system, which a frame of one system lacks."""
+    frame = result_of(evaluation).summary
     if "system" in frame.columns:
         return frame
     return frame.select(pl.lit(list_chart_systems(evaluation)[0]).alias("system"), pl.all())

@@ -15,7 +15,6 @@ from rankql.output import panels
 from rankql.output.chart_selection import (
     SLICES,
     Evaluation,
-    add_system,
     list_chart_systems,
     result_of,
     summary_by_system,
@@ -155,16 +154,15 @@ def _draw_lines(
     title: str,
     scale: Spec,
     words: list[str],
-    value: str = "mean",
 ) -> Spec:
-    """Draw a line for each system, with a band if there are bounds."""
+    """Draw a line for each system, with a band if there are intervals."""
     base = {
         "x": x,
         "color": panels.colour_by_system(evaluation, legend=True),
         "detail": nominal("system"),
     }
-    y = quantitative(value, title=title, scale=scale, axis=panels.grid_axis())
-    few = "lo" in frame.columns and len(list_chart_systems(evaluation)) <= len(PALETTE)
+    y = quantitative("mean", title=title, scale=scale, axis=panels.grid_axis())
+    few = len(list_chart_systems(evaluation)) <= len(PALETTE)
     band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
     points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
     layers = [
@@ -189,22 +187,6 @@ def describe_order(frame: pl.DataFrame) -> str:
     if any((b, a) in ahead for a, b in ahead):
         return "lines cross, but their bands overlap: no evidence that the choice of k decides"
     return "the order of the systems is the same at every k"
-
-
-def draw_sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -> Spec:
-    """Draw what a swap of neighbours changes, by position; the frame is that of `limits`."""
-    frame = add_system(frame, comparison).filter(pl.col("metric") == metric)
-    frame = frame.select("system", "position", "loss", "queries").drop_nulls("loss")
-    worst = frame.sort("loss", descending=True).group_by("system", maintain_order=True).first()
-    words = [
-        f"{system} changes most by a swap of {pos} and {pos + 1}, by {loss:.3f} on average"
-        for system, pos, loss, _ in worst.rows()
-    ]
-    last = max([1, *frame["position"]])
-    axis = {"format": ",d", "tickMinStep": 1, "tickCount": min(last, 10)}
-    x = quantitative("position", title="swapped with the next", scale={"nice": False}, axis=axis)
-    title = f"{metric}: change by a swap"
-    return _draw_lines(comparison, frame, x, title, {}, words, "loss")
 
 
 def draw_funnel(funnel: Funnel) -> Spec:

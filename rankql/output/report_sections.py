@@ -10,7 +10,6 @@ import polars as pl
 
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
-from rankql.diagnostics.limits import limits
 from rankql.output import difference_charts, mean_charts, report_elements
 from rankql.output.chart_selection import (
     METRICS,
@@ -64,7 +63,10 @@ def make_queries_section(source: ReportSource) -> Section | None:
         section.notes = ["No query has a different value in two systems."]
         return section
     with source.errors_as_notes(section):
-        items, formula = runs.call(explain_items, of=[*queries], metric=metric)
+        left_out = ("by", "attributes", "output")
+        keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
+        keywords |= {"of": [*queries], "metric": metric}
+        items, formula = explain_items(runs.runs, runs.qrels, **keywords)
         cases = _Cases(
             metric,
             formula,
@@ -276,31 +278,6 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     return section
 
 
-def make_limits_section(source: ReportSource) -> Section:
-    """Show how far the numbers can be trusted."""
-    comparison, section = source.comparison, Section("limits", "Limits")
-    if source.runs is None:
-        section.notes = [source.reason]
-        return section
-    if comparison.settings.weight is not None:
-        section.notes = ["Not shown: limits counts every query once, but these means are weighted."]
-        return section
-    with source.errors_as_notes(section):
-        metrics = [name for name in comparison.metrics if parse_metric(name)]
-        result = source.runs.call(limits, metrics=metrics)
-        section.reading = [
-            "The charts show how much the metric changes, on average over the queries, if an item "
-            "is swapped with the next one. Where the line is high, the metric depends on the order "
-            "of two items."
-        ]
-        section.remarks = list(result.notes)
-        names = result.sensitivity["metric"].unique(maintain_order=True)[:METRICS]
-        section.draw(
-            [mean_charts.draw_sensitivity(comparison, result.sensitivity, name) for name in names]
-        )
-    return section
-
-
 SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_means_section,
     make_ranks_section,
@@ -308,5 +285,4 @@ SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_slices_section,
     make_cutoffs_section,
     make_queries_section,
-    make_limits_section,
 )

@@ -31,8 +31,7 @@ class ConventionOptions(TypedDict, total=False):
     max_rel: float | None
     ties: Literal["item", "order", "expected", "best", "worst"] | None
     float32: bool | None
-    unjudged: Literal["zero", "remove", "bounds"] | None
-    levels: Sequence[float] | None
+    unjudged: Literal["zero", "remove"] | None
     undefined: Literal["skip", "zero", "one", "drop", "error", 0, 1] | None
     missing: Literal["zero", "skip", "error"] | None
 
@@ -63,19 +62,15 @@ class Conventions:
         AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant items
         'found', or 'k'.
     max_rel : float
-        The highest grade of the scale, for ERR; by default the highest of all judgments and
-        `levels`.
+        The highest grade of the scale, for ERR; by default the highest of all judgments.
     ties : str
         Equal scores are ordered by 'item' (descending, as text bytes) or keep the 'order' of the
         rows; or the value is the 'expected', 'best' or 'worst' over all their orders.
     float32 : bool
         Scores are rounded to 32 bits before they are compared.
     unjudged : str
-        An unjudged item gains nothing ('zero'), is removed from the ranking ('remove'), or could
-        have any grade ('bounds': also returns the lowest and the highest value).
-    levels : list of float
-        The possible grades of such an item; by default all grades in the data, and all from 0 to a
-        `max_rel` that you pass.
+        An unjudged item keeps its position and gains nothing ('zero'), or is removed from the
+        ranking ('remove').
     undefined : str
         A mean skips an undefined value ('skip'), counts it as 'zero' or as 'one' (as LightGBM,
         XGBoost and CatBoost do), or raises an 'error'. With 'drop', queries without relevant items
@@ -97,7 +92,6 @@ class Conventions:
     ties: str = "item"
     float32: bool = False
     unjudged: str = "zero"
-    levels: tuple[float, ...] | None = None
     undefined: str = "skip"
     missing: str = "zero"
 
@@ -217,10 +211,6 @@ def _valid(name: str, value: Any) -> Any:
         message = f"discounts must be a list of finite numbers above 0, not {value!r}"
         require(_are_numbers(value) and all(d > 0 for d in value), message)
         return tuple(value)
-    elif name == "levels":
-        message = f"levels must be a list of grades from 0, not {value!r}"
-        require(_are_numbers(value) and all(x >= 0 for x in value), message)
-        return tuple(sorted({0.0, *map(float, value)}))
     elif name == "float32":
         require_flag(name, value)
     else:

@@ -119,12 +119,6 @@ class MetricRecord:
         return macros.read_comments()[self.function]
 
     @property
-    def bounds(self) -> str:
-        """The macro of its bounds for unjudged items; empty if there is none."""
-        macro = f"rankql_bounds_{self.macro}"
-        return macro if macro in macros.read_parameters() and not self.weight else ""
-
-    @property
     def compares_scores(self) -> bool:
         """Does it compare grades with scores, whatever the positions?"""
         return "score" in self.columns

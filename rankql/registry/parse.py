@@ -145,7 +145,6 @@ def overall(name: str) -> str:
 
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
-    name = re.sub(" (low|high)$", "", name)
     record = _record_of(name, NAMED) or _subtopic_record(re.split("[(@]", name)[0])
     if record is None:
         return None, None

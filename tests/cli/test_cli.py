@@ -258,7 +258,7 @@ def test_a_check_ends_with_1_if_it_has_errors(files):
 
 @pytest.mark.parametrize(
     ("command", "suffix", "start"),
-    [("eval", "csv", "slice,metric"), ("explain", "md", "- The losses"), ("limits", "json", "{"),
+    [("eval", "csv", "slice,metric"), ("explain", "md", "- The losses"),
      ("check", "html", "<!doctype html>"), ("gate --min AP>=0", "json", "{")],
 )  # fmt: skip
 def test_the_suffix_is_the_format(files, tmp_path, command, suffix, start):

@@ -10,9 +10,6 @@ from rankql.cli.main import main
 from support.judged_runs import simulated
 
 COMMANDS = {
-    "limits run qrels -m nDCG@3 -m AP --missing skip": lambda run, other, qrels: rankql.limits(
-        run, qrels, ["nDCG@3", "AP"], missing="skip"
-    ),
     "funnel first=run last=other qrels -k 3": lambda run, other, qrels: rankql.funnel(
         {"first": run, "last": other}, qrels, 3
     ),

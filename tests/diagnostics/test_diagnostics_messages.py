@@ -1,4 +1,4 @@
-"""The text of every error of explain, limits, check, correlate, funnel and monitor, once."""
+"""The text of every error of explain, check, correlate, funnel and monitor, once."""
 
 from datetime import date, timedelta
 
@@ -44,7 +44,6 @@ MESSAGES = [
     (lambda: of("nDCG@5,10"), "explain takes one metric, not 2: nDCG@5, nDCG@10"),
     (lambda: of(ties="expected"), "explain does not support ties='expected', which gives items no"),
     (lambda: of(conventions="sklearn"), "explain does not support ties='expected'"),
-    (lambda: of(unjudged="bounds"), "unjudged='bounds', which has two values. Use unjudged='zero'"),
     (lambda: of(worst=0), "worst must be a whole number from 1, not 0"),
     (lambda: of(query="mising"), "Unknown query 'mising': qrels has no rows for it. Others, the m"),
     (lambda: of(query="not judged"), "Query 'not judged' is not judged"),
@@ -68,7 +67,6 @@ MESSAGES = [
     (lambda: stages(FRAME.drop("item")), "No item column in stage 'first'"),
     (lambda: stages(FRAME, collapse="#"), "Pass each stage to collapsed() first"),
     (lambda: stages(FRAME, missing="skip"), "funnel has no option missing="),
-    (lambda: stages(FRAME, unjudged="bounds"), "funnel does not support unjudged='bounds'"),
     (lambda: days(DAYS.drop("day")), "days has no column 'day'. Name one column: day="),
     (lambda: days(day=3), "days has no column 3"),
     (lambda: days(DAYS.with_columns(pl.col("day").to_physical())), "day must be a date such as 2"),
@@ -136,7 +134,7 @@ def test_messages_of_monitor_days(rows, options, message):
 def test_messages_of_the_command_line(tmp_path):
     FRAME.write_parquet(path := str(tmp_path / "run.parquet"))
     for arguments, message in (
-        (["limits", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
+        (["explain", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
         (["funnel", path], "The judgments are missing"),
         (["monitor", path, "--states", "x"], "monitor --states was removed"),
     ):

@@ -57,7 +57,7 @@ def test_evaluate_the_shop(spark, shop):
         (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
         ({"latest": "max(hour)", "latest@1": "max(hour)"}, {}),
         ("nDCG@10", {"conventions": "sklearn"}),
-        (["nDCG@10", "AP"], {"unjudged": "bounds"}),
+        (["nDCG@10", "AP"], {"unjudged": "remove"}),
         ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
     ],
 )

@@ -121,7 +121,6 @@ def test_several_systems_and_functions():
     assert result.summary["mean"].to_list() == [0.5, 1.0]
     assert rankql.gate(RUN, QRELS, minimum="RR>=0.5", collapse="#")
     assert rankql.explain(RUN, QRELS, "q", "RR", collapse="#").value == 0.5
-    assert rankql.limits(RUN, QRELS, "RR", collapse="#").result["RR"] == 0.5
 
 
 def test_a_document_has_the_highest_grade_of_its_chunks():

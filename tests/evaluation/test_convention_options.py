@@ -1,8 +1,7 @@
-"""Conventions: ties, unjudged items, missing and undefined queries, gains and bounds."""
+"""Conventions: ties, unjudged items, missing and undefined queries, and gains."""
 
 import dataclasses
 import itertools
-import math
 import re
 
 import polars as pl
@@ -45,32 +44,6 @@ def test_best_and_worst_of_unjudged_and_grade_0():
         assert result["RR(rel=0)"] == value and result["Judged@1"] == float(ties == "best")
 
 
-def ranked(*grades):
-    """One ranking with these grades, NULL for unjudged items."""
-    return pl.DataFrame({"query": "q", "rel": grades, "pos": range(1, len(grades) + 1)})
-
-
-SECOND = 1 / math.log2(3)
-
-
-@pytest.mark.parametrize(
-    ("metric", "grade", "options", "bounds"),
-    [
-        *(("nDCG", 2, {"gain": gain}, (SECOND, 1)) for gain in ("linear", "exp2", "binary")),
-        ("nDCG", 1, {"gain": "binary", "threshold": 1, "levels": [0, 2]}, (SECOND, 1)),
-        ("DCG", 2, {"gain": "binary", "levels": [0, 1]}, (SECOND, SECOND)),
-        ("DCG", 2, {"gain": "binary", "levels": [2]}, (SECOND, 1 + SECOND)),
-        ("ERR", 2, {"levels": [0, 5]}, (3 / 32 / 2, 31 / 32 + 3 / 32 / 2 / 32)),
-    ],
-)
-def test_bounds_with_a_gain_or_scale(metric, grade, options, bounds):
-    """By hand: an item stands second, below an unjudged item with one of the levels."""
-    options = {"threshold": 2, "unjudged": "bounds"} | options
-    result = rankql.evaluate(ranked(None, grade), metrics=metric, **options)
-    assert (result[f"{metric} low"], result[f"{metric} high"]) == pytest.approx(bounds)
-    assert metric != "ERR" or result.meta.conventions["max_rel"] == 5
-
-
 @pytest.mark.parametrize(
     ("metrics", "level", "message"),
     [
@@ -80,9 +53,10 @@ def test_bounds_with_a_gain_or_scale(metric, grade, options, bounds):
         ("nDCG(gain=exp2)", 1001, "overflows for grade 1001"),
     ],
 )
-def test_levels_belong_to_the_scale(metrics, level, message):
+def test_grades_belong_to_the_scale(metrics, level, message):
+    run = pl.DataFrame({"query": "q", "rel": [level, 1], "pos": [1, 2]})
     with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(ranked(None, 1), metrics=metrics, unjudged="bounds", levels=[0, level])
+        rankql.evaluate(run, metrics=metrics)
 
 
 def test_gain_by_dict_and_by_name():
@@ -96,36 +70,6 @@ def test_gain_by_dict_and_by_name():
         assert value == pytest.approx(expected, abs=1e-12)
     with pytest.raises(rankql.RankqlError, match="gain has no entry for grade"):
         rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
-
-
-def test_bounds_hold_for_any_judgments():
-    """However the unjudged items of the run are judged, the value lies between low and high."""
-    metrics = ["nDCG@5", "AP", "RR@5", "P@3", "R@5", "ERR(max_rel=3)@5", "RBP(p=0.8)", "F1@5"]
-    run = RUN.group_by("query", maintain_order=True).head(5)
-    result = rankql.evaluate(run, QRELS, metrics, unjudged="bounds")
-    assert list(result)[:3] == ["nDCG@5", "nDCG@5 low", "nDCG@5 high"]
-    unjudged = run.join(QRELS, on=["query", "item"], how="anti").select("query", "item")
-    unjudged = unjudged.join(QRELS, on="query", how="semi")
-    grades = [pl.struct("query", "item").hash(seed) % 4 for seed in range(12)]
-    reached = set()
-    for rel in (pl.lit(0), pl.lit(3), *grades):
-        judged = pl.concat([QRELS, unjudged.with_columns(rel=rel.cast(pl.Int64))])
-        values = rankql.evaluate(run, judged, metrics).per_query
-        pair = result.per_query.join(values, on="query", suffix=" now")
-        for name in metrics:
-            low, value, high = (pair[f"{name}{suffix}"] for suffix in (" low", " now", " high"))
-            assert ((value < low - 1e-12) | (value > high + 1e-12)).sum() == 0, name
-            reached |= {side.name for side in (low, high) if ((value - side).abs() < 1e-12).any()}
-    assert len(reached) == 2 * len(metrics)
-    for metric in ("TauB", "Judged@5", "Bpref", "Rprec", "x = sum(rel)", "microR@5"):
-        with pytest.raises(rankql.RankqlError, match="unjudged='bounds' is not available for"):
-            rankql.evaluate(RUN, QRELS, metric, unjudged="bounds")
-
-
-def test_bounds_count_unjudged_items_below_the_cutoff():
-    run, qrels = {"q": {"e": 3, "f": 2, "g": 1}}, {"q": {"e": 3}}
-    result = rankql.evaluate(run, qrels, ["R@1", "F1@1"], unjudged="bounds")
-    assert result["R@1 low"] == pytest.approx(1 / 3) and result["F1@1 low"] == 0.5
 
 
 @pytest.mark.parametrize(

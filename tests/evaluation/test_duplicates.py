@@ -49,9 +49,7 @@ def test_an_item_below_them_is_not_refused(tmp_path):
         assert collapsed["RR"] == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize(
-    "options", [{"ties": "expected"}, {"ties": "best"}, {"ties": "order"}, {"unjudged": "bounds"}]
-)
+@pytest.mark.parametrize("options", [{"ties": "expected"}, {"ties": "best"}, {"ties": "order"}])
 def test_conventions_do_not_hide_duplicates(options):
     for run, qrels in ((SCORED, JUDGED), (SCORED.with_columns(GRADES), None)):
         with pytest.raises(RankqlError, match="run has duplicates"):

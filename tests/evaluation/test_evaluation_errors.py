@@ -87,7 +87,6 @@ PLACED = RUN.drop("score").with_columns(pos=1)
         (RUN, QRELS, {"confidence": 95}, "confidence must lie between 0 and 1, not 95"),
         (RUN, QRELS, {"ties": "best", "gain": {0: 0, 1: 3, 2: 1, 3: 4}}, "gains must rise with"),
         (RUN, QRELS, {"ties": "worst", "discounts": [2.0, 1.0]}, "and discounts with the position"),
-        (RUN, QRELS, {"gain": {0: 1, 3: 4}, "unjudged": "bounds"}, "a gain of 0 for"),
     ],
 )
 def test_errors_about_data_and_options(run, qrels, options, message):
@@ -169,7 +168,7 @@ def test_nan_in_parquet(tmp_path, column):
 def test_control_characters_reach_no_terminal():
     """A line of its own would be a command in a log of CI, ESC one to a terminal."""
     runs = {"old": RUN, "new\n::error::\x1b[2J": RUN}
-    for function in (rankql.evaluate, rankql.compare, rankql.limits, rankql.check):
+    for function in (rankql.evaluate, rankql.compare, rankql.check):
         options = {} if function == rankql.check else {"metrics": "RR@2"}
         printed = repr(function(runs, QRELS, **options))
         assert "\x1b" not in printed

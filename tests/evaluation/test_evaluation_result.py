@@ -16,7 +16,7 @@ from support.random_runs import METRICS, QRELS, RUN, same, with_segments
     "options",
     [
         {},
-        *map(slow, ({"ties": "best"}, {"unjudged": "remove"}, {"unjudged": "bounds"})),
+        *map(slow, ({"ties": "best"}, {"unjudged": "remove"})),
         {"ties": "expected", "gain": "exp2"},
         {"metrics": {"own": "avg(rel)"}},
     ],
@@ -67,9 +67,9 @@ def test_parts_in_memory_and_in_files_are_combined(tmp_path):
         combined = rankql.combine(whole)
         same(combined.per_query, complete.per_query)
         same(combined.summary, complete.summary)
-    bounded = rankql.evaluate(RUN, QRELS, "nDCG@5", unjudged="bounds", discounts=[1, 2, 3, 4, 5])
-    bounded.save_values(path)
-    assert rankql.combine(str(path)).conventions == bounded.conventions
+    listed = rankql.evaluate(RUN, QRELS, "nDCG@5", discounts=[1, 2, 3, 4, 5])
+    listed.save_values(path)
+    assert rankql.combine(str(path)).conventions == listed.conventions
     other = rankql.evaluate(RUN, QRELS, metrics, ties="best", **options)
     RUN.write_parquet(path)
     for results, message in (

@@ -130,7 +130,6 @@ NINE = [f"q{i:03}" for i in range(9)]
         ({"judge": HUMAN}, "nothing to correct"),
         ({"judge": JUDGE.drop("rel", "item")}, "judge: "),
         ({"metrics": "microRMSE"}, "microRMSE"),
-        ({"unjudged": "bounds"}, "bounds"),
         ({"output": "values.parquet"}, "output="),
     ],
 )

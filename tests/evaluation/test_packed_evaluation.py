@@ -205,7 +205,6 @@ CONVENTIONS = [
     *({"precision_denominator": of} for of in ("retrieved", "min")),
     *({"ap_denominator": of} for of in ("R", "found", "k")),
     {"unjudged": "remove"},
-    {"unjudged": "bounds"},
     {"unjudged": "remove", "ties": "worst", "undefined": "drop"},
     *({"ideal": "retrieved", "missing": missing} for missing in ("zero", "skip")),
     *({"ideal": "retrieved", "undefined": undefined} for undefined in ("zero", "drop")),
@@ -227,10 +226,9 @@ def test_every_convention(options, shape):
     expected = PROFILES[options.get("conventions", "rankql")].ties == "expected"
     expected = (expected or options.get("ties") == "expected") and "score" in data[0].columns
     metrics = [*SMALL, "P@5", "nDCG(gain=exp2)@10", "RR(rel=1)@5", *MICRO[:2], "AP", "Bpref"]
-    plain = expected or options.get("unjudged") == "bounds"
-    if plain:  # these are refused
+    if expected:  # these are refused
         metrics = [m for m in metrics if not m.startswith(("ERR", "micro"))]
-    compare(*data, metrics, fast=not plain and options.get("threshold") != 0, **options)
+    compare(*data, metrics, fast=not expected and options.get("threshold") != 0, **options)
 
 
 OWN_LEVELS = [f"{name}(rel={rel})@5" for name in ("P", "AP", "RR", "R") for rel in (1, 2, 3)]

@@ -162,20 +162,6 @@ def test_precision_by_recall_has_a_line_for_each_system():
         compare("IPrec@0").plot("precision-recall")
 
 
-def test_swaps_are_those_of_limits_for_one_metric():
-    runs, metrics = {"old": run(OLD), "new": run(NEW)}, ["RR", "P@2"]
-    result = rankql.limits(runs, QRELS, metrics).sensitivity
-    (panel,) = panels(mean_charts.draw_sensitivity(compare(metrics), result, "RR"))
-    expected = result.filter(pl.col("metric") == "RR", pl.col("loss").is_not_null())
-    assert expected["loss"].max() > 0 and expected.height < result.height
-    drawn = {(row["system"], row["position"]): row["loss"] for row in panel["data"]}
-    for system, position, loss in expected.select("system", "position", "loss").rows():
-        assert drawn.pop((system, position)) == pytest.approx(loss, rel=1e-5)
-    assert not drawn
-    color = panel["layer"][0]["encoding"]["color"]
-    assert color["legend"]["values"] == ["old", "new"]
-
-
 def test_metrics_of_the_catalogue_have_no_difference_by_query():
     comparison = compare(["RR", "g = gini(item, catalogue := 50)"])
     (only,) = panels(comparison.plot())

@@ -184,7 +184,7 @@ def test_the_queries_that_lost_most_and_their_items(sliced, parsed, name):
 def test_items_of_many_queries_are_those_of_each(sliced, metric):
     """The report explains all queries at once."""
     columns = ["item", "rel", "pos", "contribution", "loss"]
-    items, _ = sliced.source.call(explain_items, of=["q3", "q7"], metric=metric)
+    items, _ = explain_items(sliced.source.runs, sliced.source.qrels, ["q3", "q7"], metric)
     assert items.select("system", "query").n_unique() == 6
     for (system, query), part in items.group_by("system", "query"):
         alone = rankql.explain(sliced.source.runs[system], sliced.source.qrels, query, metric)

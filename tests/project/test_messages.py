@@ -52,7 +52,6 @@ def without_values():
 
 IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
-    "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
     "float32 must be true or false, not 1": lambda: rr(float32=1),
     ".xlsx": lambda: rankql.convert(RUN, "x.xlsx"),
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),

@@ -66,7 +66,6 @@ INSTANCES = {
     ),
     "Verdict that passed": lambda: rankql.gate(NEW, QRELS, minimum=["AP>=0.1", "RR>=0.1"]),
     "Funnel": lambda: rankql.funnel({"found": OLD, "rank" + EVIL: OLD}, QRELS, 3),
-    "Limits": lambda: rankql.limits(RUNS, QRELS, ["nDCG@3", "RR"]),
     "Explanation of a query": lambda: rankql.explain(
         *(frame.with_columns(pl.col("item") + EVIL) for frame in (OLD, QRELS)), "q03", "nDCG@3"
     ),
@@ -128,8 +127,6 @@ def test_attributes_and_conversions(name):
     if not name.startswith(("Report", "Association", "Monitoring", "Wide", "Judge")):
         assert {"query", *result.summary["metric"]} <= {*result.per_query.columns}
         assert result.conventions["gain"] == "linear" and "SELECT" in result.sql
-    if name == "Limits":
-        assert plain["sensitivity"] == result.sensitivity.to_dicts()
     if name == "Explanation of runs":
         assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 

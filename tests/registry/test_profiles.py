@@ -260,9 +260,8 @@ def test_rank_eval():
 def test_profiles_note_shorter_ideal_rankings():
     """MLflow cuts the ideal ranking at the one hit, and gets 1."""
     run, qrels = {"a": ["x"], "b": ["x", "y"]}, {"a": {"x": 1, "y": 1}, "b": {"x": 1, "y": 1}}
-    for options in ({}, {"unjudged": "bounds"}):
-        (note,) = rankql.evaluate(run, qrels, "nDCG@10", conventions="mlflow", **options).notes
-        assert note.startswith("1 ranking has fewer items than the ideal ranking")
+    (note,) = rankql.evaluate(run, qrels, "nDCG@10", conventions="mlflow").notes
+    assert note.startswith("1 ranking has fewer items than the ideal ranking")
     for profile, metric in (("ranx", "nDCG@2"), ("mlflow", "nDCG@1")):
         assert not rankql.evaluate(run, qrels, metric, conventions=profile).notes
 

@@ -39,7 +39,7 @@ def test_columns_are_expressions(data):
     assert result.per_query.rows() == [("a", 1.5), ("b", 2.0)]
     assert rankql.evaluate(metrics="RR", score="-position", item=ITEM, rel="1", **data)["RR"] == 1
     assert rankql.check(**options, rel="rating - 2").ok
-    assert rankql.limits(metrics="RR", rel="rating - 3", **options).result["RR"] == 0.75
+    assert rankql.evaluate(metrics="RR", rel="rating - 3", **options)["RR"] == 0.75
     assert rankql.explain(of="a", metric="RR", rel="rating - 3", **options).value == 0.5
 
 

@@ -270,7 +270,6 @@ def calls(run, qrels):
     """Each function that compares a run with judgments."""
     return [
         lambda: rankql.evaluate(run, qrels),
-        lambda: rankql.limits(run, qrels),
         lambda: rankql.explain(run, qrels),
         lambda: rankql.explain(run, qrels, "a"),
         lambda: rankql.compare({"one": run, "two": run}, qrels),
@@ -429,7 +428,6 @@ def test_rows_without_a_score_count_as_not_retrieved():
     note = "1 of 5 rows of the run have no score (NULL) and count as not retrieved"
     for run in (null, null.to_arrow(), null.to_pandas().astype({"score": "Float64"})):
         assert rankql.evaluate(run, QRELS, "RR").notes == [note]
-    assert note in rankql.limits(null, QRELS, "RR").notes
     assert note in rankql.correlate(null, RUN).notes
 
 
@@ -467,7 +465,7 @@ FORMS = [(DISTANCES, {}), (SCORES, {"descending": False})]
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [
     *({"ties": ties} for ties in ("item", "order", "best", "worst", "expected")),
-    *({"unjudged": "remove"}, {"unjudged": "bounds"}, {"conventions": "trec_eval"}),
+    *({"unjudged": "remove"}, {"conventions": "trec_eval"}),
 ])  # fmt: skip
 def test_distances_are_best_where_they_are_lowest(options):
     metrics = ["nDCG@10", "AP", "RR@10", "P@5"]
@@ -490,7 +488,6 @@ def test_every_function_takes_distances(run, options):
     runs = {"one": run, "two": run}
     assert rankql.compare(runs, NEAREST, "AP", **options).table["mean_a"][0] == ap
     assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
-    assert rankql.limits(run, NEAREST, "AP", **options).result["AP"] == ap
     assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
     assert rankql.correlate(run, NEGATED, "TauB", **options)["TauB"] == 1
     graded = run.join(NEAREST, on=["query", "item"], how="left")
@@ -563,9 +560,8 @@ def test_judgments_that_contradict_each_other_are_refused():
     qrels = pl.concat([QRELS, more])
     message = r"^qrels has different grades for one item: query 'a', item 'y': 0 and 1; query 'b'"
     for metrics in ("nDCG@10", "RR", ["nDCG@10", "R@5"], "nDCG"):
-        for function in (rankql.evaluate, rankql.limits):
-            with pytest.raises(RankqlError, match=message):
-                function(RUN, qrels, metrics)
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate(RUN, qrels, metrics)
     with pytest.raises(RankqlError, match=r"different grades for one item"):
         rankql.explain(RUN, qrels, "a")
     same = pl.concat([QRELS, more.tail(1), more.tail(1)])  # twice 0 is no contradiction

@@ -34,7 +34,6 @@ METRICS = [
     "sign_test(rel)",
     "weighted_mean(rel, pos).mean",
     "len(team_draft(list(item), list(item || rel), seed := 1))",
-    "rankql_bounds_ndcg([{'pos': 1, 'rel': NULL}], list(rel), 10, [0, 1]).low",
 ]
 LIGHT = METRICS[::4]
 

@@ -641,16 +641,3 @@ def value(name, group, gain=None, query=None, ties="item", **options):
         return by_score(metric, group, ties, **options)
     result = metric(group, **options)
     return result if result is None else float(result)  # some definitions count
-
-
-def extremes(rows, value, levels):
-    """The least and the greatest value over every judgment of what is unjudged, if there is one."""
-    free = [n for n, (rel, pos) in enumerate(rows) if rel is None and pos is not None]
-    values = []
-    for choice in product(levels, repeat=len(free)):
-        full = list(rows)
-        for n, level in zip(free, choice, strict=True):
-            full[n] = (level, rows[n][1])
-        values.append(value(full))
-    known = [result for result in values if result is not None]
-    return (min(known), max(known)) if known else None
