@@ -92,7 +92,7 @@ KEYWORDS = {
         *("conversion", "satisfaction", "novelty", "coverage", "weighted annotators"),
     ],
     "trust": [
-        *("check", "explain", "limits", "unjudged", "unjudged items", "missing judgments"),
+        *("check", "explain", "unjudged", "unjudged items", "missing judgments"),
         *("funnel", "pipeline", "reranker", "stages", "retrieval loss"),
     ],
 }
