@@ -31,7 +31,7 @@ _GROUPS = {
                "min_queries"),
     "Statistics": (
         "by", "test", "correction", "cluster", "weight", "alpha", "confidence", "interval",
-        "resamples", "seed", "bounds", "equivalence", "on_mismatch",
+        "resamples", "seed", "equivalence",
     ),
     "Output": (),
 }  # fmt: skip

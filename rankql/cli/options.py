@@ -107,21 +107,6 @@ def _parse_rel(text: str) -> Any:
     return text
 
 
-def _parse_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Parse METRIC:LOWEST:HIGHEST into the range of each metric."""
-    bounds = {}
-    for text in texts:
-        name, *ends = text.rsplit(":", 2)
-        try:
-            low, high = map(float, ends)
-        except ValueError:
-            raise click.BadParameter(
-                f"Cannot parse {text!r}. Expected METRIC:LOWEST:HIGHEST, e.g. DCG@10:0:20."
-            ) from None
-        bounds[name] = (low, high)
-    return bounds
-
-
 def _parse_outcomes(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Parse COLUMN, NAME=COLUMN or NAME=COLUMN/COLUMN."""
     pairs = [text.partition("=") for text in texts]
@@ -163,7 +148,6 @@ _SPELLINGS = {
         "NAME", ("--lower-is-better",), lambda names: dict.fromkeys(names, False),
         settings={"help": "Column of your own where lower is better, such as a waiting time. "
                   "Repeatable.", **_REPEATED}),
-    "bounds": _Spelling("METRIC:LOWEST:HIGHEST", (), _parse_bounds, "Repeatable.", _REPEATED),
     "on": _Spelling("COLUMN", (), _parse_keys, "Or LEFT=RIGHT. Repeatable.",
                     {"required": True, **_REPEATED}),
     "outcome": _Spelling("COLUMN", (), _parse_outcomes, "COLUMN, NAME=COLUMN, or "

@@ -12,7 +12,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.combining import combine_systems
+from rankql.evaluation.combining import combine_systems, require_same_judgments
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import ROWS, Argument, Request, align_results, identify
 from rankql.registry.parse import is_metric, resolve_names
@@ -104,7 +104,7 @@ def read_systems(
 
 
 def combine_results(
-    runs: Any, qrels: Any, request: Request, run_options: Mapping[str, Any], on_mismatch: str
+    runs: Any, qrels: Any, request: Request, run_options: Mapping[str, Any]
 ) -> Result | None:
     """The results of all systems as one result; None if the systems are runs."""
     several = identify(runs).kind == "several runs"
@@ -124,7 +124,10 @@ def combine_results(
         )
     if tables := [name for name, argument in arguments.items() if argument.kind == "values"]:
         results = align_results(results, tables, request.attributes)
-    return combine_systems(results, on_mismatch) if several else next(iter(results.values()))
+    if not several:
+        return next(iter(results.values()))
+    combined = combine_systems(results)
+    return replace(combined, notes=[*require_same_judgments(results), *combined.notes])
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:

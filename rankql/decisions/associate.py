@@ -16,7 +16,7 @@ from rankql import text
 from rankql.decisions.association import Association, AssociationTable, name_unit
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.combining import compare_evaluations, open_result, read_metadata
+from rankql.evaluation.combining import open_result, read_metadata
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result
@@ -115,10 +115,7 @@ def associate(
         require(name != "system", "on= and by= cannot contain 'system'. Leave it out")
     with open_session(con, per_query, outcomes) as session:
         left, result = _open_table(session, per_query, "per_query")
-        right, other = _open_table(session, outcomes, "outcomes")
-        # Two results may have different judgments on purpose, such as grades and clicks.
-        results = {"per_query": result, "outcomes": other}
-        mismatches = compare_evaluations({n: x for n, x in results.items() if x}, "note")
+        right, _ = _open_table(session, outcomes, "outcomes")
         joined = {
             require_column(left, name, "on"): require_column(right, parts[0], "on")
             for name, parts in keys.items()
@@ -135,7 +132,7 @@ def associate(
     if change:
         unit = name_unit([*joined])
         notes.insert(0, f"Each value is the change per {unit}: {systems[1]} - {systems[0]}")
-    notes += mismatches + sign_notes
+    notes += sign_notes
     if metrics is None and not any(map(is_metric, names)):
         used = f"All its numbers are used: {text.join_words(names)}"
         notes.insert(0, f"No column of per_query is named like a metric. {used}")

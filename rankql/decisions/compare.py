@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import duckdb
 
@@ -52,9 +52,7 @@ def compare(
     resamples: int = 9_999,
     seed: int = 7,
     min_queries: int = 0,
-    bounds: Mapping[str, Sequence[float]] | None = None,
     equivalence: float | None = None,
-    on_mismatch: Literal["error", "note"] = "error",
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Comparison:
@@ -82,8 +80,6 @@ def compare(
         Compare the other systems with this one. By default, every pair is compared.
     cluster : str, optional
         Attribute that groups dependent queries, such as the user: at least 10 clusters.
-
-        It works with all tests but 'anytime', and so does `weight`.
     weight : str, optional
         Column with one weight per query, such as its traffic, which means and tests then respect.
     judge : table, optional
@@ -93,11 +89,11 @@ def compare(
         Differences are then those under human labels, corrected by the judge, with test='auto' or
         't': see `evaluate`.
     test : str
-        Significance test: auto, t, randomisation or anytime.
+        Significance test: auto, t or randomisation.
 
         'auto' is the paired t test, widened for skewed differences, with an interval for equal
-        differences too if the range of the metric is known. Only 'anytime' stays valid if you look
-        again as queries come in. It needs metrics with a known range, or `bounds`.
+        differences too if the range of the metric is known. All tests are for one look at a number
+        of queries that you fixed before.
     correction : str
         Adjustment for multiple tests, over all rows of the table: holm, bonferroni, bh, tukey or
         none.
@@ -115,14 +111,10 @@ def compare(
         Seed of the sign patterns.
     min_queries : int
         Slices with fewer queries are shown, but not tested.
-    bounds : dict, optional
-        Range of a metric that has none, for the anytime test, such as {'DCG@10': (0, 20)}.
     equivalence : float, optional
         Difference that does not matter, such as 0.01: tests equivalence within it.
 
         Two one-sided tests say which systems are equivalent, a verdict of its own.
-    on_mismatch : 'error' or 'note'
-        If results have different judgments or conventions.
 
     Examples
     --------
@@ -139,7 +131,7 @@ def compare(
     from rankql.decisions.pair_table import compare_pairs
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
-                        min_queries, bounds, weight, equivalence)  # fmt: skip
+                        min_queries, weight, equivalence)  # fmt: skip
     settings.check()
     if judge is not None and test not in ("t", "auto"):
         raise RankqlError(f"test={test!r} does not support judge=. Use 'auto' or 't'")
@@ -157,7 +149,7 @@ def compare(
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     request = Request.of(keywords, metrics, sliced_by, higher_is_better)
     run_options = {"judge": judge, **keywords}
-    result = combine_results(runs, qrels, request, run_options, on_mismatch)
+    result = combine_results(runs, qrels, request, run_options)
     if result is not None:
         require_attributes(result, sliced_by)
         result = select_metrics(result, metrics)

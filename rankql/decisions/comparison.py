@@ -207,8 +207,6 @@ class Comparison(EvaluatedTable):
             if not isinstance(ks, list | tuple | range) or not ks:
                 raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
             names += [parsed.at(k).name for k in ks]
-        if bounds := settings["bounds"]:
-            settings["bounds"] = {name: bounds[name] for name in names if name in bounds}
         keywords = {**source.keywords, **settings, "by": ()}
         return source.compare(source.runs, qrels=source.qrels, metrics=names, **keywords)
 

@@ -28,7 +28,7 @@ from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits,
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import EvaluationOptions, parse_groupings, require_known_options
-from rankql.evaluation.combining import combine_systems, with_names_of
+from rankql.evaluation.combining import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import describe_clusters
@@ -65,7 +65,6 @@ def gate(
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
-    on_mismatch: Literal["error", "note"] = "error",
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
@@ -116,8 +115,6 @@ def gate(
     judge : table, optional
         Labels of all queries by a language model, if the judgments are human labels of a random
         sample of at least 10 queries: means and drops are corrected by the judge.
-    on_mismatch : 'error' or 'note'
-        If results have different judgments or conventions.
     higher_is_better : bool or dict, optional
         Direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
         The default is True.
@@ -204,8 +201,9 @@ def gate(
     pair = None
     if drops:
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
-        mismatch = on_mismatch if any(results.values()) else None
-        combined = _combine(run_result, evaluated["baseline"], drops, stated, mismatch)
+        combined = _combine(run_result, evaluated["baseline"], drops, stated)
+        if any(results.values()):
+            notes += require_same_judgments({name: evaluated[name] for name in ("baseline", "run")})
         pair = align_systems(combined, ["baseline", "run"])
         values = SystemValues.of(pair, ["baseline", "run"], cluster)
         clustered = [] if cluster is None else [describe_clusters(values.cluster_sizes, cluster)]
@@ -259,7 +257,6 @@ def _combine(
     baseline: Result,
     drops: Sequence[GateLimit],
     conventions: dict[str, Any] | None,
-    on_mismatch: str | None,
 ) -> Result:
     """Both as one result, without queries that only the run has; notes say what differs.
 
@@ -286,7 +283,7 @@ def _combine(
     }
     meta = replace(run.meta, metrics=names, metric_weights=weights, conventions=rules, **kept)
     baseline = replace(baseline, meta=meta, values=values, notes=[])
-    combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])}, on_mismatch)
+    combined = combine_systems({"baseline": baseline, "run": replace(run, notes=[])})
     require_same_queries(combined)
     rows = combined.frame()
     require_overlap(rows, key, ["run", "baseline"])

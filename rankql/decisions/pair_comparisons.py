@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,9 @@ from rankql.decisions.verdict import (
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability, require_whole_number
-from rankql.registry.parse import value_range
 from rankql.retired import refuse_retired
 from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
 from rankql.stats.family import Family
-from rankql.stats.means import ROUNDING
 from rankql.stats.sample import Sample
 from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
@@ -48,7 +46,6 @@ class Settings:
     resamples: int
     seed: int
     min_queries: int
-    bounds: Mapping[str, Sequence[float]] | None = None
     weight: str | None = None
     equivalence: float | None = None
 
@@ -67,24 +64,17 @@ class Settings:
             require(valid, f"equivalence must be a number above 0, not {margin!r}")
             enough = self.alpha < 0.5
             require(enough, f"equivalence= needs confidence above 0.5, not {self.confidence}")
-        weighted = [repr(name) for name, test in TESTS.items() if test.weights]
-        refused: tuple[str, ...] = ()
-        reason, instead = f"test={self.test!r}", f"one of: {', '.join(weighted)}"
         if self.correction == "tukey":
             # Student's t and the randomisation test have one for all systems together.
             joint = [name for name, test in TESTS.items() if test.joint is not PairedTest.joint]
             names = " or ".join(f"test={name!r}" for name in joint)
-            require(self.test in joint, f"correction='tukey' needs {names}, not {reason}")
-            refused = ("baseline", "cluster", "weight", "equivalence")
-            reason, instead = "correction='tukey'", "'holm'"
-        elif not TESTS[self.test].weights:
-            refused = ("cluster", "weight")
-        for option in refused:
-            if (value := getattr(self, option)) is not None:
-                raise RankqlError(f"{reason} does not support {option}={value!r}. Use {instead}")
-        if self.bounds is not None and not TESTS[self.test].needs_range:
-            names = " or ".join(repr(name) for name, test in TESTS.items() if test.needs_range)
-            raise RankqlError(f"bounds= has no effect on test={self.test!r}. Pass test={names}")
+            known = self.test in joint
+            require(known, f"correction='tukey' needs {names}, not test={self.test!r}")
+            for option in ("baseline", "cluster", "weight", "equivalence"):
+                if (value := getattr(self, option)) is not None:
+                    raise RankqlError(
+                        f"correction='tukey' does not support {option}={value!r}. Use 'holm'"
+                    )
 
     @property
     def paired_test(self) -> PairedTest:
@@ -205,13 +195,9 @@ def run_tests(
 ) -> tuple[list[PairComparison], int]:
     """Every pair on every metric and slice, and the number of tests."""
     comparisons = list_pairs(values, result, pairs)
-    per_query = [name for name in result.metrics if name not in result.overall_metrics]
-    ranges = required_ranges(values, per_query, result.conventions, settings)
     hashes = functools.cache(lambda name: hash_rankings(result, name))
     tested = []
     for comparison in comparisons:
-        if widest := ranges.get(comparison.metric):
-            comparison.sample = replace(comparison.sample, lowest=-widest, highest=widest)
         if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
             known = hashes(comparison.a)
             comparison.identical = known is not None and known == hashes(comparison.b)
@@ -251,46 +237,3 @@ def _test_jointly(
         )
     places = [(values.systems.index(x.a), values.systems.index(x.b)) for x in members]
     return family.joint_results(rows, places)
-
-
-def required_ranges(
-    values: SystemValues, metrics: Sequence[str], rules: Mapping[str, Any], settings: Settings
-) -> dict[str, float]:
-    """The largest difference by metric, for a test that needs it."""
-    if not TESTS[settings.test].needs_range:
-        return {}
-    bounds = settings.bounds or {}
-    valid = isinstance(bounds, Mapping) and all(
-        isinstance(pair, list | tuple)
-        and len(pair) == 2
-        and all(isinstance(x, int | float) and math.isfinite(x) for x in pair)
-        and pair[0] < pair[1]
-        for pair in bounds.values()
-    )
-    if not valid:
-        raise RankqlError(
-            f"bounds must be a dict of metric: (lowest, highest), such as {{'DCG@10': (0, 20)}}, "
-            f"not {settings.bounds!r}"
-        )
-    for name in bounds:
-        if name not in metrics:
-            raise RankqlError(describe_unknown("metric in bounds=:", name, metrics))
-    ranges = {}
-    for name in metrics:
-        known = rules["negative"] != "keep" and "negative=keep" not in name
-        low, high = bounds.get(name) or (value_range(name) if known else (None, None))
-        if low is None or high is None:
-            raise RankqlError(
-                f"test={settings.test!r} needs the range of {name}, which has no upper or lower "
-                f"limit. Pass bounds={{{name!r}: (lowest, highest)}} (CLI: --bounds "
-                f"{name}:LOWEST:HIGHEST), limits that hold for every query, known in advance"
-            )
-        defined = values.values[name][~np.isnan(values.values[name])]
-        outside = defined[(defined < low - ROUNDING) | (defined > high + ROUNDING)]
-        if len(outside):
-            raise RankqlError(
-                f"{name} is {outside[0]:.6g} for a query, outside its range of {low:g} to "
-                f"{high:g}. Pass bounds={{{name!r}: (lowest, highest)}} with the true limits"
-            )
-        ranges[name] = float(high - low)
-    return ranges

@@ -215,11 +215,6 @@ def describe_tests(
         )
     if tests and test.resampled:
         notes += _describe_resampling(pairs, tests, settings)
-    if test.needs_range:
-        notes.append(
-            "Valid however often you look, if each query counts once and the metric stays within "
-            "its range"
-        )
     if settings.cluster is not None:
         notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)

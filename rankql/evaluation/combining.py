@@ -18,7 +18,6 @@ from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import require_interval
 from rankql.macros import MISSING, literal
-from rankql.registry.argument_checks import require_choice
 from rankql.sources.files import refuse_closed
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
@@ -62,23 +61,13 @@ def combine(
     return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)
 
 
-def compare_evaluations(results: Mapping[str, Result], on_mismatch: str | None) -> list[str]:
-    """Refuse results with different conventions or judgments, or note it; None: no judgments.
+def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
+    """Refuse results with different judgments.
 
     A note says if judgments are not known: of values, older files and tables with own grades.
     """
-    if on_mismatch is not None:
-        require_choice("on_mismatch", on_mismatch, "error", "note")
-    notes = []
-    try:
-        _require_same([*results.values()], ("conventions",))
-    except RankqlError as error:
-        if on_mismatch != "note":
-            raise
-        notes.append(str(error))
-    judged = any(result.meta.judgments for result in results.values())
-    if on_mismatch is None or len(results) < 2 or not judged:
-        return notes
+    if len(results) < 2 or not any(result.meta.judgments for result in results.values()):
+        return []
     prints = {name: result.fingerprint() for name, result in results.items()}
     unknown = [name for name, fingerprint in prints.items() if fingerprint is None]
     known = {name: fingerprint for name, fingerprint in prints.items() if fingerprint is not None}
@@ -86,27 +75,24 @@ def compare_evaluations(results: Mapping[str, Result], on_mismatch: str | None) 
         first, other = (
             next(n for n in known if known[n] == x) for x in [*dict.fromkeys(known.values())][:2]
         )
-        notes.append(f"{first!r} and {other!r} were evaluated with different judgments")
-        if on_mismatch == "error":
-            raise RankqlError(
-                f"{notes[-1]}, so unjudged items count differently. Evaluate both with the same "
-                "qrels, or pass on_mismatch='note' (CLI: --on-mismatch note)"
-            )
-    elif unknown and known:
-        notes.append(f"It is not known whether {join_words(unknown)} had the same judgments")
-    return notes
+        raise RankqlError(
+            f"{first!r} and {other!r} were evaluated with different judgments, so unjudged items "
+            "count differently. Evaluate both with the same qrels"
+        )
+    if unknown and known:
+        return [f"It is not known whether {join_words(unknown)} had the same judgments"]
+    return []
 
 
-def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = None) -> Result:
-    """Combine results of different systems into one. on_mismatch as in `compare_evaluations`."""
+def combine_systems(results: Mapping[str, Result]) -> Result:
+    """Combine results of different systems, with the same conventions, into one."""
     first = next(iter(results.values()))
     results = {name: with_names_of(part, first) for name, part in results.items()}
     parts = list(results.values())
     for name, part in results.items():
         if part.meta.system:
             raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
-    _require_same(parts, ("query", "by", "weight"))
-    notes = compare_evaluations(results, on_mismatch)
+    _require_same(parts, ("query", "by", "weight", "conventions"))
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
         raise RankqlError("The results have no metric in common")
@@ -135,7 +121,7 @@ def combine_systems(results: Mapping[str, Result], on_mismatch: str | None = Non
         first.meta, system=True, metrics=metrics, metric_weights=weights, catalogue=catalogue
     )
     rows = _concat(frames, ["system", *first.keys])
-    notes += _merge_notes(parts)
+    notes = _merge_notes(parts)
     judges = {name: part.judge for name, part in results.items() if part.judge is not None}
     judge = combine_systems(judges) if judges else None
     return Result(meta, notes=notes, values=rows, columns=first.columns, judge=judge)

@@ -88,7 +88,7 @@ def draw_ranks(comparison: Comparison, metric: str) -> Spec:
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
-    settings = replace(comparison.settings, test="t", bounds=None)
+    settings = replace(comparison.settings, test="t")
     longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
     drawn = [*(k for k in CUTOFFS if k < longest), longest]
     curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)

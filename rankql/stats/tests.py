@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 from scipy import special
 
-from rankql.stats.anytime import betting_interval, betting_p
 from rankql.stats.means import (
     ROUNDING,
     Interval,
@@ -23,7 +22,7 @@ from rankql.stats.means import (
     skewed_interval,
     unskewed_quantile,
 )
-from rankql.stats.power import POWER, detectable_difference
+from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Array, Sample
 from rankql.stats.tukey import randomised_range, studentised_range
 
@@ -69,11 +68,7 @@ class PairedTest:
     exact: int = 20
 
     label: ClassVar[str]
-    # Does it support weights and clusters of queries? Does it work if all values are the same?
-    weights: ClassVar[bool] = True
-    constant: ClassVar[bool] = False
-    # Does it need the range of the values? Does it count patterns of signs, or sample them?
-    needs_range: ClassVar[bool] = False
+    # Does it count patterns of signs, or sample them? Then it works if all values are the same.
     resampled: ClassVar[bool] = False
 
     def explain_untestable(self, sample: Sample) -> str:
@@ -82,7 +77,7 @@ class PairedTest:
             return NOT_TESTABLE
         if sample.is_dominated:
             return DOMINATED
-        flat = sample.constant and not (self.constant and (self.needs_range or not sample.is_zero))
+        flat = sample.constant and (sample.is_zero or not self.resampled)
         return ZERO_VARIANCE if flat else ""
 
     def apply(self, sample: Sample, alpha: float) -> TestResult:
@@ -149,7 +144,6 @@ class Randomisation(PairedTest):
     """
 
     label = "randomisation test"
-    constant = True
     resampled = True
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
@@ -204,26 +198,6 @@ class Randomisation(PairedTest):
         return detectable_difference(sample, alpha) if possible else None
 
 
-class Anytime(PairedTest):
-    """A confidence sequence by betting (Waudby-Smith and Ramdas 2024): valid at every look."""
-
-    label = "anytime-valid confidence sequence"
-    weights = False
-    constant = True
-    needs_range = True
-
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
-        """The smallest level, and the interval, of the confidence sequence."""
-        return betting_p(sample), betting_interval(sample, alpha)
-
-    def detectable(self, sample: Sample, alpha: float) -> float | None:
-        """Half the interval, plus room for an estimate below the true difference."""
-        if detectable_difference(sample, alpha) is None:
-            return None
-        lo, hi = betting_interval(sample, alpha)
-        return float((hi - lo) / 2 + special.stdtrit(sample.freedom, POWER) * sample.error)
-
-
 class SkewedStudent(PairedTest):
     """Student's t, widened for skewed differences: p is the level at which its interval ends at 0.
 
@@ -231,7 +205,6 @@ class SkewedStudent(PairedTest):
     """
 
     label = "paired t test widened for skewness"
-    constant = True
 
     def explain_untestable(self, sample: Sample) -> str:
         """Equal values, even 0, have an interval only if their range is known."""
@@ -280,7 +253,6 @@ TESTS: dict[str, type[PairedTest]] = {
     "auto": SkewedStudent,
     "t": Student,
     "randomisation": Randomisation,
-    "anytime": Anytime,
 }
 
 

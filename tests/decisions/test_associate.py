@@ -737,17 +737,3 @@ def test_charts():
         simpson().plot("pie")
     large = associate_values(*np.random.default_rng(0).random((2, 3000)))
     assert len(plotted(large)[1]) == 2000
-
-
-@pytest.mark.parametrize("saved", [False, True])
-def test_results_of_different_judgments_are_noted(saved, tmp_path):
-    run = table(query=[*"aabbcc"], item=[*"xyxyxy"], score=[2, 1, 2, 1, 1, 2])
-    first = table(query=[*"abc"], item=[*"xxx"], rel=[1, 1, 1])
-    for qrels in (first, first.with_columns(item=pl.Series(["y", "x", "y"]))):
-        inputs = [rankql.evaluate(run, first, "AP"), rankql.evaluate(run, qrels, "RR")]
-        for number, result in enumerate(inputs if saved else ()):
-            result.save_values(tmp_path / f"{number}.parquet")
-            inputs[number] = tmp_path / f"{number}.parquet"
-        result = rankql.associate(*inputs, on="query", outcome="RR")
-        noted = any("judgments" in note for note in result.notes)
-        assert noted == (qrels is not first)

@@ -136,13 +136,9 @@ def test_on_the_command_line(files, two):
         rankql.evaluate(run, QRELS, two.metrics, output=f"{name}_values.parquet")
     values = call("old=old_values.parquet", "new=new_values.parquet", "--format", "json")
     assert json.loads(values.stdout)["table"] == plain["table"]
-    anytime = [*runs, "-m", "DCG@2", "--test", "anytime", "--bounds"]
-    expected = rankql.compare(RUNS, QRELS, "DCG@2", test="anytime", bounds={"DCG@2": (0, 5)})
-    assert expected.sentences[0] in call(*anytime, "DCG@2:0:5").output
     for arguments, text in (
         ([*runs, "--test", "student"], "Unknown test 'student'"),
         (["old.parquet", "old.parquet", "qrels.parquet"], "Name each run: NAME=PATH"),
-        *(([*anytime, x], "Expected METRIC:LOWEST:HIGHEST") for x in ("DCG@2", "DCG@2:0:x")),
     ):
         assert text in call(*arguments, code=2).stderr
 
@@ -247,20 +243,16 @@ def test_the_detectable_difference_is_that_of_the_family():
     )
 
 
-@pytest.mark.parametrize(
-    ("metric", "options", "in_range"),
-    [("nDCG@10", {}, True), ("revenue", {}, False),
-     ("m", {"test": "anytime", "bounds": {"m": (0, 1)}}, True)],
-)  # fmt: skip
-def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, options, in_range):
+@pytest.mark.parametrize(("metric", "in_range"), [("nDCG@10", True), ("revenue", False)])
+def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, in_range):
     a, b = (
         pl.DataFrame({"query": [1, 2, 3], metric: x}) for x in ([0.9, 0.1, 0.5], [0.1, 0.6, 0.5])
     )
-    row = rankql.compare({"a": a, "b": b}, metrics=metric, **options).table.row(0, named=True)
+    row = rankql.compare({"a": a, "b": b}, metrics=metric).table.row(0, named=True)
     if in_range:
         text = "These are too few queries to detect any difference with 80% power"
         assert row["detectable"] is None and row["sentence"].endswith(text)
-        assert (row["lo"], row["hi"]) == (-1, 1) or (metric == "m" and row["lo"] >= -1)
+        assert (row["lo"], row["hi"]) == (-1, 1)
     else:
         assert row["detectable"] > 1 and row["lo"] < -1
         assert "A difference of about 2." in row["sentence"]
@@ -334,17 +326,6 @@ def test_rows_without_an_interval_are_counted(values, reason):
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
     assert comparison.table["lo"].item() is None and comparison.table["p"].item() == 2 / 2**n
     assert f"1 row has no interval: {reason}" in comparison.notes
-
-
-def test_anytime_with_bounds():
-    assert rankql.compare(RUNS, QRELS, ["nDCG@2", "TauB"], test="anytime").table["lo"].len() == 2
-    narrow, wide = (
-        rankql.compare(RUNS, QRELS, "DCG@2", test="anytime", bounds={"DCG@2": (0, most)})
-        for most in (5, 50)
-    )
-    row = narrow.table.row(0, named=True)
-    assert row["lo"] < row["difference"] < row["hi"] < wide.table["hi"][0]
-    assert narrow.cutoffs("DCG", [2]).table.equals(narrow.table)
 
 
 def test_small_slices_are_shown_and_not_tested():

@@ -44,7 +44,6 @@ def require_refused(text, function, *arguments, **keywords):
         ({"resamples": 10}, "resamples must be a whole number from 100"),
         ({"seed": 1.5}, "seed must be a whole number from 0"),
         ({"min_queries": -1}, "min_queries must be a whole number from 0"),
-        ({"cluster": "query", "test": "anytime"}, "does not support cluster="),
         ({"cluster": "sg"}, "cluster='sg': no column of that name in qrels, run 'old' and run"),
         ({"cluster": "query"}, "cluster='query' is the column of the queries"),
         ({"basline": "old"}, "Did you mean 'baseline'?"),
@@ -53,11 +52,6 @@ def require_refused(text, function, *arguments, **keywords):
         ({"equivalence": 0.1, "confidence": 0.5}, "needs confidence above 0.5"),
         ({"correction": "tukey", "test": "auto"}, "needs test='t' or test='randomisation'"),
         ({"correction": "tukey", "test": "t", "baseline": "old"}, "not support baseline='old'"),
-        ({"bounds": {"RR": (0, 5)}}, "bounds= has no effect on test='auto'. Pass test='anytime'"),
-        ({"test": "anytime", "bounds": {"AP": (0, 1)}}, "Unknown metric in bounds=: 'AP'."),
-        ({"test": "anytime", "bounds": {"RR": (0.6, 1)}}, "outside its range of 0.6 to 1"),
-        *(({"test": "anytime", "bounds": x}, "bounds must be a dict of metric") for x in (
-            (0, 1), {"RR": (1, 0)}, {"RR": (0, math.inf)}, {"RR": ("0", "1")})),
         ({"judge": JUDGE, "test": "randomisation"}, "test='randomisation' does not support judge="),
         ({"judge": JUDGE, "test": "t", "correction": "tukey"}, "does not support judge="),
     ],
@@ -92,9 +86,6 @@ def test_options_of_compare(keywords, text):
           for x in (math.nan, math.inf, -math.inf)),
         (({"x": GOOD.with_columns(segment=pl.Series(["x", None, "y"]))},), {"cluster": "segment"},
          "cluster: segment is NULL for query 'b'"),
-        *((({"x": values(name=name)},), {"test": "anytime"}, f"--bounds {name}:LOWEST:HIGHEST")
-          for name in ("DCG@2", "CG@2", "RMSE", "nDCG(negative=keep)@2")),
-        (({"x": values(numbers=[0.1, 1.2, 0.3])},), {"test": "anytime"}, "AP is 1.2 for a query"),
         (({"a": JUDGED}, HUMAN, "Coverage@3"), {"judge": JUDGE}, "Coverage"),
     ],
 )  # fmt: skip

@@ -33,8 +33,6 @@ B = [7, 3, 2, 6, 4, 4, 0, 7, 1, 3, 5, 4, 0, 6, 5, 3, 1, 5, 2, 1]
 A = [5, 1, 0, 2, 4, 3, 0, 5, 3, 3, 4, 4, 1, 4, 2, 1, 1, 6, 3, 2]
 SAKAI = np.array(B) / 10 - np.array(A) / 10
 
-CLUSTERED = [name for name, test in TESTS.items() if test.weights]
-
 
 def outcome(name, differences, clusters=None, alpha=0.05, bounds=None, **setting):
     """The result of a test of these differences."""
@@ -255,7 +253,7 @@ def test_t_by_clusters_is_the_jackknife(seed):
     assert (result.lo, result.hi) == pytest.approx((d.mean() - half, d.mean() + half), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", CLUSTERED)
+@pytest.mark.parametrize("name", TESTS)
 def test_clusters_are_tested_from_ten_on(name):
     """If each has one query, as if there were none."""
     assert outcome(name, skewed(60), np.arange(60) % 9).reason == NOT_TESTABLE
@@ -268,49 +266,6 @@ def test_randomisation_flips_whole_clusters():
     d, codes = skewed(30, 5), np.arange(30) % 10
     sums = [Fraction(round(x * 100), 100) for x in np.bincount(codes, d)]
     assert Fraction(outcome("randomisation", d, codes).p) == counted(sums)
-
-
-# Anytime.
-
-
-def capital(differences, mean, low, high):
-    """That of both gamblers after every query, multiplied up bet by bet in plain Python."""
-    ends = []
-    for far, towards in ((low, 1), (high, -1)):
-        total = 0.0
-        for j in range(24):
-            share, money = 0.95 * 2 ** (-j / 2), 1.0
-            for x in differences:
-                money *= 1 + towards * share / abs(mean - far) * (x - mean)
-            total += money / 24
-        ends.append(total)
-    return ends
-
-
-@pytest.mark.parametrize("n", [2, 3, 20, 100])
-@pytest.mark.parametrize("shift", [0, 0.1, 0.5])
-def test_anytime_is_the_bets(n, shift):
-    d = np.clip(skewed(n) + shift, -1, 1)
-    result = outcome("anytime", d, bounds=(-1, 1))
-    assert result.p == pytest.approx(min(1, 2 / max(capital(d, 0.0, -1, 1))), rel=1e-9)
-    for end, gambler in ((result.lo, 0), (result.hi, 1)):
-        assert capital(d, end, -1, 1)[gambler] == pytest.approx(2 / 0.05, rel=1e-6)
-    # p is the least alpha whose interval excludes zero.
-    if result.p < 0.9:
-        near, far = (
-            outcome("anytime", d, alpha=result.p * x, bounds=(-1, 1)) for x in (1 - 1e-9, 1 + 1e-9)
-        )
-        assert near.lo <= 0 <= near.hi
-        assert far.lo > 0 or far.hi < 0
-
-
-def test_anytime_of_many_queries_is_rounded_without_favour():
-    """Differences on a grid give a slightly wider interval, never a narrower one."""
-    d = np.clip(skewed(20_000) / 2 + np.random.default_rng(2).normal(0, 1e-3, 20_000), -1, 1)
-    result = outcome("anytime", d, bounds=(-1, 1))
-    for end, gambler, size in ((result.lo, 0, 1), (result.hi, 1, -1)):
-        assert capital(d, end, -1, 1)[gambler] >= 2 / 0.05
-        assert capital(d, end + size * 1e-6, -1, 1)[gambler] < 2 / 0.05
 
 
 # Corrections.
@@ -357,7 +312,7 @@ def test_levels_by_hand():
 def test_the_interval_goes_with_p(name, differences, clusters):
     """It contains 0 exactly if p is above alpha. No number is NaN or infinite."""
     codes = None
-    if clusters and name in CLUSTERED:
+    if clusters:
         codes = np.arange(len(differences)) ** (1 if len(differences) >= 10 else 2) % clusters
     for alpha in ALPHAS:
         result = outcome(name, differences, codes, alpha=alpha)
@@ -404,7 +359,7 @@ def test_equal_differences_have_an_interval_only_if_their_range_is_known(name, d
     flat = reason == ZERO_VARIANCE
     for bounds in ((-10e9, 10e9), None):
         result = outcome(name, differences, bounds=bounds)
-        if flat and name in ("auto", "anytime"):
+        if flat and name == "auto":
             if differences[0]:
                 assert 0.05 < result.p <= 1 and result.lo < differences[0] < result.hi
         elif flat and name == "randomisation" and differences[0] > 0.1:
@@ -436,33 +391,26 @@ def frames(values, metrics=("AP",), queries=QUERIES, **attributes):
 @pytest.mark.parametrize("clusters", [False, True])
 @pytest.mark.parametrize("name", TESTS)
 def test_compare_prints_the_numbers_of_the_test(name, clusters):
-    if clusters and name not in CLUSTERED:
-        return
     values = block(30, 2).round(2)
     a, b = values.T
     users = [f"u{i * i % 23}" for i in range(30)] if clusters else None
     options = {"cluster": "user"} if clusters else {}
     systems = frames(values, **({"user": users} if clusters else {}))
     row = rankql.compare(systems, test=name, resamples=499, **options).table.row(0, named=True)
-    # The anytime test has the bounds of AP.
-    expected = outcome(name, b - a, users, bounds=(-1, 1) if name == "anytime" else None)
+    expected = outcome(name, b - a, users)
     assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
     assert row["p_adjusted"] == row["p"] is not None
     assert row["difference"] == pytest.approx(b.mean() - a.mean(), rel=1e-12)
     counts = [(b > a).sum(), (b == a).sum(), (b < a).sum(), 30]
     assert [row[x] for x in ("wins", "ties", "losses", "n")] == counts
     assert row["effect"] == pytest.approx((b - a).mean() / (b - a).std(ddof=1), rel=1e-12)
-    if name == "anytime":
-        room = stats.t.ppf(0.8, 29) * Sample(b - a).error
-        assert row["detectable"] == pytest.approx((row["hi"] - row["lo"]) / 2 + room)
 
 
 @pytest.mark.parametrize("name", TESTS)
 def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
-    cluster = {"cluster": "user"} if TESTS[name].weights else {}
     systems = frames(values, user=[f"u{i * 7 % 11}" for i in range(30)])
-    options = {"test": name, "resamples": 499, **cluster}
+    options = {"test": name, "resamples": 499, "cluster": "user"}
     table = rankql.compare(systems, **options).table
     moved = {k: v.sample(fraction=1, shuffle=True, seed=1) for k, v in systems.items()}
     assert rankql.compare(moved, **options).table.equals(table)
@@ -549,8 +497,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
 @pytest.mark.parametrize("name", TESTS)
 def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
-    apart = (0.2 if name == "anytime" else 0.04) * np.arange(3)
-    values = np.stack([block(30, 3, seed) / 2 + apart for seed in (1, 2)]).clip(0, 1)
+    values = np.stack([block(30, 3, seed) / 2 + 0.04 * np.arange(3) for seed in (1, 2)]).clip(0, 1)
     systems = frames(values, ["AP", "RR"])
     table = rankql.compare(systems, test=name, resamples=1_999).table
     result = count_significant(table)
@@ -655,7 +602,7 @@ def test_equivalence_of_the_sleep_data(name, p):
     assert narrow.table["verdict"].to_list() == ["better"] and narrow.table["lo"].item() > 0
 
 
-@pytest.mark.parametrize("name", ["auto", "t", "randomisation", "anytime"])
+@pytest.mark.parametrize("name", TESTS)
 def test_equivalent_rows_have_an_interval_within_the_margin(name):
     """In a family too, each at its own level."""
     systems = frames(block(400, 3) * 0.02 + 0.5, queries=range(400))

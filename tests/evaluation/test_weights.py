@@ -317,8 +317,6 @@ WEIGHED = evaluated("traffic")
         (rankql.compare, (PLAIN, PLAIN), {"weight": "traffic"}, "no attribute 'traffic'"),
         (rankql.gate, (PLAIN, None, PLAIN), {"weight": "traffic"}, "Unknown attribute 'traffic'"),
         (rankql.compare, (VALUES, VALUES), {"weight": "traffic"}, "must be a number, not 'high'"),
-        (compared, ("traffic",), {"test": "anytime"}, "'anytime' does not support weight"),
-        (rankql.compare, (WEIGHED, WEIGHED), {"test": "anytime"}, "does not support weight"),
     ],
 )
 def test_wrong_uses_of_weights(call, arguments, options, message):

@@ -17,7 +17,6 @@ import polars as pl
 from scipy import stats
 
 from rankql.evaluation.summary import mean_intervals
-from rankql.stats import anytime
 from rankql.stats.corrections import adjust_p_values
 from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
@@ -156,15 +155,8 @@ def unequal(name, sizes, clusters, shape="normal", together=0.5, repeats=REPEATS
     return held / repeats
 
 
-def looks_at(d):
-    """p of `anytime` after every query, all looks at once; test_simulation.py compares the two."""
-    bets = anytime._BETS[:, None]
-    ends = [np.exp(np.log1p(bets * each).cumsum(axis=1)).mean(axis=0) for each in (d, -d)]
-    return np.minimum(1, 2 / np.maximum(*ends))
-
-
-def peeking(name, draw, repeats=REPEATS, first=10, step=10, last=300):
-    """Looks after every few queries, stopping at the first p <= 0.05 without a difference.
+def peeking(name, draw, repeats=REPEATS, step=10, alpha=ALPHA, last=300):
+    """Looks after every few queries, stopping at the first p <= alpha without a difference.
 
     The share that stops ever, and that which rejects at the last look alone.
     """
@@ -172,24 +164,15 @@ def peeking(name, draw, repeats=REPEATS, first=10, step=10, last=300):
     ever = final = 0
     for _ in range(repeats):
         d = draw(rng, last)
-        if name == "anytime":
-            p = looks_at(d)[first - 1 :: step]
-        else:
-            looks = [Sample(d[:n]) for n in range(first, last + 1, step)]
-            p = [tried(name, sample, 0).p for sample in looks]
-        ever += min(p) <= ALPHA
-        final += p[-1] <= ALPHA
+        p = [tried(name, Sample(d[:n]), 0).p for n in range(step, last + 1, step)]
+        ever += min(p) <= alpha
+        final += p[-1] <= alpha
     return ever / repeats, final / repeats
 
 
 def noise(rng, n):
     """Differences of two systems without a difference, as of nDCG."""
     return np.subtract(*ndcg(rng, n).T)
-
-
-def often(shape, repeats=REPEATS):
-    """A look at every query from the second on, with `anytime`: the share that rejects ever."""
-    return peeking("anytime", SHAPES[shape], repeats, first=2, step=1)[0]
 
 
 # Limits of a gate: losses by query, of skewed shapes around a true mean.
@@ -415,10 +398,9 @@ def weight_tables(repeats):
         f"{shape}; {weights}": [weighted(weights, shape, n, repeats) for n in WEIGHT_SIZES]
         for weights in WEIGHTS for shape in VALUES
     })  # fmt: skip
-    names = [name for name in TESTS if TESTS[name].weights]
-    head = ["rejected without a difference", *(f"{x}, n = {n}" for x in names for n in (12, 43))]
+    head = ["rejected without a difference", *(f"{x}, n = {n}" for x in TESTS for n in (12, 43))]
     print_table(head, {
-        weights: [weighted_level(x, weights, n, repeats // 4) for x in names for n in (12, 43)]
+        weights: [weighted_level(x, weights, n, repeats // 4) for x in TESTS for n in (12, 43)]
         for weights in WEIGHTS
     })  # fmt: skip
     print_table(["queries per stratum", "weighted", "without weight="],
@@ -463,19 +445,18 @@ def comparison_tables(repeats):
                 {name: (wrong[name], false[name]) for name in wrong})  # fmt: skip
     print_table(["rejected, few queries", *(f"n = {n}" for n in SMALL)], {
         f"{name}, {shape}": [small(name, shape, n, repeats) for n in SMALL]
-        for name in ("auto", "t", "randomisation") for shape in SHAPES
+        for name in TESTS for shape in SHAPES
     })  # fmt: skip
-    names = [name for name in TESTS if TESTS[name].weights]
     print_table(["40 users, 1 to 12 queries each", "by query", "cluster="],
-                {name: clustered(name, repeats) for name in names})  # fmt: skip
+                {name: clustered(name, repeats) for name in TESTS})  # fmt: skip
     print_table(["intervals with the true one", *(f"{n} clusters" for n in CLUSTER_COUNTS)], {
         f"{name}, {sizes}": [unequal(name, sizes, n, repeats=repeats) for n in CLUSTER_COUNTS]
-        for name in names for sizes in CLUSTER_SIZES
+        for name in TESTS for sizes in CLUSTER_SIZES
     })  # fmt: skip
     print_table(["30 looks, 10 queries more each", "ever rejected", "at the last"],
-                {x: peeking(x, noise, repeats) for x in ("auto", "t", "anytime")})  # fmt: skip
-    print_table(["anytime, a look at every query from 2 to 300", "ever rejected"],
-                {shape: [often(shape, repeats)] for shape in SHAPES})  # fmt: skip
+                {x: peeking(x, noise, repeats) for x in ("auto", "t")})  # fmt: skip
+    print_table(["5 looks at 0.05 / 5, 60 queries more each", "ever rejected", "at the last"],
+                {x: peeking(x, noise, repeats, 60, ALPHA / 5) for x in ("auto", "t")})  # fmt: skip
 
 
 def main():
