@@ -1,6 +1,6 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
-from .decisions.associate import associate, sign_agreement
+from .decisions.associate import associate
 from .decisions.association import Association, AssociationTable
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
@@ -145,7 +145,7 @@ from .expressions.precision import (
 )
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
-from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from .logs.agreement import cohen_kappa, krippendorff_alpha
 from .logs.debiasing import counterfactual, debiased, effective_sample_size
 from .logs.interleaving import (
     sign_test,
@@ -235,7 +235,6 @@ __all__ = [
     "exposure_disparity",
     "f1_at",
     "f1_at_by_score",
-    "fleiss_kappa",
     "freshness",
     "funnel",
     "gate",
@@ -335,7 +334,6 @@ __all__ = [
     "set_ap_by_score",
     "shannon_entropy",
     "show_versions",
-    "sign_agreement",
     "sign_test",
     "subtopic_recall",
     "tally",

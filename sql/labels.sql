@@ -266,28 +266,6 @@ CREATE OR REPLACE MACRO cohen_kappa(
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
 
-CREATE OR REPLACE MACRO fleiss_kappa(
-    labels, unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
-) AS TABLE
-    WITH spread AS (
-        SELECT s, u, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n, rankql_unlike(v) AS d
-        FROM rankql_labels(labels, unit, annotator, label, slice) GROUP BY GROUPING SETS ((s, u), (s))
-    ), found AS (
-        SELECT s, s.value AS slice,
-               CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
-                    THEN rankql_fail('fleiss_kappa needs the same number of labels for every unit: one has '
-                               || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
-                               || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
-                               || '. Use krippendorff_alpha, which allows missing labels')
-                    ELSE 1 - avg(d) FILTER (WHERE NOT whole) / nullif(max(d * (n - 1) / n) FILTER (WHERE whole), 0)
-               END AS fleiss_kappa,
-               count(*) FILTER (WHERE NOT whole) AS units,
-               CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels
-        FROM spread GROUP BY s
-    )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
-COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree beyond chance, as many of them on every unit.';
-
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     WITH found AS (
         SELECT rankql_slice(rankql_row, slice) AS s, rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n

@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.decisions.association import Association, AssociationTable, name_unit
+from rankql.decisions.association import Association, name_unit
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.combining import open_result, read_metadata
@@ -365,62 +365,3 @@ class KeyJoin:
 def _read_key(name: str, as_text: bool) -> str:
     """A key column; text as bytes, so that no collation makes different texts equal."""
     return f"encode(CAST({quote(name)} AS VARCHAR))" if as_text else quote(name)
-
-
-@remember_inputs
-def sign_agreement(
-    experiments: Data,
-    offline: str = "offline",
-    online: str = "online",
-    *,
-    confidence: float = 0.95,
-    con: duckdb.DuckDBPyConnection | None = None,
-) -> AssociationTable:
-    """How often the offline and the online metric of past launches changed in the same direction.
-
-    `experiments` is a table with one row per launch. Its columns `offline` and `online` are
-    differences, and higher is better for both. Launches where one of them did not change are
-    counted separately. The share has the exact interval of Clopper and Pearson.
-
-    >>> import polars as pl
-    >>> past = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1, -2, 1],
-    ...                      "online": [2, 1, -1, 1, 2, -1, 1, 3]})
-    >>> print(sign_agreement(past).sentences[0])
-    6 of 8 launches agree in sign: 0.75 (95% CI 0.35 to 0.97), not significantly different from \
-chance
-    """
-    require_package("scipy", "stats", "sign_agreement")
-    normal_z(confidence)  # refused before any data is read
-    from scipy.stats import binomtest
-
-    with open_session(con, experiments) as session:
-        table = session.table(experiments, "experiments")
-        offline = require_column(table, offline, "offline")
-        online = require_column(table, online, "online")
-        product = " * ".join(
-            f"sign({replace(table, roles={'rel': name}).read('rel')})" for name in (offline, online)
-        )
-        counts = ", ".join(f"count(*) FILTER (x {test})" for test in ("> 0", "< 0", "= 0"))
-        sql = f"SELECT count(*), {counts} FROM (SELECT {product} AS x FROM {table.sql})"
-        total, agree, disagree, unchanged = fetch(session, sql)[0]
-    n, launches = agree + disagree, agree + disagree + unchanged
-    require(launches > 0, "experiments has no row with both differences")
-    share, lo, hi = None, None, None
-    sentences = ["No launch changed both metrics, so there are no signs to compare"]
-    if n:
-        share, (lo, hi) = agree / n, binomtest(agree, n).proportion_ci(confidence, "exact")
-        chance = "not significantly different from chance"
-        if not lo <= 0.5 <= hi:
-            chance = f"{'more' if lo > 0.5 else 'less'} often than by chance"
-        agrees = f"{text.format_count(n, 'launch')} {'agrees' if n == 1 else 'agree'} in sign"
-        interval = f"{text.format_percent(confidence)} CI {lo:.2f} to {hi:.2f}"
-        sentences = [f"{agree:,} of {agrees}: {share:.2f} ({interval}), {chance}"]
-    if unchanged:
-        of = text.format_count(launches, "launch")
-        sentences.append(f"{unchanged:,} of {of} did not change one or both metrics")
-    if total > launches:
-        of = text.format_count(total, "row")
-        sentences.append(f"{total - launches:,} of {of} dropped because of a NULL")
-    row = {"launches": launches, "agree": agree, "disagree": disagree, "unmoved": unchanged}
-    frame = pl.DataFrame({**row, "share": share, "lo": lo, "hi": hi})
-    return AssociationTable(frame.cast({pl.Null: pl.Float64}), sentences)

@@ -20,7 +20,6 @@ _COHEN: Schema = {
     "cohen_kappa": pl.Float64,
     "units": pl.Int64,
 }
-_FLEISS = {"fleiss_kappa": pl.Float64, "units": pl.Int64, "labels": pl.Int64}
 
 
 @table_function(_ALPHA)
@@ -71,24 +70,4 @@ def cohen_kappa(
     >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
     >>> df.pipe(cohen_kappa).rows()
     [('a', 'b', 0.33333333333333337, 2)]
-    """
-
-
-@table_function(_FLEISS)
-def fleiss_kappa(
-    frame: Data,
-    unit: Column = "unit",
-    annotator: Column | None = "annotator",
-    label: Column = "label",
-    slice: Column | None = None,
-) -> None:
-    """Fleiss' kappa: how far annotators agree beyond chance, as many of them on every unit.
-
-    Kappa is 1 - (share of pairs of labels of the same unit that differ) / (share of pairs of any
-    labels that differ, drawn with replacement). All units must have the same number of labels.
-    NULL if all labels are equal. Fleiss 1971.
-
-    >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
-    >>> df.pipe(fleiss_kappa).rows()
-    [(0.19999999999999996, 2, 4)]
     """

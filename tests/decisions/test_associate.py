@@ -649,61 +649,6 @@ def test_quadrants_refuse(result, options, message):
     require_message(message, result().quadrants, **options)
 
 
-# Across launches
-
-OFFLINE = [1, 2, -1, 1, 3, 1, -2, 1]
-ONLINE = [2, 1, -1, 1, 2, -1, 1, 3]
-COUNTED = ("launches", "agree", "disagree", "unmoved")
-
-
-@pytest.mark.parametrize("confidence", [0.95, 0.9])
-def test_launches_by_hand(confidence):
-    launches = table(dNDCG=OFFLINE, dCTR=ONLINE)
-    result = rankql.sign_agreement(launches, "dNDCG", "dCTR", confidence=confidence)
-    assert result.table.select(COUNTED).row(0) == (8, 6, 2, 0)
-    exact = stats.binomtest(6, 8).proportion_ci(confidence, "exact")
-    assert result.table.select("share", "lo", "hi").row(0) == pytest.approx((0.75, *exact))
-
-
-@pytest.mark.parametrize(
-    ("agree", "words"),
-    [(5, "5 launches agree in sign: 1.00 (95% CI 0.48 to 1.00), not significantly different from"),
-     (6, "more often than by chance"), (0, "less often than by chance")],
-)  # fmt: skip
-def test_few_launches_are_no_evidence(agree, words):
-    online = [1.0] * agree or [-1.0] * 6
-    result = rankql.sign_agreement(table(offline=[1.0] * len(online), online=online))
-    assert words in result.sentences[0]
-
-
-def test_launches_without_a_change_are_counted():
-    past = table(offline=[0.1, 0.3, 1.0, 0.0, None], online=[1e308, 0.0, -1.0, 2.0, 1.0])
-    result = rankql.sign_agreement(past)
-    assert result.table.select(COUNTED).row(0) == (4, 1, 1, 2)
-    assert result.sentences[1:] == [
-        "2 of 4 launches did not change one or both metrics",
-        "1 of 5 rows dropped because of a NULL",
-    ]  # fmt: skip
-    none = rankql.sign_agreement(table(offline=[0, 0], online=[1, 2]))
-    assert none.table.row(0, named=True)["share"] is None
-    assert none.sentences[0] == "No launch changed both metrics, so there are no signs to compare"
-
-
-@pytest.mark.parametrize(
-    ("past", "options", "message"),
-    [
-        (table(a=[1]), {}, "offline='offline': no column of that name in experiments"),
-        (table(offline=[1]), {}, "online='online': no column of that name in experiments"),
-        (table(offline=[1], online=["x"]), {}, "experiments: online must be a number, not text"),
-        (table(offline=[NAN], online=[1]), {}, "experiments: offline must be a finite number"),
-        (table(offline=[1], online=[None]), {}, "experiments has no row with both differences"),
-        (table(offline=[1], online=[1]), {"confidence": 2}, "confidence must lie between 0 and 1"),
-    ],
-)
-def test_sign_agreement_refuses(past, options, message):
-    require_message(message, rankql.sign_agreement, past, **options)
-
-
 # Displayed
 
 

@@ -1,11 +1,9 @@
 """Agreement of annotators, and a tally of grades: by hand, by definition, by other libraries."""
 
-import math
 from itertools import combinations
 
 import duckdb
 import krippendorff
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,7 +12,6 @@ from polars.testing import assert_frame_equal
 from sklearn.metrics import cohen_kappa_score
 
 import rankql
-from support import metric_engines
 from support.calls import assert_rows, assert_table, table_ways
 from support.components import optional
 from support.formats import FORMATS, written
@@ -128,44 +125,6 @@ def test_alpha_by_slice():
     assert_table("krippendorff_alpha", frame, {"slice": "lang"}, rows)
 
 
-# Wikipedia, Fleiss' kappa: 14 raters, 10 units, 5 categories.
-FLEISS = [
-    [0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],
-    [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7],
-]  # fmt: skip
-
-
-def labels_of(table):
-    """Labels of a table of counts by unit and category."""
-    rows = [
-        (unit, category)
-        for unit, counts in enumerate(table)
-        for category, n in enumerate(counts, 1)
-        for _ in range(n)
-    ]
-    frame = pl.DataFrame(rows, ["unit", "label"], orient="row")
-    return frame.with_columns(annotator=pl.int_range(pl.len()).over("unit"))
-
-
-def test_fleiss_kappa_is_as_published():
-    kappa = rankql.fleiss_kappa(labels_of(FLEISS))["fleiss_kappa"].item()
-    assert math.isclose(kappa, 0.20993, abs_tol=1e-5)
-    row = {"fleiss_kappa": kappa, "units": 10, "labels": 140}
-    assert_table("fleiss_kappa", labels_of(FLEISS), {}, [row])
-    assert rankql.fleiss_kappa(units("1 2 3"))["fleiss_kappa"].to_list() == [None]
-
-
-@pytest.mark.statsmodels
-@given(st.integers(2, 5).flatmap(lambda m: st.lists(
-    st.lists(st.integers(0, 3), min_size=m, max_size=m), min_size=1, max_size=7)))  # fmt: skip
-def test_fleiss_kappa_equals_statsmodels(labels):
-    table = [[unit.count(c) for c in range(4)] for unit in labels]
-    one_label = len({label for unit in labels for label in unit}) == 1
-    value = None if one_label else float(inter_rater.fleiss_kappa(np.array(table)))
-    for way, run in table_ways("fleiss_kappa", labels_of(table), {}):
-        assert metric_engines.same(run()["fleiss_kappa"].item(), value), way
-
-
 def test_cohens_kappa_is_as_published():
     """Cohen's example as Wikipedia has it: 50 proposals, both yes 20, both no 15: .4."""
     pairs = [(1, 1)] * 20 + [(1, 0)] * 5 + [(0, 1)] * 10 + [(0, 0)] * 15
@@ -229,7 +188,7 @@ def test_data_of_any_kind_are_read_with_numbers_as_numbers(form, tmp_path):
 
 def test_a_misspelled_column_is_named():
     with pytest.raises(rankql.RankqlError, match=r"No column 'unlt'. Did you mean 'unit'\?"):
-        rankql.fleiss_kappa(CODERS, unit="unlt")
+        rankql.krippendorff_alpha(CODERS, unit="unlt")
 
 
 def test_lazy_frames_stay_lazy():
@@ -261,7 +220,7 @@ COUNTERFACTUAL = {"query": [1, 2], "item": 1, "click": 1, "propensity": 1.0, "po
 LABELLED = {"unit": [1, 1] * 2, "annotator": ["x", "y"] * 2, "label": [1, 0] * 2}
 POSITIONS = {"query": [1, 1] * 2, "item": 1, "pos": [1, 2] * 2, "click": [1, 0] * 2}
 SLICED = {
-    **dict.fromkeys(("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"), LABELLED),
+    **dict.fromkeys(("krippendorff_alpha", "cohen_kappa"), LABELLED),
     "tally": {"rel": [1, 2]},
     "counterfactual": COUNTERFACTUAL,
     "propensity_scored": COUNTERFACTUAL | {"rel": 1},

@@ -30,7 +30,7 @@ LABELS = {"unit": [1, 1, 2, 2], "annotator": [*"ABAB"], "label": [1, 2, 2, 2]}
 HISTORY = {"user": [*"aab"], "item": [*"xyx"], "time": [1, 2, 3]}
 PROPENSITY = {"query": [1, 1, 2, 2], "item": [*"aaaa"], "pos": [1, 2, 1, 2], "click": [1, 0, 1, 0]}
 TABLES = {
-    **dict.fromkeys(("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"), LABELS),
+    **dict.fromkeys(("krippendorff_alpha", "cohen_kappa"), LABELS),
     **dict.fromkeys(("leave_one_out", "time_split"), HISTORY),
     **dict.fromkeys(
         ("randomised_propensity", "harvested_propensity", "click_model"), PROPENSITY
@@ -183,12 +183,6 @@ REFUSED = {
         ({"label": [1e200, 1, 1, 1]}, {"weights": "quadratic"}, HUGE),
         *(({"label": [label] * 4}, {"weights": weights}, NUMBERS.format(weights))
           for label, weights in zip(ODD_LABELS, ["linear", "quadratic"] * 3, strict=True)),
-    ],
-    "fleiss_kappa": [
-        *AGREEMENT,
-        ({"label": [1, 1, 1, None]}, {},
-         "fleiss_kappa needs the same number of labels for every unit: one has 1, another 2. "
-         "Use krippendorff_alpha, which allows missing labels"),
     ],
     "leave_one_out": [
         ({}, {"n": 0}, "n must be a whole number from 1, not 0"),

@@ -45,7 +45,6 @@ CALLS = [
     ("krippendorff_alpha", {"label": "shown_at"}),
     ("cohen_kappa", {}),
     ("cohen_kappa", {"label": "shown_at", "weights": "linear"}),
-    ("fleiss_kappa", {"slice": "user"}),
     ("leave_one_out", {}),
     ("time_split", {"share": 0.5, "query": "user"}),
     ("randomised_propensity", {"query": "user", "pos": "shown_at"}),

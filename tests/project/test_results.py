@@ -35,7 +35,6 @@ PARTS = QRELS.select("query").unique(maintain_order=True).with_columns(
 JUDGED = QRELS.with_columns(rel=pl.col("item").is_in(["i0", "i2"]).cast(pl.Int64))
 RUNS = {"old": OLD, EVIL: NEW}
 COUNTS = PARTS.select("query", **{EVIL: 1000.5 * (pl.int_range(pl.len()) * 7 % 24)})
-LAUNCHES = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1], "online": [2, 1, -1, 1, 2, -1]})
 
 DAYS = pl.DataFrame([
     {"day": date(2026, 9, 1) + timedelta(day), "query": query, "item": EVIL + str(pos), "pos": pos,
@@ -75,8 +74,7 @@ INSTANCES = {
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
     "Monitoring": lambda: rankql.monitor(DAYS, metrics=["nDCG@3", "AP"], by="part"),
-    "AssociationTable of quadrants": lambda: associate_runs().quadrants(),
-    "AssociationTable of launches": lambda: rankql.sign_agreement(LAUNCHES),
+    "AssociationTable": lambda: associate_runs().quadrants(),
 }  # fmt: skip
 
 
@@ -192,7 +190,7 @@ def test_tables_in_a_notebook_have_a_caption_and_aligned_numbers(name):
 
 def test_the_instances_have_something_to_escape():
     evil = [name for name in INSTANCES if "&lt;b&gt;a&amp;b" in make(name)._repr_html_()]
-    plain = ["Result of one system", "Verdict that passed", "AssociationTable of launches"]
+    plain = ["Result of one system", "Verdict that passed"]
     assert [name for name in INSTANCES if name not in plain] == evil
 
 

@@ -114,7 +114,7 @@ TABLES = {
     "counterfactual": "SELECT 1 AS query, 'a' AS item, 1 AS click, 0.5 AS propensity, 1 AS pos",
     "propensity_scored": "SELECT 1 AS query, 0.5 AS propensity, 1 AS pos, 1 AS rel",
     **dict.fromkeys(
-        ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"),
+        ("krippendorff_alpha", "cohen_kappa"),
         "SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 AS label FROM range(8) AS r (i)",
     ),
     **dict.fromkeys(
