@@ -36,9 +36,6 @@ def __getattr__(name: str) -> object:
             return version("rankql")
         except PackageNotFoundError:  # a checkout on the path, not installed
             return "unknown"
-    from rankql.retired import refuse_retired
-
-    refuse_retired(name)
     try:
         return _lazy_getattr(name)
     except AttributeError:

@@ -19,7 +19,6 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
-from rankql.retired import refuse_retired
 from rankql.writing import output_path, write_file
 
 if TYPE_CHECKING:
@@ -98,10 +97,6 @@ class TableResult:
 
     else:
         sentences, title, caption, sql = (), "", "", ""
-
-        def __getattr__(self, name: str) -> object:
-            refuse_retired(f"{type(self).__name__}.{name}")
-            return self.__getattribute__(name)
 
     @property
     def summary(self) -> pl.DataFrame:

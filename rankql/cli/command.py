@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from rankql.cli.options import DATA, FORMATS, derive_options
 from rankql.evaluation.arguments import Columns
 from rankql.registry.conventions import ConventionOptions
-from rankql.retired import refuse_retired
 from rankql.writing import STDOUT, named_paths, output_path
 
 # The parameters that name a file to write.
@@ -69,14 +68,6 @@ class Command(click.Command):
             if any(parameter.name not in _COMMON for parameter in self.derived):
                 self.params.append(_HELP_ALL)
         return super().get_params(ctx)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; a retired option is an error that says what to use instead."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            refuse_retired(f"rankql {ctx.info_name} {error.option_name}")
-            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong output, or one that is an input, fails at once."""

@@ -12,7 +12,6 @@ import click
 from rankql.cli import reference, tasks
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
-from rankql.retired import refuse_retired
 
 # Printed if rankql is called without a command.
 _START = """\
@@ -33,10 +32,6 @@ class _Group(Command, click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        refuse_retired(f"rankql {cmd_name}")
-        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
         if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # of `run`

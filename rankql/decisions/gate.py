@@ -41,7 +41,6 @@ from rankql.registry.argument_checks import (
     require_probability,
     require_whole_number,
 )
-from rankql.retired import refuse_retired
 from rankql.sources.tables import Data
 from rankql.stats.corrections import LEAST_ALPHA
 from rankql.writing import remember_inputs
@@ -131,8 +130,6 @@ def gate(
     0.4 over 12 queries
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
-    if "beyond_noise" in options:
-        refuse_retired("gate(beyond_noise=)")
     require_probability("alpha", alpha, LEAST_ALPHA)
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)

@@ -24,7 +24,6 @@ from rankql.decisions.verdict import (
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability, require_whole_number
-from rankql.retired import refuse_retired
 from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
 from rankql.stats.family import Family
 from rankql.stats.sample import Sample
@@ -51,7 +50,6 @@ class Settings:
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
-        refuse_retired(f"test={self.test!r}")
         for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS, "tukey"])):
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))

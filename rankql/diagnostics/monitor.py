@@ -21,7 +21,6 @@ from rankql.macros import literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
-from rankql.retired import refuse_retired
 from rankql.sources.macro_sql import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
@@ -160,8 +159,6 @@ def monitor(
     >>> print(monitor(log, metrics="RR@10").title)
     1 alarm on 2026-10-10: RR@10 (sudden drop)
     """
-    for name in {"states", "gaps", "alpha", "higher_is_better"} & options.keys():
-        refuse_retired(f"monitor({name}=)")
     require("system" not in options, "monitor does not take system=. Pass the days of one system")
     names = list_metrics([metrics] if isinstance(metrics, str) else metrics)
     shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]

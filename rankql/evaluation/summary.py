@@ -15,7 +15,6 @@ from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import has_direction, overall, value_range
-from rankql.retired import refuse_retired
 from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.stats.means import Moments, adjusted_skewness, mean_interval
@@ -32,7 +31,6 @@ NO_INTERVAL = (None, None, False)
 
 def require_interval(interval: str | None, confidence: float) -> None:
     """Refuse an unknown interval or a confidence out of range."""
-    refuse_retired(f"interval={interval!r}")
     if interval not in ("auto", "t", None):
         raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
     require_probability("confidence", confidence)

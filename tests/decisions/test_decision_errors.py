@@ -119,7 +119,6 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
-        ((RUN, QRELS, RUN), {"beyond_noise": False}, "gate(beyond_noise=) was removed"),
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
         ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "by='segment': no column of that name"),
@@ -186,5 +185,3 @@ def test_methods_of_a_comparison():
         ("differences needs a baseline", gate(RESULT, minimum="AP>=0").differences, "AP"),
     ):
         require_refused(text, function, *arguments)
-    with pytest.raises(AttributeError, match=r"^Comparison.discriminative_power was removed"):
-        comparison.discriminative_power()

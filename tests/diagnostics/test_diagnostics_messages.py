@@ -80,7 +80,7 @@ MESSAGES = [
     (lambda: days(baseline=10**12), "not '1000000000000'"),
     (lambda: days(DAYS.rename({"query": "search"})), "has no column 'query'. Name one"),
     (lambda: days(system="part"), "monitor does not take system="),
-    (lambda: days(states="folder"), "monitor(states=) was removed"),
+    (lambda: days(states="folder"), "Unknown option 'states'."),
 ]  # fmt: skip
 
 
@@ -136,7 +136,6 @@ def test_messages_of_the_command_line(tmp_path):
     for arguments, message in (
         (["explain", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
         (["funnel", path], "The judgments are missing"),
-        (["monitor", path, "--states", "x"], "monitor --states was removed"),
     ):
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 2 and message in done.stderr

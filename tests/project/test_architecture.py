@@ -9,13 +9,13 @@ from support.paths import PACKAGE
 
 # Each may import those before it.
 LAYERS = [
-    "errors", "retired", "processes", "macros", "stats", "text", "writing", "results", "versions",
+    "errors", "processes", "macros", "stats", "text", "writing", "results", "versions",
     "registry", "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
-    **dict.fromkeys(("errors", "retired", "processes", "macros", "registry"), ()),
+    **dict.fromkeys(("errors", "processes", "macros", "registry"), ()),
     "expressions": {"polars"},
     "sources": {"duckdb", "polars", "pyarrow"},
 }

@@ -1,15 +1,10 @@
-"""Errors about unknown and retired names suggest what people meant."""
-
-import re
+"""Errors about unknown names suggest what people meant."""
 
 import duckdb
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import rankql
-from rankql.cli.main import main
-from rankql.retired import RETIRED
 
 ROWS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "rel": [1, 0], "score": [2.0, 1.0]})
 RUN, QRELS = ROWS.drop("rel"), ROWS.drop("score")
@@ -95,16 +90,3 @@ def test_a_table_of_a_duckdb_file_by_path_and_name(tmp_path, con):
     for name, suggestion in ((":impresions", "'s.impressions'"), ("", "wh.duckdb:s.impressions")):
         with pytest.raises(rankql.RankqlError, match=suggestion):
             rankql.evaluate(f"{path}{name}", QRELS, ["AP"])
-
-
-@pytest.mark.parametrize("name", [name for name in RETIRED if name.isidentifier()])
-def test_retired_names_say_what_to_use_instead(name):
-    assert name not in rankql.__all__
-    with pytest.raises(rankql.RankqlError, match=re.escape(RETIRED[name])):
-        getattr(rankql, name)
-
-
-@pytest.mark.parametrize("name", [name for name in RETIRED if name.startswith("rankql ")])
-def test_retired_commands_say_what_to_use_instead(name):
-    done = CliRunner().invoke(main, [name.removeprefix("rankql "), "--help"])
-    assert done.exit_code == 2 and RETIRED[name] in done.stderr
