@@ -58,8 +58,8 @@ def metrics_command(text: str) -> None:
 @command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
          "sql my.run my.qrels -m nDCG@10", function="evaluation.evaluate:render_query")  # fmt: skip
 @click.argument("inputs", type=DATA, nargs=-1, metavar="[RUN... QRELS | QUERY]")
-@click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
-              "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
+@click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: spark, "
+              "postgres, datafusion, snowflake, ...")  # fmt: skip
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 @click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
               help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
@@ -76,8 +76,7 @@ def sql_command(
     Without arguments, prints the macros: run `.read rankql.sql` in DuckDB to use them. With RUN
     and QRELS, prints the query of eval, with one macro per metric.
 
-    With --dialect, translates a QUERY that calls the metrics. Without QUERY, prints the metrics as
-    functions of that engine.
+    With --dialect, translates a QUERY that calls the metrics.
 
     With --database, writes the macros into a new file. Any DuckDB from 1.4.3 on can use them after
     ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).
@@ -96,14 +95,11 @@ def sql_command(
     elif folder:
         click.echo(macros.sql_folder())
     elif dialect:
-        if len(inputs) > 1 or options:
+        if len(inputs) != 1 or options:
             raise click.UsageError(
                 "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options."
             )
-        text = (
-            dialects.translate(inputs[0], dialect) if inputs else dialects.create_functions(dialect)
-        )
-        click.echo(text.rstrip("\n"))
+        click.echo(dialects.translate(inputs[0], dialect).rstrip("\n"))
     elif not inputs:
         click.echo(macros.read_sql(), nl=False)
     else:

@@ -31,7 +31,7 @@ _COMPUTED = (
 def is_computable(node: exp.Expr) -> bool:
     """Can DuckDB compute it while the query is written?
 
-    An integer with its type stays: ClickHouse derives the types of lambdas from it.
+    An integer with its type stays: without it, it is an INT in Spark.
     """
     typed = (
         isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.is_type("BIGINT")

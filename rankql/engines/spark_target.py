@@ -9,14 +9,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from rankql.engines.constants import function_call, parenthesise
-from rankql.engines.rewrites import (
-    average_as_double,
-    similar_to_pattern,
-    sort_rule,
-    split_index,
-)
 from rankql.engines.sql_trees import Macro, parse_sql
-from rankql.engines.translation import Rule, Target, Translator
+from rankql.engines.translation import Rule, Target, Translator, average_as_double
 from rankql.errors import RankqlError
 
 
@@ -35,9 +29,9 @@ def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.E
 
 def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
     """An entry, from 1, or a slice; NULL beyond the end."""
-    index, is_slice = split_index(node)
-    if is_slice:
-        end = function_call("least", index, exp.Literal.number(2**31 - 1))
+    (index,) = node.expressions
+    if isinstance(index, exp.Slice):
+        end = function_call("least", index.expression, exp.Literal.number(2**31 - 1))
         return function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
     if isinstance(index, exp.Literal) and not index.is_string:
         return function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
@@ -51,8 +45,21 @@ def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
     )
 
 
+def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """list_sort() with NULL last, the only order that macros use."""
+    values, *how = node.expressions
+    match [part.this for part in how if isinstance(part, exp.Literal)]:
+        case ["ASC", "NULLS LAST"]:
+            return function_call("array_sort", values)
+        case ["DESC", "NULLS LAST"]:
+            return function_call("sort_array", values, exp.false())
+    translator.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
+
+
 def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
-    return exp.RegexpLike(this=node.this, expression=similar_to_pattern(node))
+    """The regular expression of SIMILAR TO, which must match the complete text."""
+    pattern = exp.Literal.string(f"^({node.expression.this})$")
+    return exp.RegexpLike(this=node.this, expression=pattern)
 
 
 def _shift_rule(name: str) -> Rule:
@@ -88,10 +95,7 @@ SPARK = Target(
     rules={
         "list_transform": _rewrite_list_function,
         "list_filter": _rewrite_list_function,
-        "list_sort": sort_rule(
-            lambda values: function_call("array_sort", values),
-            lambda values: function_call("sort_array", values, exp.false()),
-        ),
+        "list_sort": _rewrite_sort,
         exp.Bracket: _rewrite_bracket,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _rewrite_similar_to,

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
-from sqlglot.dialects import ClickHouse, DuckDB, Spark
+from sqlglot.dialects import DuckDB, Spark
 
 from rankql import macros
 from rankql.errors import RankqlError
@@ -119,7 +119,7 @@ def _parse(text: str, dialect: str) -> exp.Expr:
     """Parse a statement or raise a SqlglotError."""
     kind, (names, functions) = _DIALECTS[dialect](), _parser_words(dialect)
     tokens = kind.tokenize(text)
-    for token in [*_function_names(tokens, functions, dialect), *_lambda_variables(tokens)]:
+    for token in [*_function_names(tokens, functions), *_lambda_variables(tokens)]:
         if token.token_type in names and not token.text.endswith(_UNKNOWN):
             token.text += _UNKNOWN
     trees = kind.parser().parse(tokens, text)
@@ -134,7 +134,7 @@ def _parse(text: str, dialect: str) -> exp.Expr:
 _DIALECTS = {
     # Keep indices as they are written.
     kind.__name__.lower(): type("Plain", (kind,), {"INDEX_OFFSET": 0})
-    for kind in (DuckDB, Spark, ClickHouse)
+    for kind in (DuckDB, Spark)
 }
 
 
@@ -152,15 +152,11 @@ def _parser_words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
     return names, frozenset(known - {"CASE", "CAST", "TRY_CAST"})
 
 
-def _function_names(
-    tokens: list[Token], functions: Collection[str], dialect: str
-) -> Iterator[Token]:
+def _function_names(tokens: list[Token], functions: Collection[str]) -> Iterator[Token]:
     """Tokens that name functions, or that sqlglot would take for functions."""
     for token, after in itertools.pairwise(tokens):
         name, then = token.text.upper(), after.token_type
-        # sqlglot splits names of ClickHouse's functions into parts.
-        ours = dialect == "clickhouse" and token.token_type == TokenType.VAR
-        called = then == TokenType.L_PAREN and (ours or name in functions)
+        called = then == TokenType.L_PAREN and name in functions
         # If `list` is a name, list[1] is an entry of it.
         if called or name == "ANY" or (name == "LIST" and then == TokenType.L_BRACKET):
             yield token

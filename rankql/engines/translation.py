@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import sqlglot
 from sqlglot import exp
 
-from rankql import macros
 from rankql.engines.constants import (
     compute_constant,
     constant_condition,
@@ -61,20 +60,12 @@ class Target:
     functions: frozenset[str] = frozenset()
     # Aggregates that `sql/<dialect>.sql` calls: FILTER is written after them.
     aggregates: frozenset[str] = frozenset()
-    # Write CASE x WHEN y as CASE WHEN x = y.
-    searched_case: bool = False
     # Rewrites by type of node or name of function. A rule receives the node with translated parts.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
-    # Metrics on offer; None: all that can be translated.
-    metrics: frozenset[str] | None = None
     # Macros that replace those of the file.
     macros: Mapping[str, Macro] = field(default_factory=dict)
-    # Macros that exist as functions in the engine: their calls are kept.
-    function_macros: frozenset[str] = frozenset()
     # Functions that only macros may call.
     helpers: frozenset[str] = frozenset()
-    # Rewrites the complete tree at the end.
-    finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
 
 
 def translate_query(text: str, target: Target) -> str:
@@ -102,14 +93,8 @@ def translate_expression(text: str, target: Target) -> str:
     return _render(Translator(target).translate(parse_sql(text)), target)
 
 
-def macro_parameters(name: str, target: Target) -> list[str]:
-    """The parameters of a macro, as the target defines it or as DuckDB does."""
-    macro = macro_trees(target.dialect).get(name) or macro_trees("duckdb")[name]
-    return [*macro.parameters]
-
-
 def _render(tree: exp.Expr, target: Target) -> str:
-    return target.finish(tree).sql(
+    return tree.sql(
         dialect=target.dialect,
         identify=True,
         normalize_functions=False,
@@ -226,14 +211,11 @@ class Translator:
                 default = branch.args["true"]
                 break
             result = self.translate(branch.args["true"], scope)
-            if operand is not None and self.target.searched_case:
-                condition = exp.EQ(this=operand.copy(), expression=condition)
             kept.append(exp.If(this=condition, true=result))
         result = self.translate(default, scope) if default is not None else exp.Null()
         if not kept:
             return result
-        made_operand = None if self.target.searched_case else operand
-        return exp.Case(this=made_operand, ifs=kept, default=result)
+        return exp.Case(this=operand, ifs=kept, default=result)
 
     def _translate_lambda(self, node: exp.Lambda, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         # New names, which cannot be columns of the user.
@@ -247,9 +229,7 @@ class Translator:
             self.refuse(f"ORDER BY within {name}()")
         if self.in_native_macro and not name.startswith("rankql_"):
             return function_call(node.name, *self.translate(node.expressions, scope))
-        offered = target.metrics is None or name in target.metrics
-        unknown = name in target.helpers or (name in macros.read_comments() and not offered)
-        if self.in_user_sql and unknown:
+        if self.in_user_sql and name in target.helpers:
             self.refuse(f"{name}()")
         macro = target.macros.get(name) or macro_trees(target.dialect).get(name)
         if macro is None or len(macro.parameters) != len(node.expressions):
@@ -272,8 +252,6 @@ class Translator:
         values = [*bound.values()]
         if macro.name not in _FAILING and all(map(is_constant, values)) and is_scalar(macro.name):
             return self.compute(function_call(macro.name, *values))
-        if macro.name in self.target.function_macros:
-            return function_call(macro.name, *values)
         self._expanding.append(macro)
         made = self.translate(macro.body, bound)
         self._expanding.pop()
@@ -335,6 +313,12 @@ def _refuse_in_queries(translator: Translator, node: exp.Expr) -> None:
         case _:
             return
     translator.refuse(construct, "put it into a view")
+
+
+def average_as_double(node: exp.Anonymous) -> exp.Anonymous:
+    """avg() of values cast to DOUBLE, because that of DECIMAL has few decimal places."""
+    (value,) = node.expressions
+    return function_call("avg", exp.cast(value, "DOUBLE"))
 
 
 def _replace_outermost(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

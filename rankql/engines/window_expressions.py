@@ -17,9 +17,8 @@ from rankql.engines.constants import (
     is_constant,
     parenthesise,
 )
-from rankql.engines.rewrites import average_as_double
 from rankql.engines.sql_trees import Macro, bind_arguments
-from rankql.engines.translation import FUNCTIONS, Target, Translator
+from rankql.engines.translation import FUNCTIONS, Target, Translator, average_as_double
 from rankql.engines.window_engines import Engine
 from rankql.engines.window_macros import (
     alternative_form,

@@ -128,11 +128,6 @@ class MetricRecord:
         """Does it take a cutoff?"""
         return "k" in self.options
 
-    @property
-    def last_required(self) -> str:
-        """The last required parameter, or else the cutoff."""
-        return next((p.name for p in reversed(self.parameters) if p.required), "k")
-
     def check_options(self, arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Return the arguments, numbers as floats; refuse a wrong option."""
         options = [option for name, option in self.options.items() if name in arguments]

@@ -237,7 +237,6 @@ PRINTED = {
     "compare waits.csv shorter.csv": "If not, set --lower-is-better\n",
     "metrics": "Default conventions: gain=linear",
     "sql": (ROOT / "sql" / "rankql.sql").read_text(),
-    "sql --dialect clickhouse": "FUNCTION ndcg AS (rel, pos, k) -> ",
     f"sql '{QUERY}' --dialect postgres": rankql.translate(QUERY, "postgres") + "\n",
     "sql headless.csv qrels -m RR --columns 'query, item, score'": '"score"',
 }
@@ -297,6 +296,7 @@ ERRORS = {
     "report one.run two.run qrels -o page.csv --texts item=no": "--texts is only for a report",
     "report one.run two.run qrels -o no/page.html": "output 'no/page.html': folder",
     "report one.run two.run qrels -o page.html --texts item=no": "file 'no' does not exist",
+    "sql --dialect spark": "With --dialect, pass one QUERY",
     "sql a b --dialect spark": "With --dialect, pass one QUERY",
     "correlate one.run": "Pass RUN... REFERENCE",
 }

@@ -8,7 +8,7 @@ the error that stands there. Nothing is left out.
 import re
 import zlib
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from support import (
-    clickhouse_sessions,
     hand_cases,
     metric_engines,
     signatures,
@@ -45,19 +44,10 @@ class Engine:
         return [getattr(pytest.mark, self.place if self.place in COMPONENTS else "slow")]
 
 
-@contextmanager
-def clickhouse():
-    with clickhouse_sessions.session() as house:
-        for statement in clickhouse_sessions.clickhouse.create_clickhouse_functions().split(";\n"):
-            house.query(statement)
-        yield house
-
-
 # What is started once, for all engines that run there.
 PLACES = {
     "here": nullcontext,
     "spark": partial(spark_sessions.session, **spark_sessions.INTERPRETED),
-    "clickhouse": clickhouse,
     **{name: partial(window_databases.opened, name) for name in window_databases.NAMES},
     "nowhere": nullcontext,
 }
@@ -99,11 +89,6 @@ HERE = {
     "polars .pipe": ("pipe", "pipe streaming", "pipe whole", "pipe list", "pipe score"),
     "evaluate": [f"evaluate {x}" for x in ("ranked", "joined", "scored", "scores", "whole")],
 }
-SERVERS = [
-    Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark"),
-    Engine("ClickHouse", lambda con: [clickhouse_sessions.Queries(con)], "clickhouse"),
-    Engine("ClickHouse functions", lambda con: [clickhouse_sessions.Functions(con)], "clickhouse"),
-]
 WINDOWS = {"Postgres": "postgres", "DataFusion": "datafusion", "DuckDB windows": "duckdb"}
 PRINTED = ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
 
@@ -111,7 +96,7 @@ PRINTED = ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
 def engines():
     for name, forms in HERE.items():
         yield Engine(name, lambda _, forms=forms: [Form(form) for form in forms])
-    yield from SERVERS
+    yield Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark")
     for name, place in WINDOWS.items():
         yield Engine(name, lambda con, place=place: [window_databases.Queries(place, con)], place)
     for name in PRINTED:
@@ -148,10 +133,6 @@ def listed(case):
     return case.metric.startswith("list_")
 
 
-def no_list(case):
-    return listed(case) and case.group[0] is None
-
-
 def no_table(case):
     """Is nothing judged, or nothing scored?"""
     sides = {0, 1} if case.metric in signatures.RATING else {0}
@@ -166,15 +147,9 @@ def min_micro(case):
     return case.metric in metrics and options.get("denominator") == "min" and "k" in options
 
 
-def not_in_function(case):
-    takes = clickhouse_sessions.takes(case.metric, case.options, [case.group])
-    return not (beyond(case) or no_list(case) or takes)
-
-
 CATALOGUE = "metrics of the catalogue and of diversity"
 PAIRS = (*signatures.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
 UNTRANSLATED = r"RankqlError: {metric}\(\) has no translation for"
-HOUSES = ("ClickHouse", "ClickHouse functions")
 REFUSED = [Refused(*row) for row in (
     (("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
     (("evaluate",), f"list forms, AP correlation, RBO, {CATALOGUE}",
@@ -197,13 +172,6 @@ REFUSED = [Refused(*row) for row in (
     (("Spark",), f"{CATALOGUE} that need lists or histograms",
      lambda case: beyond(case) and case.metric not in IN_SPARK,
      "RankqlError: {metric}: .* has no translation for Spark"),
-    (HOUSES[:1], CATALOGUE, beyond, f"{UNTRANSLATED} ClickHouse"),
-    # Of its own it has a gini, of one argument.
-    (HOUSES[1:], CATALOGUE, beyond,
-     "DB::Exception: (Unknown|Aggregate) function {metric}|Function with name .{metric}"),
-    (HOUSES, "a list that is NULL", no_list, "DB::Exception: Cannot convert NULL to Array"),
-    (HOUSES[1:], "options other than k and required options", not_in_function,
-     "DB::Exception: Syntax error"),
 )]  # fmt: skip
 
 

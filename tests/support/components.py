@@ -60,7 +60,6 @@ class Absent:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 COMPONENTS = {
     "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
-    "clickhouse": Component(("chdb",)),
     "datafusion": Component(("datafusion",)),
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component((), (("uv",),)),

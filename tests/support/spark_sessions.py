@@ -84,16 +84,14 @@ def with_ideal(metric, options, groups):
     return {**options, **({"ideal": metric_engines.Column("ideal")} if needed else {})}
 
 
-def selects(metric, calls, lists=True):
-    """One SELECT for each pair of options and groups, and each group that has no rows.
-
-    A list is a row, but where an engine has no lists.
-    """
-    first, by = 0, "" if lists and metric.startswith("list_") else " GROUP BY g"
+def selects(metric, calls):
+    """One SELECT for each pair of options and groups, and each group that has no rows."""
+    first = 0
     for options, groups in calls:
         call, last = text(metric, options, groups), first + len(groups) - 1
         if any(groups):
-            yield f"SELECT g, {call} AS value FROM cases WHERE g BETWEEN {first} AND {last}{by}"
+            rows = f"cases WHERE g BETWEEN {first} AND {last}"
+            yield f"SELECT g, {call} AS value FROM {rows} GROUP BY g"
         for g, group in enumerate(groups, first):
             if not group:
                 yield f"SELECT {g} AS g, {call} AS value FROM cases WHERE g = {g}"

@@ -132,7 +132,7 @@ class Queries:
     engine: object
 
     def many(self, metric, calls):
-        selects = spark_sessions.selects(metric, calls, lists=False)
+        selects = spark_sessions.selects(metric, calls)
         queries = [translate_to_windows(select, self.name) for select in selects]
         groups = spark_sessions.groups_of(calls)
         self.engine.load("cases", spark_sessions.table(metric, groups))
@@ -148,7 +148,7 @@ class Printed:
     name: str
 
     def many(self, metric, calls):
-        for query in spark_sessions.selects(metric, calls, lists=False):
+        for query in spark_sessions.selects(metric, calls):
             text = translate_to_windows(query, self.name)
             assert text.startswith("-- not executed: "), text
             dialect = ENGINES[self.name].dialect
