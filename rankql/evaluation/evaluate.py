@@ -221,39 +221,39 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
     sources = (arguments.run, arguments.qrels, arguments.attributes)
     with open_session(arguments.con, *sources) as session:
-        inputs, facts, plan = prepare(session, arguments)
-        groupings, interval = arguments.groupings, arguments.interval
-        result = pending_result(
-            session, inputs, plan, groupings, interval, arguments.confidence,
-            partial(_run_step, arguments),
-        )  # fmt: skip
-        result.meta = replace(result.meta, cluster=arguments.cluster)
+        inputs, facts, conventions, metrics = prepare(session, arguments)
+        result = describe_result(session, inputs, metrics, conventions, arguments)
         with (
-            evaluation_errors(session, inputs, plan.conventions),
-            _own_metric_errors(session, inputs, plan),
+            evaluation_errors(session, inputs, conventions),
+            _own_metric_errors(session, inputs, metrics, conventions),
         ):
-            notes = facts.require_valid(result.metrics, unique_columns(inputs, plan))
-            for name, sql in write_catalogue_queries(inputs, plan, groupings).items():
-                result.meta.catalogue[name] = _compute_catalogue(session, name, sql)
+            values, notes = compute(facts, metrics, conventions)
+            catalogue = {
+                name: _compute_catalogue(session, name, sql)
+                for name, sql in write_catalogue_queries(
+                    inputs, metrics, conventions, arguments.groupings
+                ).items()
+            }
+            meta = replace(result.meta, catalogue=catalogue, cluster=arguments.cluster)
             if arguments.output and inputs.qrels:
-                result.meta = replace(result.meta, fingerprint=facts.fingerprint)
-            values, more = compute(facts, plan)
+                meta = replace(meta, fingerprint=facts.fingerprint)
+            result = replace(result, meta=meta, values=values)
             if arguments.output is None:
-                result.values = pl.concat(values)
                 result.check()
             else:
-                result.write_values(values, arguments.output)
-        result.notes = [*notes, *more, *_mean_notes(plan.metrics)]
-        result.notes += _undefined_notes(result, plan.metrics)
+                result = replace(result, values=result.write_values([values], arguments.output))
+        notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
         if arguments.cluster is not None:
-            result.notes.append(count_clusters(result.frame(), result.meta))
-        elif interval is not None:
-            result.notes += facts.note_users()
-    return result
+            notes.append(count_clusters(result.frame(), result.meta))
+        elif arguments.interval is not None:
+            notes += facts.note_users()
+    return replace(result, notes=notes)
 
 
-def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Facts, Plan]:
-    """The inputs, what is known about them, and the plan."""
+def prepare(
+    session: Session, arguments: EvaluateArguments
+) -> tuple[Inputs, Facts, Conventions, list[Metric]]:
+    """The inputs, what is known about them, and the conventions and metrics in force."""
     conventions = arguments.reading.conventions
     groupings, cluster = arguments.groupings, arguments.cluster
     with cluster_errors(cluster, [*itertools.chain(*groupings)]):
@@ -266,7 +266,7 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
             groupings if cluster is None else [*groupings, [cluster]],
             arguments.weight,
         )
-    validate_columns(session, inputs)
+    validate_columns(session, inputs, reduced=True)
     metrics = parse(arguments.metrics)
     reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
@@ -275,7 +275,7 @@ def prepare(session: Session, arguments: EvaluateArguments) -> tuple[Inputs, Fac
     inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
     facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
     conventions, metrics = resolve_conventions(facts, metrics, conventions)
-    return inputs, facts, choose_plan(inputs, metrics, conventions, facts)
+    return inputs, facts, conventions, metrics
 
 
 def _compute_catalogue(session: Session, name: str, sql: str) -> list[dict[str, Any]]:
@@ -292,84 +292,27 @@ def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
     sources = (arguments.run, arguments.qrels, arguments.attributes)
     with open_session(arguments.con, *sources) as session:
-        inputs, _, plan = prepare(session, replace(arguments, packs=False))
-        with evaluation_errors(session, inputs, plan.conventions):
+        inputs, _, conventions, _ = prepare(session, replace(arguments, packs=False))
+        with evaluation_errors(session, inputs, conventions):
             return fetch_frame(session, sql, checked=True)
 
 
-def compute(facts: Facts, plan: Plan) -> tuple[list[pl.DataFrame], list[str]]:
-    """The values per query in batches, and notes on how they were computed."""
-    inputs = facts.inputs
-    try:
-        return list(_compute_at_once(facts.session, inputs, plan, facts.rows <= FEW_ROWS)), []
-    except WrongAssumption as wrong:
-        setattr(facts, wrong.fact, wrong.value)
-        return compute(facts, choose_plan(inputs, plan.metrics, plan.conventions, facts))
-    except duckdb.OutOfMemoryException as error:
-        values, parts = _compute_in_parts(facts.session, inputs, plan, error)
-        return [values], [
-            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
-            "parts. A higher memory_limit is faster"
-        ]
-
-
-def _compute_at_once(
-    session: Session, inputs: Inputs, plan: Plan, few: bool
-) -> Iterator[pl.DataFrame]:
-    """The values per query, in batches; or raise WrongAssumption."""
-    query = write_query(inputs, plan)
-    indexed = session.perfect_hashing(inputs.tables, inputs.by)
-    with indexed if plan.indexes_keys else nullcontext():
-        rows = fetch_frame(session, query.sql, query.checked, few)
-    for batch in query.packed.compute(rows) if query.packed else [rows]:
-        if TIED in batch.columns:
-            if batch[TIED].any():
-                raise WrongAssumption("tied_tops", True)
-            batch = batch.drop(TIED)
-        yield batch
-
-
-def _compute_in_parts(
-    session: Session, inputs: Inputs, plan: Plan, error: duckdb.OutOfMemoryException
-) -> tuple[pl.DataFrame, int]:
-    """The values per query, evaluated in parts, and the number of parts; or raise the error."""
-    part = inputs.query_hash()
-    plan = replace(plan, ranker="rows")  # lists take more memory
-    if plan.conventions.ties == "expected":
-        plan = replace(plan, scale=0)
-    for parts in PARTS:
-        try:
-            rows = pl.concat(
-                batch
-                for i in range(parts)
-                for batch in _compute_at_once(
-                    session, replace(inputs, part=f"{part} % {parts} = {i}"), plan, few=False
-                )
-            )
-        except duckdb.OutOfMemoryException:
-            continue
-        except duckdb.TransactionException:  # the failed query ended the user's transaction
-            break
-        keys = rows.columns[: 2 if inputs.many else 1]
-        return rows.sort(keys, nulls_last=True), parts
-    raise error
-
-
 @contextmanager
-def _own_metric_errors(session: Session, inputs: Inputs, plan: Plan) -> Iterator[None]:
+def _own_metric_errors(
+    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+) -> Iterator[None]:
     """Name the metric of the user that DuckDB refuses."""
     try:
         yield
     except _REFUSED as error:
-        for metric in plan.metrics:
+        for metric in metrics:
             if metric.record is not None:
                 continue
             try:
-                alone = replace(plan.readable, metrics=[metric])
                 if is_catalogue(metric):
-                    (sql,) = write_catalogue_queries(inputs, alone, ()).values()
+                    (sql,) = write_catalogue_queries(inputs, [metric], conventions, ()).values()
                 else:
-                    sql = write_query(inputs, alone).sql
+                    sql = write_query(inputs, [metric], conventions).sql
                 fetch(session, sql, True)
             except _REFUSED as own:
                 line = re.sub(r'! Did you mean "(__|rankql ).*', "", reword_error(own))
@@ -405,8 +348,8 @@ def render_query(
         packs=False,
     )
     with open_session(None) as session:
-        inputs, _, plan = prepare(session, arguments)
-        return pending_result(session, inputs, plan, arguments.groupings).sql
+        inputs, _, conventions, metrics = prepare(session, arguments)
+        return describe_result(session, inputs, metrics, conventions, arguments).sql
 
 
 def own_columns(
@@ -430,23 +373,22 @@ def own_columns(
     return own
 
 
-def pending_result(
+def describe_result(
     session: Session,
     inputs: Inputs,
-    plan: Plan,
-    groups: Sequence[Sequence[str]] = (),
-    interval: str | None = None,
-    confidence: float = 0.95,
-    run_step: Callable[[str], pl.DataFrame] | None = None,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    arguments: EvaluateArguments,
 ) -> Result:
-    """The result of a plan whose values are not computed yet; steps if they can be run."""
-    query = write_query(inputs, plan.readable)
-    together = write_catalogue_queries(inputs, plan, groups)
+    """The result of an evaluation, without its values."""
+    groups = arguments.groupings
+    query = write_query(inputs, metrics, conventions)
+    together = write_catalogue_queries(inputs, metrics, conventions, groups)
     return Result(
         meta=Meta(
             query=inputs.query,
-            metrics=[metric.name for metric in plan.metrics],
-            conventions=plan.conventions.as_dict(),
+            metrics=[metric.name for metric in metrics],
+            conventions=conventions.as_dict(),
             system=inputs.many,
             by=list(inputs.by),
             groupings=[list(group) for group in groups],
@@ -454,91 +396,15 @@ def pending_result(
             metric_weights=query.weights,
             judgments=inputs.qrels is not None,
             version=find_version("rankql"),
-            canonical={m.name: m.canonical for m in plan.metrics if m.name != m.canonical},
-            **catalogue_meta(plan.metrics),
+            canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
+            **catalogue_meta(metrics),
         ),
         sql=render_script(session, ";\n".join([*together.values(), query.sql])),
         columns={table.label: table.role_columns for table in inputs.tables},
-        interval=interval,
-        confidence=confidence,
-        steps=run_step and Steps(query.steps, query.select, run_step),
+        interval=arguments.interval,
+        confidence=arguments.confidence,
+        steps=Steps(query.steps, query.select, partial(_run_step, arguments)),
     )
-
-
-def resolve_conventions(
-    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
-) -> tuple[Conventions, list[Metric]]:
-    """The conventions, with max_rel from the grades if a metric needs it, and the metrics without
-    options that repeat a convention.
-    """
-    for metric in metrics:
-        if metric.record is None:
-            what = f"The metric {metric.label!r} = {metric.expression!r}"
-            require_scalar(metric.expression, what)
-    if not facts.inputs.scored:
-        conventions = replace(conventions, ties="item")  # positions are never tied
-    elif facts.inputs.numbered and conventions.ties == "item":
-        conventions = replace(conventions, ties="expected")
-    judged = [metric.name for metric in metrics if reads_judged(metric)]
-    two_orders = conventions.ties in ("best", "worst") and 0 < len(judged) < len(metrics)
-    if two_orders and conventions.negative != "unjudged" and facts.has_grade("{rel} < 0"):
-        names = ", ".join(judged)
-        raise RankqlError(
-            f"ties={conventions.ties!r}: with grades below 0, tied items have no order that is the "
-            f"{conventions.ties} for {names} and for the other metrics. Evaluate {names} alone, "
-            "or pass negative='unjudged'"
-        )
-    sampled = next((m.name for m in metrics if m.record and m.record.reads_sample), None)
-    if sampled and conventions.negative == "unjudged":
-        # For other metrics of the gain, unjudged and not relevant are the same.
-        for metric in metrics:
-            by_gain = metric.record and metric.record.rows == "gain"
-            alike = by_gain and metric.threshold(vars(conventions)) >= 0
-            if metric.name != sampled and not alike:
-                raise RankqlError(
-                    f"{sampled} reads the grades below 0, which are unjudged for {metric.name}. "
-                    f"Evaluate {sampled} alone"
-                )
-        conventions = replace(conventions, negative="zero")
-    scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
-    exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
-    limits = [scale for scale in scales if scale is not None] + ([1000] if exponential else [])
-    if None in scales or (limits and facts.has_grade(f"{{rel}} > {min(limits)}")):
-        highest = facts.highest_grade
-        if exponential and highest > 1000:
-            raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
-        for scale in scales:
-            if scale is not None and scale < highest:
-                raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
-        if None in scales:
-            conventions = replace(conventions, max_rel=highest or 1.0)
-    _require_reached(facts, metrics, conventions)
-    unique: dict[str, Metric] = {}
-    for metric in metrics:
-        metric = metric.under(vars(conventions))
-        unique.setdefault(metric.canonical, metric)
-    return conventions, list(unique.values())
-
-
-def _require_reached(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse metrics that are 0 because all grades are below 1 and the threshold."""
-    for metric in metrics:
-        record, least = metric.record, min(1.0, metric.threshold(vars(conventions)))
-        if (
-            record
-            and {"threshold"} <= record.options.keys()
-            and record.undefined == "never"
-            and "max_rel" not in metric.options
-            and not facts.grade_scale
-            and not facts.has_grade(f"{{rel}} >= {least}")
-            and (highest := facts.highest_grade) > 0
-        ):
-            graded = ", or max_rel=1 in the metric, so that grades count"
-            raise RankqlError(
-                f"{metric.name} would be 0: the highest grade is {highest:g}, below the threshold "
-                f"{metric.threshold(vars(conventions)):g}. Pass a lower threshold="
-                f"{graded if 'max_rel' in record.options else ''}"
-            )
 
 
 def _mean_notes(metrics: Sequence[Metric]) -> list[str]:

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from rankql.evaluation.ctes import are_tied
-from rankql.evaluation.metric_columns import judged_rows
+from rankql.evaluation.counters import Counters
 from rankql.evaluation.overlap import (
     find_judged_queries,
     note_unjudged,
-    query_overlap,
     require_common_items,
     require_ranked_rows,
 )
-from rankql.evaluation.packed import SCALES
+from rankql.evaluation.top import SCALES
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner
 from rankql.evaluation.validation import (
     evaluation_errors,
@@ -28,26 +26,24 @@ from rankql.evaluation.validation import (
     require_one_value_per_query,
     require_one_weight,
     require_unique_rows,
+    validate_numbers,
 )
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Rows
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import count_values
 from rankql.sources.private import in_gib
 from rankql.sources.session import Session
 
-# So many rows are enough to see whether scores are tied, and whether users have several queries.
+# So many rows are enough to see whether users have several queries.
 FIRST_ROWS = 20_000
 
 
 class Facts:
     """The facts about the inputs of an evaluation.
 
-    packs: whether sums may be packed; None: if it is faster. crowded, tied_tops: whether rankings
-    have more items with a gain than packed sums can count, and whether best scores are tied; a plan
-    may find out.
+    packs: whether rankings may be reduced to columns of polars; None: if it is faster.
     """
 
     def __init__(
@@ -55,7 +51,7 @@ class Facts:
     ) -> None:
         self.session, self.inputs, self.conventions = session, inputs, conventions
         self.run_sql = SqlRunner(session, inputs, conventions)
-        self.packs, self.crowded, self.tied_tops = packs, False, False
+        self.packs = packs
 
     @cached_property
     def rows(self) -> int:
@@ -99,15 +95,6 @@ class Facts:
         )
 
     @cached_property
-    def retrieves_all_rows(self) -> bool:
-        """Whether every row of the runs has a position or score."""
-        role = "score" if self.inputs.scored else "pos"
-        tables = self.inputs.runs.values()
-        names = {table.label: [table.roles[role]] for table in tables}
-        counts = [count_values(self.session, t, names[t.label]) for t in tables]
-        return all(total == n for total, values in counts for n in values.values())
-
-    @cached_property
     def fingerprint(self) -> str:
         """The sum of the hashes of the judgments, in any order."""
         return str(self._rows(f"SELECT {FINGERPRINT} FROM qrels")[0][0])
@@ -124,53 +111,31 @@ class Facts:
         sql = f"SELECT approx_count_distinct(({self.inputs.keys})) FROM run"
         return int(self._rows(sql)[0][0])
 
-    def are_tops_tied(self, k: int) -> bool:
-        """Whether the best k + 1 scores of a ranking are tied, by the first rows or by a plan."""
-        if self.tied_tops:
-            return True
-        first = f"SELECT {self.inputs.keys}, score FROM run LIMIT {FIRST_ROWS}"
-        tied = are_tied(f"max(score, {k + 1})")
-        sql = f"SELECT 1 FROM ({first}) GROUP BY {self.inputs.keys} HAVING {tied} LIMIT 1"
-        return bool(self._rows(sql))
-
-    @cached_property
-    def tied_share(self) -> float:
-        """The share of tied scores among the first rows."""
-        tied = f"1 - count(DISTINCT hash({self.inputs.keys}, score)) / count(*)"
-        scored = f"SELECT {self.inputs.keys}, score FROM run WHERE score IS NOT NULL"
-        rows = self._rows(f"SELECT {tied} FROM ({scored} LIMIT {FIRST_ROWS})")
-        return float(rows[0][0] or 0)
-
-    def judges_more_than(self, most: int, rows: Rows) -> bool:
-        """Whether a query has more than so many judged items that count."""
-        judged = f"SELECT count(*) FROM qrels {judged_rows(rows)} GROUP BY query"
-        return bool(self._rows(f"{judged} HAVING count(*) > {most} LIMIT 1"))
-
     def require_valid(
         self,
+        counters: Counters,
         metrics: Sequence[str],
         unique: Sequence[tuple[str, str, str]],
-        one_query: bool = False,
     ) -> list[str]:
         """Refuse what cannot be evaluated; return notes on what is on one side only.
 
-        unique: what must be unique, by table, column and a condition on the rows. one_query: there
-        is only one query, whose run may have no judged item.
+        unique: what must be unique, by table, column and a condition on the rows.
         """
         run_sql, inputs = self.run_sql, self.inputs
+        if counters.has_nan:
+            for table in inputs.runs.values():
+                validate_numbers(self.session, table)
         require_one_value_per_query(run_sql, inputs)
         require_one_weight(self.session, inputs)
         notes = [*self.session.notes, *inputs.notes]
-        if not one_query:
-            notes += require_ranked_rows(run_sql, inputs, self.conventions)
+        notes += require_ranked_rows(counters.ranked, inputs, self.conventions)
         notes += note_queries_without_attributes(run_sql, inputs)
         if inputs.qrels is not None:
             notes += note_null_grades(self.session, inputs.qrels)
-            overlap = query_overlap(run_sql, inputs)
+            overlap = counters.queries
             judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
             notes += note_unjudged(overlap, judged)
-            if not one_query:
-                notes += require_common_items(run_sql, inputs, overlap)
+            notes += require_common_items(run_sql, inputs, counters)
             notes += note_short_rankings(run_sql, inputs, self.conventions, metrics)
         require_unique_rows(run_sql, inputs, unique)
         return notes

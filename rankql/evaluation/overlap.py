@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from shlex import quote as shell_quote
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError
+from rankql.evaluation.counters import Counters, ItemOverlap, QueryOverlap, RankedRows
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
@@ -17,23 +18,12 @@ from rankql.sources.macro_sql import count_values, fetch
 from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 
-# Of more judged queries, items are compared in about so many first.
-_SAMPLE = 1000
+# So many rows are looked at for ids of chunks.
+_SAMPLE = 10_000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
 # Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
 RunSql: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
-# Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
-ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
-
-
-class QueryOverlap(NamedTuple):
-    """The numbers of queries and judged queries of a system, with examples of unjudged ones."""
-
-    system: str | None
-    queries: int
-    judged: int
-    unjudged: Sequence[object] | None
 
 
 def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
@@ -135,36 +125,26 @@ def _float_hint(*ids: object) -> str:
 _NUMBERS = (r"-?\d+\.0", r"-?\d+")
 
 
-def require_ranked_rows(run_sql: SqlRunner, inputs: Inputs, conventions: Conventions) -> list[str]:
-    """Refuse a run without any position or score; note rows without one, and equal scores."""
-    is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
-    notes = []
-    for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
-        if note := unranked_rows_note(inputs.scored, system, total, count):
-            notes.append(note)
-        where = f"WHERE system = {literal(system)}" if inputs.many else ""
-        several = f"SELECT 1 FROM run {where} GROUP BY query HAVING count(score) > 1 LIMIT 1"
-        if is_arbitrary and is_constant and run_sql(several):
-            notes.append(
-                f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
-                "(CLI: --ties) decides the order of the items"
-            )
-    return notes
-
-
-def count_ranked_rows(
-    run_sql: SqlRunner, inputs: Inputs
-) -> list[tuple[str | None, int, int, bool]]:
-    """The rows of each system, how many have a position or score, and whether all are the same.
+def require_ranked_rows(
+    counts: Sequence[RankedRows], inputs: Inputs, conventions: Conventions
+) -> list[str]:
+    """Refuse a run without any position or score; note rows without one, and equal scores.
 
     Not for a table with grades and positions, where NULL means that an item was not retrieved.
     """
     if inputs.qrels is None and inputs.reference is None and not inputs.scored:
         return []
-    system, place = "system" if inputs.many else "NULL", "score" if inputs.scored else "pos"
-    group = "GROUP BY system ORDER BY system" if inputs.many else ""
-    fields = f"{system}, count(*), count({place}), min({place}) = max({place})"
-    return [tuple(row) for row in run_sql(f"SELECT {fields} FROM run {group}")]
+    is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
+    notes = []
+    for system, total, count, is_constant in counts:
+        if note := unranked_rows_note(inputs.scored, system, total, count):
+            notes.append(note)
+        if is_arbitrary and is_constant:
+            notes.append(
+                f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
+                "(CLI: --ties) decides the order of the items"
+            )
+    return notes
 
 
 def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:
@@ -183,13 +163,10 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
     )
 
 
-def require_common_items(
-    run_sql: SqlRunner, inputs: Inputs, overlap: Sequence[QueryOverlap]
-) -> list[str]:
+def require_common_items(run_sql: SqlRunner, inputs: Inputs, counters: Counters) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
-    parts = max((each.judged for each in overlap), default=0) // _SAMPLE
-    counts = item_overlap(run_sql, inputs, parts + 1) if parts else []
-    if len(counts) < len(overlap) or any(is_small_overlap(*count) for count in counts):
+    counts = counters.items
+    if any(is_small_overlap(*count) for count in counts):
         counts = item_overlap(run_sql, inputs)
     notes = []
     for count in counts:
@@ -208,8 +185,8 @@ def require_common_items(
     return notes
 
 
-def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOverlap]:
-    """Count the items of the run, of the judgments, and of both, in all queries or a part."""
+def item_overlap(run_sql: RunSql, inputs: Inputs) -> list[ItemOverlap]:
+    """Count the items of the run, of the judgments, and of both."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
     sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
         FROM (SELECT {keys}, count(*) AS items, count(judged) AS common
@@ -218,8 +195,7 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOv
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
-    part = [] if parts == 1 else [f"{inputs.query_hash()} % {parts} = 0"]
-    return [(name, *numbers) for name, *numbers in run_sql(sql, *part)]
+    return [(name, *numbers) for name, *numbers in run_sql(sql)]
 
 
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
@@ -305,7 +281,7 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     )
     ((item, chunk_of),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {_SAMPLE}) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import (
-    DUPLICATES,
     JUDGED,
     attributes_by_query,
-    best_list_ctes,
-    checks_top,
     ranking_ctes,
-    score_order,
+    ranks_before_join,
 )
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import (
@@ -27,11 +23,10 @@ from rankql.evaluation.metric_columns import (
     metric_calls,
     needs_scores,
     own_metric,
+    reads_judged,
     refuse_weights,
+    rows_needed,
 )
-from rankql.evaluation.packed import Top
-from rankql.evaluation.packed_metrics import PackedSums
-from rankql.evaluation.plan import Plan
 from rankql.evaluation.steps import select_from, source_ctes, with_ctes
 from rankql.evaluation.summary import (
     grouping_sets,
@@ -41,9 +36,7 @@ from rankql.evaluation.summary import (
 )
 from rankql.macros import (
     INTERNAL_PREFIX,
-    JUDGED_ROWS,
     MISSING,
-    TIED,
     literal,
     quote,
 )
@@ -52,8 +45,6 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-# Do items with a gain share a position?
-_SHARES_POSITION = "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
 
@@ -69,8 +60,6 @@ class Query:
     weights: dict[str, str]
     # The macros check their arguments, because an expression of the user may pass anything.
     checked: bool = False
-    # It selects sums, from which polars computes the values.
-    packed: PackedSums | None = None
 
     @property
     def sql(self) -> str:
@@ -78,33 +67,35 @@ class Query:
         return with_ctes(self.steps) + self.select
 
 
-def write_query(inputs: Inputs, plan: Plan) -> Query:
+def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Query:
     """The query that computes all the metrics, one row per query and system."""
-    metrics, conventions, rows = plan.metrics, plan.effective, plan.rows(inputs)
-    require_compatible(inputs, metrics, plan.conventions)
+    require_compatible(inputs, metrics, conventions)
+    ties = conventions.ties
+    if ties in ("best", "worst") and all(map(reads_judged, metrics)):
+        conventions = replace(conventions, ties=f"{ties} judged")
+    rows: Rows = "all"
+    if ranks_before_join(inputs, conventions):
+        rows = rows_needed(metrics, conventions)
     calls, weights = metric_calls(metrics, conventions)
-    keys = key_columns(inputs, tied=plan.ranker == "untied")
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
-    steps |= ranking_ctes(inputs, metrics, conventions, rows, plan.ranker, plan.zeroes)
+    steps |= ranking_ctes(inputs, metrics, conventions, rows)
     if any(map(is_cut, metrics)):
         steps = _cut_own_metrics(inputs, metrics, steps)
-    sums, (top, packed) = None, plan.packed
-    if top and packed:
-        sums = _pack(inputs, plan, steps, top, packed, keys, calls)
-        steps, select = dict(sums.steps), "FROM integers"
-    else:
-        select = grouped(inputs, keys | mask_undefined(calls, conventions))
-        select += f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
-    checked = any(metric.record is None for metric in metrics)
-    return Query(steps, select, weights, checked, sums)
+    columns = key_columns(inputs) | mask_undefined(calls, conventions)
+    select = _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
+    select += f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
+    return Query(steps, select, weights, any(metric.record is None for metric in metrics))
 
 
 def write_catalogue_queries(
-    inputs: Inputs, plan: Plan, groups: Sequence[Sequence[str]]
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    groups: Sequence[Sequence[str]],
 ) -> dict[str, str]:
     """The query of each metric of the catalogue: its value by system and slice, from their rows."""
-    metrics = [metric for metric in plan.metrics if is_catalogue(metric)]
+    metrics = [metric for metric in metrics if is_catalogue(metric)]
     if not metrics:
         return {}
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
@@ -118,8 +109,8 @@ def write_catalogue_queries(
         rows = f"(SELECT * REPLACE ({', '.join(by)}) FROM {rows})"
     queries = {}
     for metric in metrics:
-        steps = source_ctes(inputs, plan.conventions)
-        steps |= ranking_ctes(inputs, [metric], plan.conventions, "all")
+        steps = source_ctes(inputs, conventions)
+        steps |= ranking_ctes(inputs, [metric], conventions, "all")
         value = own_metric(metric)
         if inputs.every("item"):
             each = f"({', '.join([*systems, 'query'])}, encode(CAST(item AS VARCHAR)))"
@@ -150,109 +141,51 @@ def _cut_own_metrics(
     return {**steps, "ranked": select_from(rows + joins, ["*"])}
 
 
-def _pack(
-    inputs: Inputs,
-    plan: Plan,
-    steps: Mapping[str, str],
-    top: Top,
-    packed: Mapping[str, str],
-    keys: Mapping[str, str],
-    calls: Mapping[str, str],
-) -> PackedSums:
-    """The steps up to `integers`, the packed tops, and what polars computes from them."""
-    conventions = plan.effective
-    plain = {name: value for name, value in calls.items() if name not in packed}
-    steps, grade, place = {**steps}, "CAST(rel AS INTEGER)", "pos"
-    integers = sums_integers(inputs, conventions)
-    # Names of the user are replaced by ours until the final SELECT.
-    others = {**keys, **mask_undefined(plain, conventions)}
-    hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
-    columns = {hidden[name]: value for name, value in others.items()}
-    if integers:
-        # Integers are faster to compare and to shift than the DOUBLE of the macros.
-        grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
-        steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-    if plan.ranker == "best":
-        order, group = score_order(conventions.ties), partial(grouped, inputs)
-        steps |= best_list_ctes(top, columns, inputs.keys, order, group, plan.assumes_no_ties)
-        if plan.assumes_no_ties:
-            hidden[TIED] = TIED
-    else:
-        steps["sums"] = grouped(inputs, columns | top.sums(grade, place, first=integers))
-    # Sort while rows are small. The following steps keep their order.
-    steps["sums"] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    fields = [f"{value} AS {quote(name)}" for name, value in top.integers().items()]
-    steps["integers"] = select_from("sums", [*map(quote, hidden.values()), *fields])
-    values = mask_undefined(packed, conventions, top.relevant(conventions.threshold))
-    values |= {name: quote(column) for name, column in hidden.items()}
-    names = [*keys, *([TIED] if TIED in hidden and TIED not in keys else []), *calls]
-    return PackedSums(
-        steps,
-        top.steps(),
-        {name: values[name] for name in names},
-        repeated=top.repeats_position(),
-        crowded=top.overflows(),
-        message=DUPLICATES,
-    )
-
-
-def sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
-    """Are the packed sums over the rows of a table with grades and positions?"""
-    return inputs.qrels is None and not inputs.scored and conventions.unjudged != "remove"
-
-
-def unique_columns(inputs: Inputs, plan: Plan) -> list[tuple[str, str, str]]:
+def unique_columns(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, reduced: bool = False
+) -> list[tuple[str, str, str]]:
     """What must be unique in the tables; positions only as far as macros read them.
 
-    Judgments come first: some plans find duplicates in the run only when they compute the metrics.
+    Judgments come first. reduced: the reduction has looked at positions.
     """
-    plain, conventions = plan.readable, plan.conventions
-    rows: Rows = plain.rows(inputs)
     columns = []
     if inputs.qrels is not None:
-        columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
-    _, packed = plan.packed
-    # Packed sums check that a ranking has one position 1.
-    if not inputs.scored and not (packed and sums_integers(inputs, conventions)):
+        ranked = ranks_before_join(inputs, conventions)
+        gain = ranked and rows_needed(metrics, conventions) == "gain"
+        columns.append(("qrels", "item", "WHERE rel > 0" if gain else ""))
+    if not (inputs.scored or reduced):
         columns.append(ONE_RANKING)
+    if inputs.every("item"):
+        columns.append(("run", "item", _rows_read(inputs, metrics, conventions)))
     removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
-    if inputs.every("item") and not checks_top(inputs, plan.metrics, plan.effective, plan.ranker):
-        columns += [("run", "item", where) for where in _rows_read(inputs, plan)]
-    if inputs.qrels is not None:
-        if removed and not inputs.scored:
-            columns.append(("run", "pos", f"{JUDGED} AND pos IS NOT NULL"))
+    if inputs.scored or reduced:
         return columns
-    others = [metric for metric in plan.metrics if metric.name not in packed]
-    k = last_position(others, conventions) if others else 0
-    if not inputs.scored and (removed or k != 0):
-        within = "" if removed or k is None else f" AND pos <= {k}"
-        columns.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
-    return columns
+    if inputs.qrels is not None:
+        place = f"{JUDGED} AND pos IS NOT NULL"
+        return [*columns, ("run", "pos", place if removed else f"{JUDGED[:-1]} AND qrels.rel > 0)")]
+    k = last_position(metrics, conventions)
+    within = "" if removed or k is None else f" AND pos <= {k}"
+    return [*columns, ("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}")]
 
 
-def _rows_read(inputs: Inputs, plan: Plan) -> list[str]:
+def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:
     """What selects the rows of the run that metrics read, and those tied with the k-th score."""
-    conventions, place = plan.effective, "score" if inputs.scored else "pos"
-    if conventions.unjudged == "remove":  # the query itself refuses duplicate judgments
-        return [] if inputs.qrels else ["WHERE rel IS NOT NULL"]
+    place = "score" if inputs.scored else "pos"
+    if conventions.unjudged == "remove":
+        return JUDGED if inputs.qrels else "WHERE rel IS NOT NULL"
     graded = "" if inputs.qrels else "rel > 0 OR "
-    if any(metric.k is None or is_ideal_retrieved(metric, conventions) for metric in plan.metrics):
-        return [f"WHERE {graded}{place} IS NOT NULL"]
-    k = max(metric.k or 0 for metric in plan.metrics)
+    if any(metric.k is None or is_ideal_retrieved(metric, conventions) for metric in metrics):
+        return f"WHERE {graded}{place} IS NOT NULL"
+    k = max(metric.k or 0 for metric in metrics)
     if not inputs.scored:
-        return [f"WHERE {graded}pos <= {k}"]
+        return f"WHERE {graded}pos <= {k}"
     rank = f"rank() OVER (PARTITION BY {inputs.keys} ORDER BY score DESC NULLS LAST)"
-    return [f"WHERE {graded}score IS NOT NULL QUALIFY {graded}{rank} <= {k}"]
+    return f"WHERE {graded}score IS NOT NULL QUALIFY {graded}{rank} <= {k}"
 
 
 def _ascending(keys: Iterable[str]) -> str:
     """An order that does not depend on settings."""
     return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
-
-
-def grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
-    """The SELECT of aggregates by ranking."""
-    return _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
 
 
 def _join_queries(inputs: Inputs) -> str:
@@ -269,20 +202,11 @@ def _select(columns: Mapping[str, str], source: str) -> str:
     return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}"
 
 
-def key_columns(inputs: Inputs, tied: bool = False) -> dict[str, str]:
-    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates.
-
-    tied: whether its scores are tied, too. Duplicate items are refused.
-    """
-    missing = "false"
-    if inputs.qrels is not None:
-        repeats = f"count(rel) > any_value({JUDGED_ROWS})"
-        repeats += "" if inputs.scored else f" OR {_SHARES_POSITION}"
-        fail, missing = f"rankql_fail('{DUPLICATES}')", f"any_value({MISSING})"
-        missing = f"CASE WHEN {repeats} THEN {fail} ELSE {missing} END"
+def key_columns(inputs: Inputs) -> dict[str, str]:
+    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates."""
+    missing = "false" if inputs.qrels is None else f"any_value({MISSING})"
     attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
-    columns = _keys(inputs) | attributes | {MISSING: missing}
-    return columns | ({TIED: f"any_value({TIED})"} if tied else {})
+    return _keys(inputs) | attributes | {MISSING: missing}
 
 
 def _keys(inputs: Inputs) -> dict[str, str]:
