@@ -167,8 +167,8 @@ def join_words(words: Sequence[str]) -> str:
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
     "count", "items", "judged", "losses", "missing", "n", "n_a", "n_b", "pairs", "queries",
-    "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed", "unjudged",
-    "wins", "worth",
+    "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed", "wins",
+    "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "pearson_p", "spearman_p"}
 _FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}

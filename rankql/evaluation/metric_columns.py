@@ -38,14 +38,6 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
     }[gain]
 
 
-def gain_of_grade(gain: str | Mapping[float, float], threshold: float, grade: float) -> float:
-    """The gain of a grade."""
-    if isinstance(gain, Mapping):
-        return gain.get(grade, 0.0)
-    gains = {"linear": grade, "exp2": pow(2.0, grade) - 1, "binary": grade >= threshold}
-    return float(gains[gain])
-
-
 def metric_calls(
     metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -98,15 +90,11 @@ def cut_column(metric: Metric) -> str:
 def macro_call(macro: str, columns: Sequence[str], options: Mapping[str, Any]) -> str:
     """A call of a macro: k by position, the other options by name."""
     arguments = [*columns, *([str(options["k"])] if "k" in options else [])]
-    arguments += [
-        f"{name} := {option_sql(value)}" for name, value in options.items() if name != "k"
-    ]
+    for name, value in options.items():
+        if name != "k":
+            text = str(value).lower() if isinstance(value, bool) else literal(value)
+            arguments.append(f"{name} := {text}")
     return f"{macro}({', '.join(arguments)})"
-
-
-def option_sql(value: Any) -> str:
-    """The value of an option, as SQL."""
-    return str(value).lower() if isinstance(value, bool) else literal(value)
 
 
 def mask_undefined(
