@@ -146,7 +146,7 @@ from .expressions.precision import (
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, krippendorff_alpha
-from .logs.debiasing import counterfactual, debiased, effective_sample_size
+from .logs.debiasing import counterfactual, debiased
 from .logs.interleaving import (
     sign_test,
     team_draft,
@@ -162,13 +162,7 @@ from .logs.labels import (
     time_split,
     weighted_mean,
 )
-from .logs.propensities import (
-    click_model,
-    harvested_propensity,
-    item_propensity,
-    propensity_scored,
-    randomised_propensity,
-)
+from .logs.propensities import harvested_propensity, randomised_propensity
 from .macros import register
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
@@ -208,7 +202,6 @@ __all__ = [
     "cg",
     "cg_by_score",
     "check",
-    "click_model",
     "cohen_kappa",
     "collapsed",
     "combine",
@@ -223,7 +216,6 @@ __all__ = [
     "debiased",
     "discounted_gain",
     "duplicate_share",
-    "effective_sample_size",
     "err",
     "err_by_score",
     "err_ia",
@@ -251,7 +243,6 @@ __all__ = [
     "infap_by_score",
     "interpolated_precision",
     "interpolated_precision_by_score",
-    "item_propensity",
     "jaccard_diversity",
     "judged_at",
     "judged_at_by_score",
@@ -312,7 +303,6 @@ __all__ = [
     "personalisation",
     "precision_at",
     "precision_at_by_score",
-    "propensity_scored",
     "queries_needed",
     "r_precision",
     "r_precision_by_score",

@@ -1,4 +1,4 @@
--- Debias: clicks corrected for position bias, and missing labels. Load common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias. Load common.sql and gain.sql first.
 
 -- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
@@ -40,12 +40,6 @@ CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
     {'clicks': coalesce(sum(clicked), 0), 'weight': coalesce(sum(clicked / divisor), 0),
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
      'cut': coalesce(sum(clicked * CAST(divisor > seen AS DOUBLE)), 0)};
-
-CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
-                                rankql_divisor(rankql_seen(click, propensity), clip))],
-        lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
-COMMENT ON MACRO effective_sample_size IS 'Effective sample size: the number of equally weighted clicks that are as informative.';
 
 -- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
@@ -200,60 +194,3 @@ CREATE OR REPLACE MACRO counterfactual(
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
-
-CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    rankql_argument(value, rankql_option(value) > 0, name, ' must be a finite number above 0');
-
--- The formula needs at least three users.
-CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
-    1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
-             * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
-                                                      + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
-COMMENT ON MACRO item_propensity IS 'The probability that a relevant item is labelled, by the number of users who have it.';
-
--- 1 if relevant, 0 if not, NULL if unknown.
-CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
-    CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
-
--- Sums of the weights of relevant items, divided by the best possible sums. For nDCG both are first divided by the ideal of
--- the plain labels.
-CREATE OR REPLACE MACRO propensity_scored(
-    rankings, k := NULL, threshold := 1, query := 'query', rel := 'rel', pos := 'pos', propensity := 'propensity',
-    slice := NULL, confidence := 0.95
-) AS TABLE
-    WITH given AS (
-        SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
-               rankql_judgment(struct_extract(rankql_row, rel), threshold, rel) AS hit,
-               rankql_chance(struct_extract(rankql_row, propensity), propensity) AS t,
-               rankql_place(struct_extract(rankql_row, pos), pos) AS p
-        FROM query_table(rankings) AS rankql_row
-    ), weighted AS (
-        -- Not hit / t alone: DuckDB skips the checks of t if every hit of a vector is NULL.
-        SELECT s, q, hit, p,
-               CASE WHEN t IS NOT NULL THEN hit / t
-                    WHEN hit = 1 THEN rankql_fail(propensity || ' must be given where an item is relevant')
-                    ELSE hit END AS w
-        FROM given
-    ), queries AS (
-        SELECT s, unnest([
-                   {'line': 1, 'metric': 'PSP', 'value': rankql_checked(
-                        rankql_checked(cg(w, p, k), list_sum(rankql_best(w, w > 0, k))), rankql_alone(p, pos, q, query)),
-                    'part': list_sum(rankql_best(w, w > 0, k))},
-                   {'line': 2, 'metric': 'PSnDCG', 'value': dcg(w, p, k) / nullif(idcg(hit, p, k), 0),
-                    'part': idcg(w, p, k) / nullif(idcg(hit, p, k), 0)}], recursive := true)
-        FROM weighted GROUP BY s, q
-    ), summed AS (
-        SELECT *, sum(value) OVER same / sum(part) OVER same AS estimate
-        FROM queries WINDOW same AS (PARTITION BY s, line)
-    ), found AS (
-        SELECT s, line AS a, s.value AS slice, rankql_at(metric, k) AS metric,
-               any_value(estimate) AS value,
-               rankql_lower_bound(any_value(estimate), rankql_z(confidence) * rankql_ratio_error(value, part, estimate)) AS lo,
-               rankql_upper_bound(any_value(estimate), rankql_z(confidence) * rankql_ratio_error(value, part, estimate), 1) AS hi,
-               count(value) AS queries
-        FROM summed GROUP BY s, line, metric
-        UNION ALL BY NAME -- no row: checks the options of an empty table
-        SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
-    )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
-COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';

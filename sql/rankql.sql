@@ -2352,7 +2352,7 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
 
--- Debias: clicks corrected for position bias, and missing labels. Load common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias. Load common.sql and gain.sql first.
 
 -- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
@@ -2394,12 +2394,6 @@ CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
     {'clicks': coalesce(sum(clicked), 0), 'weight': coalesce(sum(clicked / divisor), 0),
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
      'cut': coalesce(sum(clicked * CAST(divisor > seen AS DOUBLE)), 0)};
-
-CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
-                                rankql_divisor(rankql_seen(click, propensity), clip))],
-        lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
-COMMENT ON MACRO effective_sample_size IS 'Effective sample size: the number of equally weighted clicks that are as informative.';
 
 -- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
@@ -2555,63 +2549,6 @@ CREATE OR REPLACE MACRO counterfactual(
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
-CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    rankql_argument(value, rankql_option(value) > 0, name, ' must be a finite number above 0');
-
--- The formula needs at least three users.
-CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
-    1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
-             * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
-                                                      + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
-COMMENT ON MACRO item_propensity IS 'The probability that a relevant item is labelled, by the number of users who have it.';
-
--- 1 if relevant, 0 if not, NULL if unknown.
-CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
-    CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
-
--- Sums of the weights of relevant items, divided by the best possible sums. For nDCG both are first divided by the ideal of
--- the plain labels.
-CREATE OR REPLACE MACRO propensity_scored(
-    rankings, k := NULL, threshold := 1, query := 'query', rel := 'rel', pos := 'pos', propensity := 'propensity',
-    slice := NULL, confidence := 0.95
-) AS TABLE
-    WITH given AS (
-        SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
-               rankql_judgment(struct_extract(rankql_row, rel), threshold, rel) AS hit,
-               rankql_chance(struct_extract(rankql_row, propensity), propensity) AS t,
-               rankql_place(struct_extract(rankql_row, pos), pos) AS p
-        FROM query_table(rankings) AS rankql_row
-    ), weighted AS (
-        -- Not hit / t alone: DuckDB skips the checks of t if every hit of a vector is NULL.
-        SELECT s, q, hit, p,
-               CASE WHEN t IS NOT NULL THEN hit / t
-                    WHEN hit = 1 THEN rankql_fail(propensity || ' must be given where an item is relevant')
-                    ELSE hit END AS w
-        FROM given
-    ), queries AS (
-        SELECT s, unnest([
-                   {'line': 1, 'metric': 'PSP', 'value': rankql_checked(
-                        rankql_checked(cg(w, p, k), list_sum(rankql_best(w, w > 0, k))), rankql_alone(p, pos, q, query)),
-                    'part': list_sum(rankql_best(w, w > 0, k))},
-                   {'line': 2, 'metric': 'PSnDCG', 'value': dcg(w, p, k) / nullif(idcg(hit, p, k), 0),
-                    'part': idcg(w, p, k) / nullif(idcg(hit, p, k), 0)}], recursive := true)
-        FROM weighted GROUP BY s, q
-    ), summed AS (
-        SELECT *, sum(value) OVER same / sum(part) OVER same AS estimate
-        FROM queries WINDOW same AS (PARTITION BY s, line)
-    ), found AS (
-        SELECT s, line AS a, s.value AS slice, rankql_at(metric, k) AS metric,
-               any_value(estimate) AS value,
-               rankql_lower_bound(any_value(estimate), rankql_z(confidence) * rankql_ratio_error(value, part, estimate)) AS lo,
-               rankql_upper_bound(any_value(estimate), rankql_z(confidence) * rankql_ratio_error(value, part, estimate), 1) AS hi,
-               count(value) AS queries
-        FROM summed GROUP BY s, line, metric
-        UNION ALL BY NAME -- no row: checks the options of an empty table
-        SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
-    )
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
-COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';
-
 
 -- Propensities: the probability that users look at a position, relative to position 1, from a log of impressions and
 -- clicks. In the position-based model P(click) = propensity(position) * attraction(query, item). Load common.sql first.
@@ -2646,19 +2583,15 @@ CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
          WHEN direction = 0 THEN exp(x)
          WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
 
--- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning. `shown` is the mean
--- number of impressions of a query and item in the click model: with 4, 8 and 12, 53%, 80% and 93% of its intervals hold.
-CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo, shown) AS
+-- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning.
+CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, queries, lo) AS
     CASE WHEN k = 1 THEN NULL
          WHEN c = 0 THEN 'no click'
          WHEN first = 0 THEN 'no click at position 1'
          WHEN component > 1 THEN 'not connected with position 1'
          WHEN x IS NULL THEN 'too few clicks compare it with position 1'
-         WHEN NOT done THEN 'not converged: raise max_iterations or use harvested_propensity'
-         WHEN one THEN 'no interval: it is 1, the most that the model allows'
          WHEN queries < 2 THEN 'no interval: it rests on one query'
          WHEN lo IS NULL THEN 'no interval: too few clicks'
-         WHEN shown < 12 THEN 'biased: fewer than 12 impressions per query and item. Use harvested_propensity'
          WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END;
 
 CREATE OR REPLACE MACRO randomised_propensity(
@@ -2696,27 +2629,13 @@ CREATE OR REPLACE MACRO randomised_propensity(
         SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
                rankql_propensity(k, x, reach, -1) AS lo, rankql_propensity(k, x, reach, 1) AS hi,
                CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, 1::BIGINT AS component,
-               rankql_position_note(k, c, first, 1, x, true, false, queries,
-                                    rankql_propensity(k, x, reach, -1), NULL) AS note
+               rankql_position_note(k, c, first, 1, x, queries, rankql_propensity(k, x, reach, -1)) AS note
         FROM compared
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
-
--- The cells of a unit (impressions and clicks of an item of a query by position) at identified positions: their number k,
--- unclicked impressions m and clicks c.
-CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
-    list_transform([list_transform(
-        list_filter(unit, lambda a_: list_contains(told, a_['k'])),
-        lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
-        CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
-
--- A step from x within the limit of 1. The best position has propensity 1, which is never less likely.
-CREATE OR REPLACE MACRO rankql_moved(x, step) AS
-    list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
-        list_transform(y, lambda a: a - list_max(y)))[1];
 
 -- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
 -- is not positive definite. Entries with 1e300 added become 0.
@@ -2733,54 +2652,34 @@ CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
                         ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
             lambda line: line[len(line) // 2 + 1:]))[1];
 
--- Newton's step, damped because some directions can be flat. Propensities at the limit of 1 stay.
-CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
+-- The slope of the likelihood of Bradley and Terry in the logarithms x of the propensities, and the negative of its
+-- curvature. `wins` has the clicks of each position against each other one.
+CREATE OR REPLACE MACRO rankql_slope(wins, x) AS
+    list_transform(wins, lambda line, i: list_sum(list_transform(line, lambda w, j:
+        w - (w + wins[j][i]) / (1 + exp(x[j] - x[i])))));
+
+CREATE OR REPLACE MACRO rankql_curvature(wins, x) AS
+    list_transform([list_transform(wins, lambda line, i: list_transform(line, lambda w, j:
+            (w + wins[j][i]) / (2 + exp(x[j] - x[i]) + exp(x[i] - x[j]))))], lambda weights:
+        list_transform(weights, lambda line, i: list_transform(line, lambda w, j:
+            CASE WHEN i = j THEN list_sum(line) - w ELSE -w END)))[1];
+
+-- Newton's step, damped because some directions can be flat. It changes no ratio of propensities by more than the factor e:
+-- then the likelihood rises.
+CREATE OR REPLACE MACRO rankql_newton(wins, x, clicks) AS
     list_transform([list_transform(
-        rankql_inverse(matrix, list_transform(x, lambda a, i:
-            CASE WHEN a = 0 AND slope[i] > 0 THEN 1e300 ELSE 1e-6 * clicks[i] END)),
-        lambda line: list_inner_product(line, slope))], lambda step:
-        list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
+        rankql_inverse(rankql_curvature(wins, x), list_transform(clicks, lambda c: 1e-6 * c)),
+        lambda line: list_inner_product(line, rankql_slope(wins, x)))], lambda step:
+        list_transform(step, lambda a: a / greatest(1, list_max(step) - list_min(step))))[1];
 
--- The odds o of a click at the best position, from clicks = the sum over `parts` of m * share * o / (1 + (1 - share) * o): m
--- unclicked impressions, `share` the propensity relative to the best. The sum is concave, so Newton's steps stay below.
-CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
-    list_reduce(
-        list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_['m'] * x_['share']))],
-                    list_transform(range(8), lambda i: CAST(0 AS DOUBLE))),
-        lambda o, unused: o + (clicks - list_sum(list_transform(parts, lambda x_:
-                                   x_['m'] * x_['share'] * o / (1 + (1 - x_['share']) * o))))
-                              / list_sum(list_transform(parts, lambda x_:
-                                   x_['m'] * x_['share'] / pow(1 + (1 - x_['share']) * o, 2))));
+CREATE OR REPLACE MACRO rankql_chosen_pairs(pairs) AS
+    CASE WHEN rankql_text(pairs) IN ('all', 'adjacent', 'first') THEN pairs
+         ELSE rankql_fail('pairs must be ''all'', ''adjacent'' or ''first'', not ' || rankql_text(pairs)) END;
 
--- The maximum likelihood attraction of an item, at most 1, given the propensities p.
-CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
-    list_transform([list_max([p[a_['k']] for a_ in unit if a_['m'] > 0])], lambda best: coalesce(least(1, list_transform([
-        rankql_odds(list_transform(list_filter(unit, lambda a_: a_['m'] > 0),
-                                   lambda a_: {'m': a_['m'], 'share': p[a_['k']] / best}),
-                    list_sum([a_['c'] for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
-
--- Gradient and Hessian of a unit's likelihood in the logarithms of the propensities p. The attraction is optimised along,
--- unless it is at its limit of 1; then an item seen at one position contributes nothing.
-CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
-    list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
-        list_transform(unit, lambda a_: {'k': a_['k'], 'm': a_['m'], 'c': a_['c'],
-            'odds': CASE WHEN a_['m'] > 0 THEN p[a_['k']] * r / (1 - p[a_['k']] * r) ELSE 0 END}),
-        lambda a_: {'k': a_['k'], 'c': a_['c'], 'u': a_['c'] - a_['m'] * a_['odds'], 'w': a_['m'] * a_['odds'] * (1 + a_['odds'])}))[1]],
-        lambda cells:
-        list_transform([{'bound': list_sum([a_['u'] for a_ in cells]) >= 1e-10 * list_sum([a_['c'] for a_ in cells]),
-                         'w': list_sum([a_['w'] for a_ in cells])}], lambda whole_:
-            CASE WHEN whole_['bound'] OR len(cells) > 1
-                 THEN flatten(list_transform(cells, lambda a_: list_transform(cells, lambda b_: {
-                    'k': a_['k'], 'l': b_['k'], 'u': CASE WHEN a_['k'] = b_['k'] THEN a_['u'] ELSE 0 END,
-                    'h': CASE WHEN a_['k'] = b_['k'] THEN a_['w'] ELSE 0 END
-                         - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
-                 ELSE [] END)[1])[1];
-
--- Harvesting and the click model: maximum likelihood of the logarithms x of the propensities by Newton's method, and their
--- covariance, clustered by query. A pair of positions is a unit with so many impressions that attraction has no limit: the
--- model of Bradley and Terry.
-CREATE OR REPLACE MACRO rankql_propensities(
-    log, pairs, query, item, pos, click, slice, confidence, max_iterations
+-- The maximum likelihood of the logarithms x of the propensities, and their covariance, clustered by query.
+CREATE OR REPLACE MACRO harvested_propensity(
+    log, pairs := 'all', query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL,
+    confidence := 0.95
 ) AS TABLE
     WITH RECURSIVE shown AS MATERIALIZED (
         FROM rankql_impressions(log, query, item, pos, click, slice)
@@ -2790,30 +2689,17 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT a.s AS s, a.q AS q, a.k AS k, b.k AS l, sum(a.c * b.n / (a.n + b.n)) AS x,
                sum(b.c * a.n / (a.n + b.n)) AS y
         FROM shown AS a JOIN shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
-        WHERE CASE pairs WHEN 'all' THEN a.k < b.k
+        WHERE CASE rankql_chosen_pairs(pairs) WHEN 'all' THEN a.k < b.k
                          WHEN 'adjacent' THEN a.k + 1 = b.k
                          WHEN 'first' THEN a.k = 1 AND b.k > 1 END
         GROUP BY a.s, a.q, a.k, b.k
-    ), units AS MATERIALIZED (
-        SELECT s, q, list({'k': k, 'n': n, 'c': c} ORDER BY k ASC) AS unit FROM shown WHERE pairs = 'model'
-        GROUP BY s, q, i HAVING sum(c) > 0
-        UNION ALL
-        SELECT s, q, [{'k': k, 'n': 1e30, 'c': x}, {'k': l, 'n': 1e30, 'c': y}] FROM games
-    ), patterns AS MATERIALIZED (
-        SELECT s, unit, CAST(count(*) AS DOUBLE) AS times FROM units WHERE pairs = 'model' GROUP BY s, unit
-        UNION ALL
-        SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
-    ), depth AS ( -- an item shown at one position compares nothing
-        SELECT s, sum(times * list_sum([a_['n'] for a_ in unit])) / sum(times) AS shown
-        FROM patterns WHERE pairs = 'model' AND len(unit) > 1 GROUP BY s
+    ), sides AS MATERIALIZED ( -- the clicks of a position against another one
+        SELECT s, a, b, sum(won) AS won
+        FROM (SELECT s, k AS a, l AS b, x AS won FROM games UNION ALL SELECT s, l, k, y FROM games)
+        GROUP BY s, a, b
     ), edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
-        SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
-        FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
-                         list_filter(unit, lambda b_: a_['k'] <> b_['k']),
-                         lambda b_: {'a': a_['k'], 'b': b_['k'], 'win': a_['c'] > 0 OR pairs = 'model'}))), recursive := true)
-              FROM patterns) AS edge
-        JOIN positions ON edge.s IS NOT DISTINCT FROM positions.s AND edge.b = positions.k
-        GROUP BY edge.s, edge.a, edge.b
+        SELECT sides.s AS s, a, b, won > 0 AND c > 0 AS win
+        FROM sides JOIN positions ON sides.s IS NOT DISTINCT FROM positions.s AND b = k
     ), ways AS (
         SELECT s, k AS a, k AS b, unnest([false, true]) AS win FROM positions
         UNION
@@ -2826,114 +2712,59 @@ CREATE OR REPLACE MACRO rankql_propensities(
                k = 1 OR (bool_or(win AND ways.a = 1) AND bool_or(win AND ways.b = 1)) AS told
         FROM positions JOIN ways ON positions.s IS NOT DISTINCT FROM ways.s AND (k = ways.a OR k = ways.b)
         GROUP BY positions.s, k
-    ), starts AS MATERIALIZED (
-        SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
-               list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS guess, list(0::DOUBLE) AS still
-        FROM placed WHERE told GROUP BY s
-    ), rounds AS MATERIALIZED ( -- and one without impressions, so that the matrix is complete
-        SELECT patterns.s AS s, times, rankql_telling(unit, ks) AS unit
-        FROM patterns JOIN starts ON patterns.s IS NOT DISTINCT FROM starts.s
-        WHERE len(rankql_telling(unit, ks)) > 0
+    ), climb AS (
+        SELECT s, 0 AS turn, clicks[1] = 0 AS done, ks, clicks, wins, x
+        FROM (SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
+                     list(line ORDER BY k ASC) AS wins, list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS x
+              FROM (SELECT own.s AS s, own.k AS k, any_value(own.n) AS n, any_value(own.c) AS c,
+                           list(coalesce(won, 0) ORDER BY other.k ASC) AS line
+                    FROM placed AS own JOIN placed AS other ON own.s IS NOT DISTINCT FROM other.s
+                    LEFT JOIN sides ON own.s IS NOT DISTINCT FROM sides.s AND own.k = sides.a AND other.k = sides.b
+                    WHERE own.told AND other.told GROUP BY own.s, own.k)
+              GROUP BY s)
         UNION ALL
-        SELECT s, 0, list_transform(ks, lambda k, i: {'k': i, 'm': 1::DOUBLE, 'c': 0::DOUBLE}) FROM starts
-    ), climb AS ( -- a step from x to y, halved if the likelihood falls at y more than half as fast as it rose at x
-        SELECT s, 0 AS turn, clicks[1] = 0 AS done, clicks, x, x AS y, still AS step, still AS slope,
-               CAST(NULL AS DOUBLE[][]) AS matrix
-        FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
-        UNION ALL
-        SELECT s, turn + 1, ahead AND list_max(list_transform(x, lambda a, i: abs(y[i] - a)))
-                            < 1e-9, clicks, x, y, step, slope, matrix
-        FROM (SELECT *, rankql_moved(x, step) AS y
-              FROM (SELECT s, turn, ahead, clicks, matrix, unnest(CASE WHEN ahead
-                        THEN {'x': y, 'step': rankql_newton(y, fresh, matrix, clicks), 'slope': fresh}
-                        ELSE {'x': x, 'step': list_transform(step, lambda a: a / 2), 'slope': slope} END)
-                    FROM (SELECT climb.* EXCLUDE (matrix), fresh, seen.matrix AS matrix, list_sum(list_transform(x,
-                                     lambda a, i: (fresh[i] + slope[i] / 2) * (y[i] - a))) >= 0 AS ahead
-                          FROM climb JOIN (
-                            SELECT s, list(u ORDER BY k ASC) AS fresh, list(line ORDER BY k ASC) AS matrix
-                            FROM (SELECT s, k, sum(u) AS u, list(h ORDER BY l ASC) AS line
-                                  FROM (SELECT s, k, l, sum(times * u) AS u, sum(times * h) AS h
-                                        FROM (SELECT s, times, unnest(rankql_terms(unit, p), recursive := true)
-                                              FROM (SELECT climb.s AS s, times, unit,
-                                                           list_transform(y, lambda a: exp(a)) AS p
-                                                    FROM climb JOIN rounds ON climb.s IS NOT DISTINCT FROM rounds.s
-                                                    WHERE NOT done AND turn < rankql_whole(max_iterations, 1, 'max_iterations')))
-                                        GROUP BY s, k, l)
-                                  GROUP BY s, k)
-                            GROUP BY s) AS seen ON climb.s IS NOT DISTINCT FROM seen.s)))
-    ), fitted AS MATERIALIZED (
-        SELECT *, rankql_inverse(matrix, list_transform(held, lambda stays: CASE WHEN stays THEN 1e300 ELSE 0 END))
-                      AS inverse
-        FROM (SELECT s, turn, done, matrix, y AS x,
-                     list_transform(slope, lambda u, i: u > 1e-6 * clicks[i]) AS bound,
-                     CASE WHEN list_bool_or(bound) THEN bound ELSE list_transform(x, lambda a, i: i = 1) END AS held
-              FROM climb QUALIFY turn = max(turn) OVER (PARTITION BY s))
-    ), slopes AS MATERIALIZED (
-        SELECT s, q, a.k AS k, sum(a.u) AS u
-        FROM (SELECT units.s AS s, q, unnest(list_filter(
-                         rankql_terms(rankql_telling(unit, ks), list_transform(x, lambda a: exp(a))),
-                         lambda a_: a_['k'] = a_['l'])) AS a
-              FROM units JOIN fitted ON units.s IS NOT DISTINCT FROM fitted.s
-              JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
-              WHERE len(rankql_telling(unit, ks)) > 0)
-        GROUP BY s, q, a.k
-    ), apart AS ( -- the influence of a slope at k on position j, relative to the first
-        SELECT s, j, unnest(range(1, len(line) + 1)) AS k, unnest(list_transform(line, lambda a, k: a - first[k])) AS push
-        FROM (SELECT s, unnest(range(1, len(x) + 1)) AS j, unnest(inverse) AS line, inverse[1] AS first FROM fitted)
+        SELECT s, turn + 1, list_max([abs(a) for a in step]) < 1e-9, ks, clicks, wins,
+               list_transform(x, lambda a, i: a + step[i])
+        FROM (SELECT *, rankql_newton(wins, x, clicks) AS step FROM climb WHERE NOT done AND turn < 1000)
+    ), fitted AS MATERIALIZED ( -- relative to the first
+        SELECT s, ks, x, rankql_inverse(rankql_curvature(wins, x),
+                                        list_transform(x, lambda a, i: CASE WHEN i = 1 THEN 1e300 ELSE 0 END)) AS inverse
+        FROM climb WHERE done
+    ), slopes AS (
+        SELECT s, q, unnest([{'k': k, 'u': u}, {'k': l, 'u': -u}], recursive := true)
+        FROM (SELECT games.s AS s, q, list_position(ks, k) AS k, list_position(ks, l) AS l,
+                     games.x - (games.x + y) / (1 + exp(fitted.x[list_position(ks, l)] - fitted.x[list_position(ks, k)])) AS u
+              FROM games JOIN fitted ON games.s IS NOT DISTINCT FROM fitted.s
+              WHERE games.x + y > 0 AND list_contains(ks, k) AND list_contains(ks, l))
     ), moves AS ( -- the influence of each query
-        SELECT slopes.s AS s, q, j, sum(u * push) AS move, bool_or(slopes.k = j) AS there
-        FROM slopes JOIN apart ON slopes.s IS NOT DISTINCT FROM apart.s AND slopes.k = apart.k
-        GROUP BY slopes.s, q, j
+        SELECT s, q, j, sum(u * push[k]) AS move, bool_or(k = j) AS there
+        FROM (SELECT slopes.*, unnest(range(1, len(inverse) + 1)) AS j, unnest(inverse) AS push
+              FROM slopes JOIN fitted ON slopes.s IS NOT DISTINCT FROM fitted.s)
+        GROUP BY s, q, j
     ), spread AS (
         SELECT s, j, sqrt(sum(move * move) * count(*) / (count(*) - 1)) AS error,
                CAST(count(*) FILTER (WHERE there) AS DOUBLE) AS n
         FROM moves GROUP BY s, j
     ), told AS (
-        SELECT fitted.s AS s, ks[a.j] AS k, least(a.n, first.n) AS queries, held[a.j] AND held[1] AS one,
-               CASE WHEN NOT done OR inverse[a.j][1] + inverse[1][1] IS NOT NULL THEN x[a.j] - x[1] END AS x,
-               CASE WHEN done AND queries > 1 AND NOT one THEN rankql_z(confidence) * a.error END AS reach
-        FROM fitted JOIN starts ON fitted.s IS NOT DISTINCT FROM starts.s
-        JOIN spread AS a ON fitted.s IS NOT DISTINCT FROM a.s
+        SELECT fitted.s AS s, ks[a.j] AS k, least(a.n, first.n) AS queries,
+               CASE WHEN inverse[a.j][1] IS NOT NULL THEN x[a.j] - x[1] END AS x,
+               CASE WHEN least(a.n, first.n) > 1 THEN rankql_z(confidence) * a.error END AS reach
+        FROM fitted JOIN spread AS a ON fitted.s IS NOT DISTINCT FROM a.s
         JOIN spread AS first ON fitted.s IS NOT DISTINCT FROM first.s AND first.j = 1
     ), compared AS (
-        SELECT placed.*, told.x AS x, reach, turn, done, one, queries,
-               max(c) FILTER (WHERE placed.k = 1) OVER (PARTITION BY placed.s) AS first, shown
-        FROM placed JOIN fitted ON placed.s IS NOT DISTINCT FROM fitted.s
-        LEFT JOIN depth ON placed.s IS NOT DISTINCT FROM depth.s
-        LEFT JOIN told ON placed.s IS NOT DISTINCT FROM told.s AND placed.k = told.k
+        SELECT placed.*, x, reach, queries, max(c) FILTER (WHERE placed.k = 1) OVER (PARTITION BY placed.s) AS first
+        FROM placed LEFT JOIN told ON placed.s IS NOT DISTINCT FROM told.s AND placed.k = told.k
+    ), found AS (
+        SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
+               rankql_propensity(k, x, reach, -1) AS lo, rankql_propensity(k, x, reach, 1) AS hi,
+               CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, component,
+               rankql_position_note(k, c, first, component, x, queries, rankql_propensity(k, x, reach, -1)) AS note
+        FROM compared
+        UNION ALL BY NAME -- no row: checks the options of an empty log
+        SELECT 0 AS a WHERE rankql_z(confidence) + len(rankql_chosen_pairs(pairs)) < 0
     )
-    SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
-           rankql_propensity(k, x, reach, -1) AS lo, rankql_propensity(k, x, reach, 1) AS hi,
-           CAST(n AS BIGINT) AS impressions, CAST(c AS BIGINT) AS clicks, component,
-           CAST(turn AS BIGINT) AS iterations, done AS converged,
-           rankql_position_note(k, c, first, component, x, done, one, queries,
-                                rankql_propensity(k, x, reach, -1), shown) AS note
-    FROM compared
-    UNION ALL BY NAME -- no row: checks the options of an empty log
-    SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')
-                        + len(pairs) < 0;
-
-CREATE OR REPLACE MACRO rankql_chosen_pairs(pairs) AS
-    CASE WHEN rankql_text(pairs) IN ('all', 'adjacent', 'first') THEN pairs
-         ELSE rankql_fail('pairs must be ''all'', ''adjacent'' or ''first'', not ' || rankql_text(pairs)) END;
-
-CREATE OR REPLACE MACRO harvested_propensity(
-    log, pairs := 'all', query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL,
-    confidence := 0.95
-) AS TABLE
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice) AND name NOT IN ('iterations', 'converged'))
-    FROM rankql_propensities(log, rankql_chosen_pairs(pairs), query, item, pos, click, slice, confidence, 1000)
-    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE harvested_propensity IS 'Propensities of positions from items that one query has shown at several of them.';
-
-CREATE OR REPLACE MACRO click_model(
-    log, query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL, confidence := 0.95,
-    max_iterations := 10000
-) AS TABLE
-    SELECT COLUMNS(lambda name: rankql_handed(name, slice))
-    FROM rankql_propensities(log, 'model', query, item, pos, click, slice, confidence, max_iterations)
-    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
-COMMENT ON MACRO TABLE click_model IS 'The position-based click model: the propensities under which the clicks are most likely.';
 
 
 -- Interleaving: two rankings shown as one, and which one the clicks prefer. Load common.sql first.

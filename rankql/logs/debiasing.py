@@ -13,7 +13,6 @@ from collections.abc import Callable
 import polars as pl
 
 from rankql.expressions.columns import Column, as_floats, column, refuse_values
-from rankql.expressions.ranking import ratio
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import table_function
 from rankql.registry.argument_checks import as_number, require
@@ -42,38 +41,14 @@ def debiased(
     >>> log.pipe(debiased, by="item").sort("item").rows()
     [('a', 1.0), ('b', 1.0)]
     """
-    c, t, d = _weigh_clicks(click, propensity, clip)
-    r = pl.lit(None, pl.Float64) if predicted is None else _read_predictions(predicted)
-    guess = r.fill_null(0)
-    return pl.coalesce((guess + (c - t * guess) / d).mean(), r.mean())
-
-
-@metric(by=None)
-def effective_sample_size(
-    click: Column = "click", propensity: Column = "propensity", clip: float | None = None
-) -> pl.Expr:
-    """Effective sample size: the number of equally weighted clicks that are as informative.
-
-    The squared sum of the weights divided by the sum of their squares. The weight of a click is
-    1 / max(propensity, clip). NULL without clicks. Kish 1965.
-
-    >>> log = pl.DataFrame({"click": [1, 1, 0], "propensity": [1.0, 0.5, 0.1]})
-    >>> log.select(effective_sample_size()).item()
-    1.8
-    """
-    c, _, d = _weigh_clicks(click, propensity, clip)
-    return ratio((c / d).sum().pow(2), (c / d / d).sum())
-
-
-def _weigh_clicks(
-    click: Column, propensity: Column, clip: float | None
-) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
-    """The clicks as 1 and 0, the propensities, and the divisors of the clicks."""
     if clip is not None:
         require(0 < as_number(clip) <= 1, f"clip must be above 0 and at most 1, not {clip}")
     c = _map_values(_read_clicks, column(click))
     t = _map_values(_read_propensities, pl.struct(c=column(click), t=column(propensity)))
-    return c, t, t if clip is None else t.clip(lower_bound=float(clip))
+    d = t if clip is None else t.clip(lower_bound=float(clip))
+    r = pl.lit(None, pl.Float64) if predicted is None else _read_predictions(predicted)
+    guess = r.fill_null(0)
+    return pl.coalesce((guess + (c - t * guess) / d).mean(), r.mean())
 
 
 def _read_clicks(values: pl.Series) -> pl.Series:

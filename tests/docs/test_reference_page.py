@@ -30,7 +30,7 @@ def test_dir_has_the_tasks_and_the_metrics_of_one_ranking():
     names = set(dir(rankql))
     assert names < set(rankql.__all__) and len(names) <= 70
     assert names >= {"evaluate", "compare", "gate", "register", "ranked", "metrics", "ndcg", "rmse"}
-    others = ["list_ndcg", "ndcg_by_score", "gini", "alpha_ndcg", "click_model", "tally"]
+    others = ["list_ndcg", "ndcg_by_score", "gini", "alpha_ndcg", "debiased", "tally"]
     assert names.isdisjoint(others) and all(hasattr(rankql, name) for name in others)
 
 

@@ -111,7 +111,7 @@ LITERALS = [
     ("one", pl.lit(1), lambda x: rankql.expected_exposure_loss(x, "pos")),
     ("sets", pl.lit(pl.Series([["a"]])), rankql.alpha_ndcg),
     ("one", pl.lit(1), rankql.sign_test),
-    ("one", pl.lit(1), lambda x: rankql.effective_sample_size(x, x)),
+    ("one", pl.lit(1), lambda x: rankql.debiased(x, x)),
     ("view", pl.lit("view"), lambda x: rankql.graded(x, {"view": 1}, how="sum")),
     ("one", pl.lit(1), lambda x: rankql.weighted_mean("rel", x)),
     ("one", pl.lit(1), lambda x: rankql.ndcg(x, "pos")),

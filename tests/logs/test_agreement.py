@@ -201,7 +201,7 @@ def test_lazy_frames_stay_lazy():
         bad.collect()
 
 
-@pytest.mark.parametrize("name", ["counterfactual", "click_model", "krippendorff_alpha"])
+@pytest.mark.parametrize("name", ["counterfactual", "harvested_propensity", "krippendorff_alpha"])
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -216,15 +216,13 @@ def test_input_that_is_not_a_table_is_refused(name, rows, message):
         getattr(rankql, name)(rows)
 
 
-COUNTERFACTUAL = {"query": [1, 2], "item": 1, "click": 1, "propensity": 1.0, "pos": 1}
 LABELLED = {"unit": [1, 1] * 2, "annotator": ["x", "y"] * 2, "label": [1, 0] * 2}
 POSITIONS = {"query": [1, 1] * 2, "item": 1, "pos": [1, 2] * 2, "click": [1, 0] * 2}
 SLICED = {
     **dict.fromkeys(("krippendorff_alpha", "cohen_kappa"), LABELLED),
     "tally": {"rel": [1, 2]},
-    "counterfactual": COUNTERFACTUAL,
-    "propensity_scored": COUNTERFACTUAL | {"rel": 1},
-    **dict.fromkeys(("randomised_propensity", "harvested_propensity", "click_model"), POSITIONS),
+    "counterfactual": {"query": [1, 2], "item": 1, "click": 1, "propensity": 1.0, "pos": 1},
+    **dict.fromkeys(("randomised_propensity", "harvested_propensity"), POSITIONS),
 }
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rankql
 from support import metric_engines
-from support.calls import assert_both_refuse, assert_values, connected, table_ways
+from support.calls import assert_values, connected, table_ways
 from support.parameters import slow
 
 FEW = "the interval rests on fewer than 30 queries"
@@ -60,13 +60,6 @@ GUESSED = [(1, 0.25, 0.5), (0, 0.25, 0.5)]
 def test_grades_by_hand(group, clip, value):
     arguments = ["click", "propensity", clip, *(["predicted"] if len(group[0]) == 3 else [])]
     assert_values("debiased", rows(group, [(1, 1.0)]), arguments, {}, {0: value, 1: 1.0})
-
-
-@pytest.mark.parametrize(("clip", "value"), [(None, 25 / 17), (0.5, 9 / 5), (1, 2.0)])
-def test_effective_sample_size_of_clicked_rows(clip, value):
-    """Of clicked rows alone, NULL where there are none."""
-    frame, arguments = rows(SHOWN, [(0, 0.1), (None, None)]), ["click", "propensity", clip]
-    assert_values("effective_sample_size", frame, arguments, {}, {0: value, 1: None})
 
 
 @pytest.mark.parametrize("kind", [pl.Boolean, pl.Decimal(9, 2)])
@@ -440,10 +433,9 @@ def test_positions_are_read_up_to_2_to_the_53():
 
 
 def test_logs_without_rows_have_no_estimates():
-    frame = pl.DataFrame(LOG).clear().with_columns(rel="click")
-    for name in ("counterfactual", "propensity_scored"):
-        for _, run in table_ways(name, frame, {"k": 3}):
-            assert run().is_empty()
+    frame = pl.DataFrame(LOG).clear()
+    for _, run in table_ways("counterfactual", frame, {"k": 3}):
+        assert run().is_empty()
 
 
 @pytest.mark.slow
@@ -509,121 +501,3 @@ def test_intervals_take_propensities_as_known():
         rows = rows.filter(metric="DCG@3", estimator="IPS")
         held = rows.select(pl.lit(float(dcg)).is_between("lo", "hi").mean()).item()
         assert low <= held <= high, f"{propensity}: {held}"
-
-
-# labels that are missing
-
-
-@pytest.mark.parametrize(("a", "b"), [(0.55, 1.5), (0.5, 0.4), (0.6, 2.6)])
-def test_item_propensity_equals_the_formula(a, b):
-    """The formula as Jain et al. have it."""
-    had, users = np.array([0, 1, 5, 100, 1000]), 1000
-    c = (math.log(users) - 1) * (b + 1) ** a
-    expected = [1 / (1 + c * math.exp(-a * math.log(n + b))) for n in had]
-    frame = pl.DataFrame({"popularity": [*had.tolist(), None]})
-    value = rankql.item_propensity("popularity", users, a, b)
-    call = f"item_propensity(popularity, {users}, a := {a}, b := {b})"
-    for result in (
-        frame.lazy().select(value).collect(engine="streaming"),
-        connected(frame).sql(f"SELECT {call} FROM input_rows").pl(),
-    ):
-        values = result.to_series().to_list()
-        assert values[:-1] == pytest.approx(expected, abs=1e-12) and values[-1] is None
-
-
-@pytest.mark.parametrize(
-    ("options", "popularity", "message"),
-    [
-        ("2", 1, "users must be a whole number from 3, not 2"),
-        ("9, a := 0", 1, "a must be a finite number above 0, not 0"),
-        ("9, b := 0", 1, "b must be a finite number above 0, not 0"),
-        ("9", 10, "popularity must not exceed users: 10 is above 9"),
-        ("9", -1, "popularity must be a finite number from 0, not -1"),
-        ("9", 0.5, "popularity must be a number of users, 0 or from 1, not 0.5"),
-        ("9", "1", "popularity must be a number, not text. Cast it first"),
-    ],
-)
-def test_item_propensity_refuses(options, popularity, message):
-    frame = pl.DataFrame({"popularity": [popularity]})
-    assert_both_refuse(f"item_propensity(popularity, {options})", frame, f"{message}$")
-
-
-def scored(rankings, k):
-    """xclib.evaluation.xc_metrics: psprecision and psndcg at k, in plain Python."""
-    queries = defaultdict(list)
-    for query, rel, pos, propensity in rankings:
-        queries[query].append((rel, pos, propensity))
-    sums = defaultdict(float)
-    for items in queries.values():
-        shown = {pos: rel / t for rel, pos, t in items if pos is not None and pos <= k}
-        best = sorted((rel / t for rel, _, t in items), reverse=True)[:k]
-        labels = sum(rel for rel, _, _ in items)
-        ideal = sum(1 / math.log2(i + 1) for i in range(1, min(labels, k) + 1))
-        sums["P"] += sum(shown.values())
-        sums["best P"] += sum(best)
-        if labels:
-            sums["N"] += sum(w / math.log2(pos + 1) for pos, w in shown.items()) / ideal
-            sums["best N"] += sum(w / math.log2(i + 1) for i, w in enumerate(best, 1)) / ideal
-    if not sums["best P"]:
-        return [None, None]
-    return [sums["P"] / sums["best P"], sums["N"] / sums["best N"]]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(1, 3), st.sampled_from([0, 0, 1]), st.sampled_from([1.0, 0.5, 0.2, 0.05])
-        ),
-        min_size=1,
-        max_size=20,
-    ),
-    st.integers(1, 5),
-    st.integers(0, 3),
-)
-def test_propensity_scored_equals_xclib(items, k, missing):
-    places = defaultdict(itertools.count)
-    rankings = []
-    for query, rel, chance in items:
-        pos = next(places[query]) + 1
-        rankings.append((query, rel, pos if pos > missing else None, chance))
-    frame = pl.DataFrame(rankings, ["query", "rel", "pos", "propensity"], orient="row")
-    for way, run in table_ways("propensity_scored", frame, {"k": k}):
-        result = run()
-        assert result.columns == ["metric", "value", "lo", "hi", "queries"]
-        assert result["metric"].to_list() == [f"PSP@{k}", f"PSnDCG@{k}"], way
-        assert all(map(near, result["value"], scored(rankings, k))), way
-        assert result["queries"][0] == len({query for query, rel, *_ in rankings if rel})
-
-
-# What q and r add: 1 - 5 * 3/7 and 2 - 2 * 3/7, over the mean of 5 and 2.
-REACH = 0.6744897501960817 * math.sqrt(((8 / 7) ** 2 + (8 / 7) ** 2) / 2) / 3.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, [(3 / 7, 0, 1)]),  # 3/7 - 1.96 times the error is below 0
-        ({"confidence": 0.5}, [(3 / 7, 3 / 7 - REACH, 3 / 7 + REACH)]),
-        ({"slice": "part"}, [(1 / 5, None, None), (1, None, None)]),
-        ({"threshold": 2}, [(None, None, None)]),
-    ],
-)
-def test_propensity_scored_is_a_ratio_of_sums(options, expected):
-    """By hand: one query with weight 1 of 5, one with 2 of 2, in slices and as a whole."""
-    frame = pl.DataFrame({"query": ["q", "q", "r"], "rel": 1, "pos": [1, 2, 1]})
-    frame = frame.with_columns(
-        propensity=pl.Series([1.0, 0.2, 0.5]), part=pl.Series(["x", "x", None])
-    )
-    for _, run in table_ways("propensity_scored", frame, {"k": 1, **options}):
-        result = run()
-        assert result["metric"].to_list() == ["PSP@1", "PSnDCG@1"] * len(expected)
-        rows = result.select("value", "lo", "hi").rows()
-        for row, values in zip(rows, [x for x in expected for _ in range(2)], strict=True):
-            assert row == pytest.approx(values)
-
-
-def test_propensities_of_irrelevant_items_may_be_unknown():
-    frame = {"query": [1, 1], "rel": [1, 0], "pos": [1, 2], "propensity": [0.5, None]}
-    for _, run in table_ways("propensity_scored", pl.DataFrame(frame), {}):
-        assert run()["value"].to_list() == [1.0, 1.0]

@@ -18,13 +18,11 @@ ROWS = {
     "graded": {"event": ["view", "view"], "t": [0, 2]},
     "consensus": {"rel": [1.0, 2.0], "weight": [1.0, 1.0]},
     "debiased": SHOWN,
-    "effective_sample_size": SHOWN,
 }
 ARGUMENTS = {
     "graded": {"event": "event", "grades": GRADES},
     "consensus": {"rel": "rel"},
     "debiased": {"click": "click", "propensity": "propensity", "clip": None, "predicted": None},
-    "effective_sample_size": {"click": "click", "propensity": "propensity", "clip": None},
 }
 LABELS = {"unit": [1, 1, 2, 2], "annotator": [*"ABAB"], "label": [1, 2, 2, 2]}
 HISTORY = {"user": [*"aab"], "item": [*"xyx"], "time": [1, 2, 3]}
@@ -32,16 +30,11 @@ PROPENSITY = {"query": [1, 1, 2, 2], "item": [*"aaaa"], "pos": [1, 2, 1, 2], "cl
 TABLES = {
     **dict.fromkeys(("krippendorff_alpha", "cohen_kappa"), LABELS),
     **dict.fromkeys(("leave_one_out", "time_split"), HISTORY),
-    **dict.fromkeys(
-        ("randomised_propensity", "harvested_propensity", "click_model"), PROPENSITY
-    ),
+    **dict.fromkeys(("randomised_propensity", "harvested_propensity"), PROPENSITY),
     "counterfactual": {
         "query": [1, 1, 1], "item": ["a", "a", "b"], "click": [1, 0, None],
         "propensity": [1.0, 0.5, None], "pos": [1, 1, 2], "predicted": [0.5, 0.5, 0.5],
         "examination": [1.0, 1.0, 0.5],
-    },
-    "propensity_scored": {
-        "query": [1, 1], "rel": [0, 1], "pos": [1, 2], "propensity": [1.0, 0.5]
     },
 }  # fmt: skip
 
@@ -72,7 +65,7 @@ AGREEMENT = [
 NUMBERS = "labels must be numbers for (level|weights) '{}', not .*. Cast them first"
 ODD_LABELS = [date(2024, 5, 1), b"x", [1], DAY, NOON, "1"]
 HUGE = "labels must lie between -1e100 and 1e100 for .* '(interval|quadratic)', not .*"
-# All three functions read the log by one macro: each refuses a third.
+# Both functions read the log by one macro: each refuses a half.
 RELATIVE = "the log must have rows at position 1, to which propensities are relative"
 POSITIONS = [
     ({"pos": [1, 2, 1, 0]}, {}, f"{POS}0. Position 1 is the top: add 1"),
@@ -158,7 +151,6 @@ REFUSED = {
         *(({}, {"how": how, "ties": "x"}, "ties must be 'low', 'high' or 'null', not x")
           for how in ("mean", "median", "majority")),
     ],
-    "effective_sample_size": CHANCES,
     "debiased": [
         *CHANCES,
         *(({"predicted": [0.5, 0.5, bad]}, PREDICTED,
@@ -196,16 +188,11 @@ REFUSED = {
          "since must be a finite number, as moment is, not 2024-05-01 12:00:00"),
         *((changes, {"since": 1}, message) for changes, message in TIMES),
     ],
-    "randomised_propensity": POSITIONS[::3],
+    "randomised_propensity": POSITIONS[::2],
     "harvested_propensity": [
-        *POSITIONS[1::3], *ITEMS,
+        *POSITIONS[1::2], *ITEMS,
         ({}, {"pairs": "model"}, "pairs must be 'all', 'adjacent' or 'first', not model"),
         ({}, {"pairs": None}, "pairs must be 'all', 'adjacent' or 'first', not (NULL|None)"),
-    ],
-    "click_model": [
-        *POSITIONS[2::3], *ITEMS,
-        *(({}, {"max_iterations": bad}, f"max_iterations must be a whole number from 1, not {bad}")
-          for bad in (0, 1.5)),
     ],
     "counterfactual": [
         ({"click": [1, 3, None]}, {}, f"{CLICK}3"),
@@ -248,30 +235,11 @@ REFUSED = {
               ("item", ["a", "a", None], "must not be NULL"),
               ("pos", [1.5, 1.5, 2], "must be a whole number from 1, not 1.5"))),
     ],
-    "propensity_scored": [
-        ({"propensity": [1.0, None]}, {}, "propensity must be given where an item is relevant"),
-        ({"propensity": [1.0, 0.0]}, {}, f"{CHANCE}0.0"),
-        ({"query": [1, None]}, {}, "query must not be NULL"),
-        ({"rel": [1.0, NAN]}, {}, "rel must be a finite number, not nan"),
-        ({"rel": [[0], [1]]}, {}, r"rel must be a finite number, not \[0\]"),
-        ({"pos": [0, 2]}, {}, f"{POS}0. Position 1 is the top: add 1"),
-        ({"pos": [1e300, 2]}, {}, re.escape(f"{POS}1e+300")),
-        ({"pos": [1, 1]}, {}, SHARED),
-        ({"pos": [2, 2]}, {}, SHARED),
-        ({"grade": ["0", "1"]}, {"rel": "grade"}, f"grade{TEXT}"),
-        ({"grade": [0, INF]}, {"rel": "grade"}, "grade must be a finite number, not inf"),
-        # Rows that do not count.
-        ({"rel": [0.0, NAN], "pos": [1, None]}, {"k": 1}, "rel must be a finite number, not nan"),
-        ({"rel": [1, None], "propensity": [0.5, 7]}, {"k": 1}, f"{CHANCE}7.0"),
-        *(({}, {"k": k}, K.format(k)) for k in (0, 10**18)),
-        ({}, {"confidence": 0}, "confidence must lie between 0 and 1, not 0"),
-        ({}, {"threshold": NAN}, "threshold must be a finite number, not nan"),
-    ],
 }  # fmt: skip
 
 
 # DuckDB plans each call of these for 0.2 seconds.
-LONG_PLANS = ("counterfactual", "propensity_scored", "harvested_propensity", "click_model")
+LONG_PLANS = ("counterfactual", "harvested_propensity")
 
 
 def frame_of(rows, changes):

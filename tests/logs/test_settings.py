@@ -49,27 +49,19 @@ CALLS = [
     ("time_split", {"share": 0.5, "query": "user"}),
     ("randomised_propensity", {"query": "user", "pos": "shown_at"}),
     ("harvested_propensity", {"query": "user", "pos": "shown_at"}),
-    ("click_model", {"query": "user", "pos": "shown_at"}),
     ("counterfactual", {"k": 3, "clip": 0.3, "query": "user"}),
-    ("propensity_scored", {"k": 3, "query": "user"}),
 ]
 
 
 # Each of these takes a second or two to plan.
-SLOW = (
-    "randomised_propensity",
-    "harvested_propensity",
-    "click_model",
-    "counterfactual",
-    "propensity_scored",
-)
+SLOW = ("randomised_propensity", "harvested_propensity", "counterfactual")
 
 
 @pytest.mark.parametrize(
     ("name", "options"), [slow(*call) if call[0] in SLOW else call for call in CALLS]
 )
 def test_settings_change_no_table(name, options):
-    frame = GRADES if name == "propensity_scored" else log()
+    frame = log()
     expected = getattr(rankql, name)(frame, **options).rows(named=True)
     for seed, setting in enumerate(SETTINGS):
         con = metric_engines.connect(**setting)

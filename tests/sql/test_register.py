@@ -112,7 +112,6 @@ OPTIONS |= {"similarity": "0.9", "seed": "1", "grades": "MAP {'a': 1, 'b': 2, 'c
 TABLES = {
     "ranked": "SELECT 1 AS user, 'a' AS item, 0.5 AS score",
     "counterfactual": "SELECT 1 AS query, 'a' AS item, 1 AS click, 0.5 AS propensity, 1 AS pos",
-    "propensity_scored": "SELECT 1 AS query, 0.5 AS propensity, 1 AS pos, 1 AS rel",
     **dict.fromkeys(
         ("krippendorff_alpha", "cohen_kappa"),
         "SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 AS label FROM range(8) AS r (i)",

@@ -30,7 +30,7 @@ METRICS = [
     "list_err(list(rel ORDER BY pos), max_rel := 4)",
     "novelty(rel, users := 10)",
     "consensus(rel, how := 'median')",
-    "effective_sample_size(CAST(rel > 0 AS INT), 0.5)",
+    "debiased(CAST(rel > 0 AS INT), 0.5)",
     "sign_test(rel)",
     "weighted_mean(rel, pos).mean",
     "len(team_draft(list(item), list(item || rel), seed := 1))",

@@ -42,8 +42,8 @@ SCORES = of(name for name in EVERYTHING if name.endswith("_by_score"))
 DIVERSITY = of_family("diversity")
 # Beyond accuracy, on other columns: see tests/expressions/test_beyond_accuracy.py.
 BEYOND = {**of_family("catalogue"), **DIVERSITY}
-# Of clicks and of what is missing: tests/logs/test_debias.py has their cases.
-DEBIAS = of(("debiased", "effective_sample_size", "item_propensity", "weighted_mean"))
+# Of clicks and weights: see tests/logs/test_debias.py and tests/evaluation/test_weights.py.
+DEBIAS = of(("debiased", "weighted_mean"))
 INTERLEAVING = of_family("interleaving")
 OTHERS = {**TABLES, **LISTS, **SCORES, **BEYOND, **DEBIAS, **INTERLEAVING}
 ROWS = of(name for name in EVERYTHING if name not in OTHERS)
