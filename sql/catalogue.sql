@@ -11,7 +11,7 @@ CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
          WHEN rankql_option(total) >= 1 AND rankql_option(total) = floor(rankql_option(total)) AND rankql_option(total) < found
          THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
-         ELSE rankql_whole(total, 1, name)
+         ELSE rankql_whole(total, name)
     END;
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS

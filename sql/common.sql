@@ -216,10 +216,10 @@ CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits AND isfinite(rankql_option(value)) THEN rankql_option(value)
          ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
 
-CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
-    rankql_argument(value, rankql_option(value) BETWEEN least AND 9007199254740992
+CREATE OR REPLACE MACRO rankql_whole(value, name) AS
+    rankql_argument(value, rankql_option(value) BETWEEN 1 AND 9007199254740992
                            AND rankql_option(value) = floor(rankql_option(value)),
-                    name, ' must be a whole number from ' || least);
+                    name, ' must be a whole number from 1');
 
 -- The key of a slice; without a slice, one key for all rows.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS

@@ -292,7 +292,7 @@ CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 1, 'n') AS most,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 'n') AS most,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     ), latest AS (

@@ -216,10 +216,10 @@ CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits AND isfinite(rankql_option(value)) THEN rankql_option(value)
          ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
 
-CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
-    rankql_argument(value, rankql_option(value) BETWEEN least AND 9007199254740992
+CREATE OR REPLACE MACRO rankql_whole(value, name) AS
+    rankql_argument(value, rankql_option(value) BETWEEN 1 AND 9007199254740992
                            AND rankql_option(value) = floor(rankql_option(value)),
-                    name, ' must be a whole number from ' || least);
+                    name, ' must be a whole number from 1');
 
 -- The key of a slice; without a slice, one key for all rows.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
@@ -1671,7 +1671,7 @@ CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
          WHEN rankql_option(total) >= 1 AND rankql_option(total) = floor(rankql_option(total)) AND rankql_option(total) < found
          THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
-         ELSE rankql_whole(total, 1, name)
+         ELSE rankql_whole(total, name)
     END;
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
@@ -2311,7 +2311,7 @@ CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 1, 'n') AS most,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 'n') AS most,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     ), latest AS (

@@ -1,7 +1,7 @@
 """Plain English: phrases that must not occur in what people read.
 
-That is the README, the documentation, docstrings, help, errors, sentences and the report. The style
-says what to write instead. The changelog may quote older texts.
+That is the README, the changelog, the documentation, docstrings, help, errors, sentences and the
+report. The style says what to write instead.
 """
 
 import ast
@@ -45,7 +45,7 @@ PHRASES = {
 
 def texts():
     """What people read, by a name for it: pages, and the texts in code with their line."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     templates = [*(PACKAGE).rglob("*.j2"), *(ROOT / "sql").glob("*.sql")]
     for path in (*pages, *templates):
         yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
