@@ -89,8 +89,7 @@ IN_PYTHON = {
 # In a folder with such files.
 IN_PYTHON |= {
     "run: 'x.run' is empty": lambda: rr("x.run"),
-    "'x.run.gz' is damaged or cut off (Not a gzipped file": lambda: rr("x.run.gz"),
-    "'half.run.gz' is damaged or cut off (Compressed file ended": lambda: rr("half.run.gz"),
+    "'half.run.gz' is damaged or cut off (Truncated": lambda: rr("half.run.gz"),
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }

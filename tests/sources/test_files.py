@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import lzma
 import os
 import pty
 import subprocess
@@ -53,10 +52,8 @@ def flip(data, where):
         (".zst", lambda data: zstd(data)[:20], "is damaged or cut off"),
         (".zst", lambda data: zstd(data)[:-3], "is damaged or cut off"),
         (".zst", lambda data: data, "is damaged"),
-        ("", gzip.compress, "is compressed with gzip. Call it .*gz'"),
-        ("", zstd, "is compressed with zstd. Call it .*zst'"),
-        (".bz2", bz2.compress, "is compressed with bzip2. Unzip it"),
-        ("", lzma.compress, "is compressed with xz. Unzip it"),
+        ("", gzip.compress, r"run: .*'.*run\.\w+'"),
+        (".bz2", bz2.compress, r"run: .*'.*run\.\w+\.bz2'"),
         (".gz", gzip.compress, None),
         (".zst", zstd, None),
     ],
@@ -172,16 +169,3 @@ def test_controls_reach_no_terminal(form, tmp_path):
     os.close(terminal)
     printed = os.read(seen, 100_000).decode()
     assert "\x1b" not in printed and "\u202e" not in printed and r"\u202eb" in printed
-
-
-def test_zstd_files_have_blocks_of_one_byte_and_parts_to_skip(tmp_path):
-    """Written by hand (RFC 8878), with the checksum left out."""
-
-    def block(data, kind=0, size=None, last=0):
-        return ((size or len(data)) << 3 | kind << 1 | last).to_bytes(3, "little") + data
-
-    skipped = bytes.fromhex("502a4d18 04000000") + b"skip"
-    frame = bytes.fromhex("28b52ffd 20 1e") + block(b"query,item,score\nq1,")
-    frame += block(b"x", kind=1, size=7) + block(b",1\n", last=1)
-    (tmp_path / "run.csv.zst").write_bytes(skipped + frame)
-    assert rankql.evaluate(tmp_path / "run.csv.zst", {"q1": ["x" * 7]}, "RR")["RR"] == 1

@@ -251,7 +251,6 @@ COMMAND = "'{python}' -m rankql {command} -m RR --format csv --interval none"
             )
         ),
         ("eval - qrels.csv </dev/null", 2, "rankql: run: '-' is empty"),
-        slow("eval - qrels.csv <run.trec.zst", 2, "is compressed with zstd. Unzip it"),
     ],
 )
 def test_streams(runs, command, status, message):
