@@ -134,8 +134,6 @@ class Reader:
     def reword(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""
         line = reword_error(error)
-        if "schema mismatch in glob" in line:
-            return f"{line.rstrip('.')}. Read files with the same columns"
         damaged = "The file is damaged: write or copy it again"
         if line.startswith(("Failed to read file", "Could not read enough bytes")):
             return f"{line}. {damaged}"
@@ -248,16 +246,6 @@ def split_database(name: str) -> tuple[str, str] | None:
         return (path, table) if file.read(12)[8:] == b"DUCK" else None
 
 
-# What is wrong, and what to do about it, by words in DuckDB's message.
-_KNOWN_ERRORS = {
-    "Map keys must be unique": "a query, or an item of a query, is repeated. Keep one of them",
-    "transaction is aborted": "The transaction of con has failed. Call con.rollback(), then retry",
-    "Schema mismatch between globbed files": "the files of the glob have different columns. Read "
-    "files with the same columns",
-    "Connection already closed": "con is closed. Pass an open connection",
-    "busy with another call": "con is in use by another thread. Give each thread its own: "
-    "con.cursor()",
-}
 _UNKNOWN_FUNCTION = re.compile(r"Function with name (\w+) does not exist")
 
 
@@ -271,4 +259,6 @@ def reword_error(error: duckdb.Error) -> str:
         )
     if (called := _UNKNOWN_FUNCTION.search(line)) and (function := function_of(called[1])):
         return f'{line.partition(" Did you mean")[0]} Did you mean "{function}"?'
-    return next((words for sign, words in _KNOWN_ERRORS.items() if sign in line), line)
+    if "Map keys must be unique" in line:
+        return "a query, or an item of a query, is repeated. Keep one of them"
+    return line

@@ -253,12 +253,12 @@ def test_connections_that_cannot_be_used_are_refused():
     with pytest.raises(duckdb.Error):
         con.execute("INSERT INTO t VALUES (1), (1)").fetchall()
     for function in (rankql.evaluate, rankql.check):
-        with pytest.raises(RankqlError, match=r"transaction of con has failed.*con\.rollback"):
+        with pytest.raises(RankqlError, match="transaction is aborted"):
             function(RUN, QRELS, con=con)
     con.rollback()
     assert rankql.evaluate(RUN, QRELS, "RR", con=con)["RR"] > 0
     con.close()
-    with pytest.raises(RankqlError, match=r"^con is closed"):
+    with pytest.raises(RankqlError, match="already closed"):
         rankql.evaluate(RUN, QRELS, con=con)
 
 
