@@ -134,6 +134,8 @@ class Reader:
     def reword(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""
         line = reword_error(error)
+        if "schema mismatch in glob" in line:
+            return f"{line.rstrip('.')}. Read files with the same columns"
         damaged = "The file is damaged: write or copy it again"
         if line.startswith(("Failed to read file", "Could not read enough bytes")):
             return f"{line}. {damaged}"
