@@ -16,6 +16,7 @@ from rankql.evaluation.arguments import (
     Reading,
     parse_groupings,
 )
+from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.ctes import BY_ITEM, attributes_by_query
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.metric_columns import macro_call
@@ -111,9 +112,9 @@ def correlate(
         with duckdb_errors(session):
             ask = SqlRunner(session, inputs, conventions)
             _require_unique(ask, inputs)
-            rows = fetch_frame(session, sql)
+            rows, counters = fetch_frame(session, sql), count_rankings(session, inputs, conventions)
             notes = [
-                *require_ranked_rows(ask, inputs, conventions),
+                *require_ranked_rows(counters.ranked, inputs, conventions),
                 *_describe_overlap(rows, inputs, parsed, ask),
             ]
         in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)

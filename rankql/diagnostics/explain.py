@@ -22,11 +22,12 @@ from rankql.diagnostics.contributions import (
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import EvaluationOptions, Reading
 from rankql.evaluation.chunks import read_rankings
-from rankql.evaluation.evaluate import pending_result, resolve_conventions
+from rankql.evaluation.compute import count_rankings
+from rankql.evaluation.evaluate import describe_result
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.overlap import query_overlap, require_common_items, require_ranked_rows
-from rankql.evaluation.plan import Plan
-from rankql.evaluation.query import unique_columns, write_query
+from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.query import rows_read, unique_columns, write_query
+from rankql.evaluation.resolve import resolve_conventions
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
@@ -183,9 +184,10 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
         system, inputs = names[0], select_system(session, inputs, names[0])
     # For all queries, because a single one may have no judged item.
     ask = SqlRunner(session, inputs, conventions)
-    notes = require_ranked_rows(ask, inputs, conventions)
+    counters = count_rankings(session, inputs, conventions)
+    notes = require_ranked_rows(counters.ranked, inputs, conventions)
     if inputs.qrels is not None:
-        notes += require_common_items(ask, inputs, query_overlap(ask, inputs))
+        notes += require_common_items(ask, inputs, counters)
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     task = replace(task, inputs=inputs)
     terms = metric_terms(metric, conventions)
@@ -269,15 +271,17 @@ def _evaluate(
     `one_query`: the inputs have one query only. `is_missing`: the run does not have it.
     """
     session, inputs, conventions = task.session, task.inputs, task.conventions
-    facts, plan = Facts(session, inputs, conventions), Plan([task.metric], conventions)
-    result = pending_result(session, inputs, plan)
+    facts, metrics = Facts(session, inputs, conventions), [task.metric]
+    result, notes = describe_result(session, inputs, metrics, conventions), []
     if not is_missing:
-        unique = unique_columns(inputs, plan)
-        result.notes = facts.require_valid(result.metrics, unique, one_query)
+        counters = count_rankings(session, inputs, conventions)
+        unique = unique_columns(inputs, metrics, conventions)
+        notes = facts.require_valid(counters, result.metrics, unique, one_query)
     else:
         require_unique(facts.run_sql, inputs, [("qrels", "item", "")])
-    result.values = fetch_frame(session, write_query(inputs, plan).sql)
-    return result, plan.rows(inputs)
+    values = fetch_frame(session, write_query(inputs, metrics, conventions).sql)
+    result = replace(result, values=values, notes=notes)
+    return result, rows_read(inputs, metrics, conventions)
 
 
 # Longer tables hide positions without gain.

@@ -15,9 +15,10 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluationOptions, Reading, parse_groupings
+from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.ctes import number_positions, score_order
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.overlap import query_overlap, require_common_items
+from rankql.evaluation.overlap import require_common_items
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
@@ -151,7 +152,8 @@ def funnel(
             confidence=confidence, **columns, **ordering, **rest,
         )  # fmt: skip
         with evaluation_errors(session, inputs, settings):
-            notes = require_common_items(run_sql, inputs, query_overlap(run_sql, inputs))
+            counters = count_rankings(session, inputs, settings)
+            notes = require_common_items(run_sql, inputs, counters)
             best = _evaluate_best_orders(session, inputs, settings, k, rest)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*named])

@@ -17,12 +17,12 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import compute, own_columns
+from rankql.evaluation.compute import finish, reduce_tables
+from rankql.evaluation.counters import QueryOverlap
+from rankql.evaluation.evaluate import own_columns
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.meta import Meta
 from rankql.evaluation.overlap import (
-    QueryOverlap,
-    count_ranked_rows,
     few_common_items_note,
     find_judged_queries,
     is_small_overlap,
@@ -30,11 +30,8 @@ from rankql.evaluation.overlap import (
     leave_out_unjudged,
     no_common_item_message,
     note_unjudged,
-    query_overlap,
     unranked_rows_note,
 )
-from rankql.evaluation.plan import choose_plan
-from rankql.evaluation.query import unique_columns
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
 from rankql.evaluation.steps import SqlRunner
@@ -156,21 +153,22 @@ def _evaluate_rows(
         for table in inputs.tables:
             validate_numbers(session, table)
     facts = Facts(session, inputs, conventions)
-    plan = choose_plan(inputs, task.metrics, conventions, facts)
     with evaluation_errors(session, inputs, conventions):
         ask = SqlRunner(session, inputs, conventions)
         require_one_value_per_query(ask, inputs)
         report["scored"] = inputs.scored
-        report["placed"] = [counts[:3] for counts in count_ranked_rows(ask, inputs)]
+        reduced = reduce_tables(facts, task.metrics, conventions)
+        if inputs.qrels is not None or inputs.scored:
+            report["placed"] = [counts[:3] for counts in reduced.counters.ranked]
         if inputs.qrels is not None:
-            report["sides"] = query_overlap(ask, inputs)
+            report["sides"] = reduced.counters.queries
             report["judged"] = find_judged_queries(ask)
             report["overlap"] = [
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
                 for count in item_overlap(ask, inputs)
             ]
-        require_unique_rows(ask, inputs, unique_columns(inputs, plan))
-        values = pl.concat(compute(facts, plan)[0])
+        require_unique_rows(ask, inputs, reduced.unique_columns(task.metrics))
+        values, _ = finish(reduced, task.metrics)
     number = values[inputs.query].n_unique()
     report.setdefault("sides", unjudged or [QueryOverlap(None, number, number, [])])
     return values

@@ -16,10 +16,10 @@ from rankql.engines import partitions
 from rankql.engines.spark_result import SparkResult, quoted_name, require_interval_of_moments
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
-from rankql.evaluation.evaluate import pending_result, resolve_conventions
+from rankql.evaluation.evaluate import describe_result
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.moments import summarise_moments
-from rankql.evaluation.plan import Plan
+from rankql.evaluation.resolve import resolve_conventions
 from rankql.evaluation.result_checks import check_counts
 from rankql.evaluation.summary import require_interval
 from rankql.registry.conventions import choose
@@ -99,8 +99,9 @@ def evaluate_in_spark(
         inputs = task.read_inputs(duckdb_session, sample)
         facts = Facts(duckdb_session, inputs, resolved, packs=False)
         resolved, parsed = resolve_conventions(facts, task.metrics, resolved)
-        plan = Plan(parsed, resolved)
-        result = pending_result(duckdb_session, inputs, plan, groups, interval, confidence)
+        result = describe_result(
+            duckdb_session, inputs, parsed, resolved, groups, interval, confidence
+        )
     if names := result.catalogue_metrics:
         raise RankqlError(
             f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "

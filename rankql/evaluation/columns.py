@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from rankql.macros import NEAR_ONE
-from rankql.registry.requested_metric import Metric
 
 # A position that is the same for all rankings of a batch, or one of each.
 Position: TypeAlias = int | pl.Series
@@ -94,7 +93,7 @@ class Rankings:
         """The discounted gains of the first k items of the ideal ranking."""
         if self.counts:
             counts = self.ideal_counts if retrieved else self.counts
-            longest = max(int(counts[0].max() or 0), 1)  # type: ignore[call-overload]
+            longest = max([*counts[0].sort(descending=True)[:1], 1])
             end = min(k or longest, longest)
             sums = pl.Series([*accumulate(map(discount, range(1, end + 1)), initial=0.0)])
             gains = [float(gain(float(grade))) for grade in range(len(counts) + 1)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import duckdb
 import polars as pl
@@ -22,6 +22,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.session import Session
 
 # Planning the query twice takes longer than copying the values of so many rows.
 FEW_ROWS = 20_000_000
@@ -32,45 +33,76 @@ UNHASHED_FROM_ROWS = 100_000
 PARTS = (4, 16, 64)
 
 
+@dataclass(frozen=True)
+class Reduced:
+    """The rows of a reduction, its counters, and the error of DuckDB if it failed."""
+
+    facts: Facts
+    reduction: Reduction
+    counters: Counters
+    # The values of the metrics that were reduced.
+    values: pl.DataFrame | None
+    failure: duckdb.Error | None = None
+
+    def unique_columns(self, metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
+        """What must be unique in the tables, and was not looked at by the reduction."""
+        read, conventions = self.reduction, self.reduction.conventions
+        distinct = self.values is not None and not self.values[SHARED].any()
+        columns = unique_columns(read.inputs, metrics, conventions, distinct)
+        if self.counters.repeats is False and len(read.metrics) == len(metrics):
+            columns = [column for column in columns if column[0] != "run"]
+        return columns
+
+
 def compute(
     facts: Facts, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[pl.DataFrame, list[str]]:
     """The values per query and notes, after all checks of the data."""
-    inputs = facts.inputs
-    reduction = choose_reduction(inputs, metrics, conventions, facts)
-    frame, reduction, failure = _reduce(facts, reduction)
-    counters = read_counters(frame, inputs) or Counters([], [], [])
-    reduced = _finish(reduction, frame)
-    checks_positions = reduced is not None and not reduced[SHARED].any()
-    columns = unique_columns(inputs, metrics, conventions, checks_positions)
-    if counters.repeats is False and len(reduction.metrics) == len(metrics):
-        columns = [column for column in columns if column[0] != "run"]
+    reduced = reduce_tables(facts, metrics, conventions)
     names = [metric.name for metric in metrics]
-    notes = facts.require_valid(counters, names, columns)
-    if isinstance(failure, duckdb.OutOfMemoryException):
-        values, parts = _compute_in_parts(facts, metrics, conventions, failure)
-        return values, [
-            *notes,
-            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
-            "parts. A higher memory_limit is faster",
-        ]
-    if failure is not None:
-        raise failure
-    if reduced is None:
-        return _read(facts, inputs, metrics, conventions), notes
-    flagged = reduced.filter(FLAGGED)
-    values = reduced.drop(FLAGGED, SHARED)
-    if flagged.height:
-        named = [metric for metric, _ in reduction.metrics.values()]
-        values = _replace_flagged(facts, flagged, values, named, conventions)
-    others = [metric for metric in metrics if metric.name not in reduction.metrics]
+    notes = facts.require_valid(reduced.counters, names, reduced.unique_columns(metrics))
+    values, more = finish(reduced, metrics)
+    return values, notes + more
+
+
+def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> Reduced:
+    """One row per ranking: the values of the metrics that can be reduced, and the counters."""
+    reduction = choose_reduction(facts.inputs, metrics, conventions, facts)
+    frame, reduction, failure = _reduce(facts, reduction)
+    counters = read_counters(frame, facts.inputs)
+    return Reduced(facts, reduction, counters, _finish(reduction, frame), failure)
+
+
+def finish(reduced: Reduced, metrics: Sequence[Metric]) -> tuple[pl.DataFrame, list[str]]:
+    """The values per query: those of flagged rankings and of other metrics by the readable query.
+
+    Also a note if they did not fit into memory.
+    """
+    facts, conventions = reduced.facts, reduced.reduction.conventions
+    if isinstance(reduced.failure, duckdb.OutOfMemoryException):
+        return _compute_in_parts(facts, metrics, conventions, reduced.failure)
+    if reduced.failure is not None:
+        raise reduced.failure
+    if reduced.values is None:
+        try:
+            return _read(facts, facts.inputs, metrics, conventions), []
+        except duckdb.OutOfMemoryException as error:
+            return _compute_in_parts(facts, metrics, conventions, error)
+    named = [metric for metric, _ in reduced.reduction.metrics.values()]
+    values = _replace_flagged(reduced, named)
+    others = [metric for metric in metrics if metric not in named]
     if others:
-        rest = _read(facts, inputs, others, conventions)
-        rest = rest.drop(key for key in values.columns if key in rest.columns)
-        values = values.hstack(rest)
+        rest = _read(facts, facts.inputs, others, conventions)
+        values = values.hstack(rest.drop(name for name in values.columns if name in rest.columns))
     weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
     keys = values.columns[: values.columns.index(MISSING) + 1]
-    return values.select(*keys, *names, *weights), notes
+    return values.select(*keys, *(metric.name for metric in metrics), *weights), []
+
+
+def count_rankings(session: Session, inputs: Inputs, conventions: Conventions) -> Counters:
+    """The counters of runs and judgments."""
+    frame = fetch_frame(session, Reduction(inputs, conventions).sql)
+    return read_counters(frame, inputs)
 
 
 def _reduce(
@@ -118,31 +150,25 @@ def _read(
     return fetch_frame(facts.session, query.sql, query.checked, facts.rows <= FEW_ROWS)
 
 
-def _replace_flagged(
-    facts: Facts,
-    flagged: pl.DataFrame,
-    values: pl.DataFrame,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-) -> pl.DataFrame:
+def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFrame:
     """The values, those of flagged rankings by the readable query."""
-    session, inputs = facts.session, facts.inputs
-    queries = flagged.select(pl.col(inputs.query).alias("query").unique())
+    facts, values = reduced.facts, reduced.values
+    assert values is not None
+    flagged, values = values.filter(FLAGGED), values.drop(FLAGGED, SHARED)
+    if not flagged.height:
+        return values
+    inputs = facts.inputs
     if flagged.height < values.height:
-        table = session.register("flagged", queries)
+        queries = flagged.select(pl.col(inputs.query).alias("query").unique())
+        table = facts.session.register("flagged", queries)
         inputs = replace(inputs, part=f"{{query}} IN (SELECT query FROM {table.sql})")
-    window = _read(facts, inputs, metrics, conventions).select(values.columns)
+    window = _read(facts, inputs, metrics, reduced.reduction.conventions).select(values.columns)
     keys = values.columns[: 1 + inputs.many]
-    return values.update(window, on=keys) if False else _merge(values, window, flagged, keys)
-
-
-def _merge(
-    values: pl.DataFrame, window: pl.DataFrame, flagged: pl.DataFrame, keys: Sequence[str]
-) -> pl.DataFrame:
-    on = [*keys]
-    kept = values.join(flagged.select(on), on=on, how="anti", nulls_equal=True)
-    replaced = window.join(flagged.select(on), on=on, how="semi", nulls_equal=True)
-    return pl.concat([kept, replaced]).sort(on, nulls_last=True)
+    kept, replaced = (
+        frame.join(flagged.select(keys), on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
+        for frame, how in ((values, "anti"), (window, "semi"))
+    )
+    return pl.concat([kept, replaced]).sort(keys, nulls_last=True)
 
 
 def _compute_in_parts(
@@ -150,17 +176,17 @@ def _compute_in_parts(
     metrics: Sequence[Metric],
     conventions: Conventions,
     error: duckdb.OutOfMemoryException,
-) -> tuple[pl.DataFrame, int]:
-    """The values per query, evaluated in parts, and the number of parts; or raise the error."""
+) -> tuple[pl.DataFrame, list[str]]:
+    """The values per query, evaluated in parts, and a note that says so; or raise the error."""
     part = facts.inputs.query_hash()
     for parts in PARTS:
-        pieces = (
-            replace(facts.inputs, part=f"{part} % {parts} = {i}") for i in range(parts)
-        )
+        pieces = (replace(facts.inputs, part=f"{part} % {parts} = {i}") for i in range(parts))
         try:
             rows = pl.concat(_read(facts, piece, metrics, conventions) for piece in pieces)
         except duckdb.OutOfMemoryException:
             continue
-        keys = rows.columns[: 1 + facts.inputs.many]
-        return rows.sort(keys, nulls_last=True), parts
+        return rows.sort(rows.columns[: 1 + facts.inputs.many], nulls_last=True), [
+            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
+            "parts. A higher memory_limit is faster"
+        ]
     raise error

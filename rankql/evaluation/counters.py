@@ -46,10 +46,10 @@ class Counters:
     repeats: bool | None = None
 
 
-def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters | None:
-    """The counters in the rows of a reduction; None if it has none."""
+def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters:
+    """The counters in the rows of a reduction. Packed sums have none: nothing can be wrong."""
     if "rows" not in frame.columns:
-        return None
+        return Counters([], [], [])
     present, alone = pl.col("rows").is_not_null(), inputs.qrels is None
     judged = pl.col("judged").is_not_null() if not alone else pl.lit(True)
     both = present & judged
@@ -62,7 +62,7 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters | None:
         "placed": pl.col("placed").sum(),
         "constant": (highest == lowest) & (pl.col("placed").max() > 1),
         "items": pl.col("rows").filter(both).sum(),
-        "judged_items": pl.col("judged").filter(both).sum(),
+        "judged_items": pl.col("judged").filter(both).sum() if not alone else pl.lit(0),
         "common": pl.col("common").filter(both).sum() if "common" in frame.columns else pl.lit(0),
         "present": present.any(),
     }

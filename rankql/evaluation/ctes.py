@@ -54,7 +54,9 @@ def ranking_ctes(
     join = f"{_judgments(inputs)} {side} JOIN {[*top][-1] if top else 'run'} USING ({keys}, item)"
     fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     fields += [SUBTOPICS] if inputs.subtopics else []
-    return _query_ctes(inputs, cuts) | top | {"ranked": select_from(join, fields, judged_rows(rows))}
+    return (
+        _query_ctes(inputs, cuts) | top | {"ranked": select_from(join, fields, judged_rows(rows))}
+    )
 
 
 def _query_ctes(inputs: Inputs, cuts: str = "") -> dict[str, str]:

@@ -1,8 +1,4 @@
-"""`evaluate`: read the inputs, learn the facts, choose a plan, compute the values.
-
-DuckDB spills joins and sorts to disk, but not the states of aggregates such as max(score, 10). If
-they do not fit into memory, the queries are evaluated in parts.
-"""
+"""`evaluate`: read the inputs, resolve metrics and conventions, compute the values."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
@@ -29,24 +25,24 @@ from rankql.evaluation.arguments import (
     parse_groupings,
 )
 from rankql.evaluation.chunks import read_rankings
+from rankql.evaluation.compute import compute
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.meta import Meta
-from rankql.evaluation.metric_columns import catalogue_meta, is_catalogue, reads_judged
-from rankql.evaluation.packed_metrics import WrongAssumption
-from rankql.evaluation.plan import Plan, choose_plan
-from rankql.evaluation.query import unique_columns, write_catalogue_queries, write_query
+from rankql.evaluation.metric_columns import catalogue_meta, is_catalogue
+from rankql.evaluation.query import write_catalogue_queries, write_query
+from rankql.evaluation.resolve import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.summary import count_clusters, require_interval
 from rankql.evaluation.validation import evaluation_errors, validate_columns
-from rankql.macros import TIED, quote
+from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
 from rankql.registry.order import RATING
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.computed import holds_numbers, require_scalar
+from rankql.sources.computed import holds_numbers
 from rankql.sources.grades import SUBTOPICS, list_subtopics
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
@@ -64,10 +60,6 @@ _REFUSED = (
     duckdb.ConversionException,
     duckdb.NotImplementedException,
 )
-# Planning the query twice takes longer than copying the values of so many rows.
-FEW_ROWS = 20_000_000
-# The numbers of parts to try if all queries at once do not fit into memory.
-PARTS = (4, 16, 64)
 
 
 @remember_inputs
@@ -222,7 +214,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     sources = (arguments.run, arguments.qrels, arguments.attributes)
     with open_session(arguments.con, *sources) as session:
         inputs, facts, conventions, metrics = prepare(session, arguments)
-        result = describe_result(session, inputs, metrics, conventions, arguments)
+        result = describe_result(
+            session, inputs, metrics, conventions, arguments.groupings, arguments.interval,
+            arguments.confidence, partial(_run_step, arguments),
+        )  # fmt: skip
         with (
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, inputs, metrics, conventions),
@@ -241,7 +236,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             if arguments.output is None:
                 result.check()
             else:
-                result = replace(result, values=result.write_values([values], arguments.output))
+                result = result.write_values(arguments.output)
         notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
         if arguments.cluster is not None:
             notes.append(count_clusters(result.frame(), result.meta))
@@ -266,7 +261,7 @@ def prepare(
             groupings if cluster is None else [*groupings, [cluster]],
             arguments.weight,
         )
-    validate_columns(session, inputs, reduced=True)
+    validate_columns(session, inputs, counted=True)
     metrics = parse(arguments.metrics)
     reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
@@ -348,8 +343,8 @@ def render_query(
         packs=False,
     )
     with open_session(None) as session:
-        inputs, _, conventions, metrics = prepare(session, arguments)
-        return describe_result(session, inputs, metrics, conventions, arguments).sql
+        inputs, _, conventions, parsed = prepare(session, arguments)
+        return describe_result(session, inputs, parsed, conventions, arguments.groupings).sql
 
 
 def own_columns(
@@ -378,10 +373,12 @@ def describe_result(
     inputs: Inputs,
     metrics: Sequence[Metric],
     conventions: Conventions,
-    arguments: EvaluateArguments,
+    groups: Sequence[Sequence[str]] = (),
+    interval: str | None = None,
+    confidence: float = 0.95,
+    run_step: Callable[[str], pl.DataFrame] | None = None,
 ) -> Result:
-    """The result of an evaluation, without its values."""
-    groups = arguments.groupings
+    """The result of an evaluation, without its values; steps if they can be run."""
     query = write_query(inputs, metrics, conventions)
     together = write_catalogue_queries(inputs, metrics, conventions, groups)
     return Result(
@@ -401,9 +398,9 @@ def describe_result(
         ),
         sql=render_script(session, ";\n".join([*together.values(), query.sql])),
         columns={table.label: table.role_columns for table in inputs.tables},
-        interval=arguments.interval,
-        confidence=arguments.confidence,
-        steps=Steps(query.steps, query.select, partial(_run_step, arguments)),
+        interval=interval,
+        confidence=confidence,
+        steps=run_step and Steps(query.steps, query.select, run_step),
     )
 
 

@@ -16,8 +16,8 @@ from rankql.evaluation.overlap import (
     require_common_items,
     require_ranked_rows,
 )
-from rankql.evaluation.top import SCALES
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner
+from rankql.evaluation.top import SCALES
 from rankql.evaluation.validation import (
     evaluation_errors,
     note_null_grades,
@@ -116,10 +116,12 @@ class Facts:
         counters: Counters,
         metrics: Sequence[str],
         unique: Sequence[tuple[str, str, str]],
+        one_query: bool = False,
     ) -> list[str]:
         """Refuse what cannot be evaluated; return notes on what is on one side only.
 
-        unique: what must be unique, by table, column and a condition on the rows.
+        unique: what must be unique, by table, column and a condition on the rows. one_query: there
+        is only one query, whose run may have no judged item.
         """
         run_sql, inputs = self.run_sql, self.inputs
         if counters.has_nan:
@@ -128,14 +130,16 @@ class Facts:
         require_one_value_per_query(run_sql, inputs)
         require_one_weight(self.session, inputs)
         notes = [*self.session.notes, *inputs.notes]
-        notes += require_ranked_rows(counters.ranked, inputs, self.conventions)
+        if not one_query:
+            notes += require_ranked_rows(counters.ranked, inputs, self.conventions)
         notes += note_queries_without_attributes(run_sql, inputs)
         if inputs.qrels is not None:
             notes += note_null_grades(self.session, inputs.qrels)
             overlap = counters.queries
             judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
             notes += note_unjudged(overlap, judged)
-            notes += require_common_items(run_sql, inputs, counters)
+            if not one_query:
+                notes += require_common_items(run_sql, inputs, counters)
             notes += note_short_rankings(run_sql, inputs, self.conventions, metrics)
         require_unique_rows(run_sql, inputs, unique)
         return notes

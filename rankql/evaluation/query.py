@@ -73,9 +73,7 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     ties = conventions.ties
     if ties in ("best", "worst") and all(map(reads_judged, metrics)):
         conventions = replace(conventions, ties=f"{ties} judged")
-    rows: Rows = "all"
-    if ranks_before_join(inputs, conventions):
-        rows = rows_needed(metrics, conventions)
+    rows = rows_read(inputs, metrics, conventions)
     calls, weights = metric_calls(metrics, conventions)
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
@@ -86,6 +84,11 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     select = _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
     select += f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
     return Query(steps, select, weights, any(metric.record is None for metric in metrics))
+
+
+def rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Rows:
+    """The rows that the readable query reads."""
+    return rows_needed(metrics, conventions) if ranks_before_join(inputs, conventions) else "all"
 
 
 def write_catalogue_queries(

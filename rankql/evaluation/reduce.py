@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -67,7 +67,7 @@ class Reduction:
     inputs: Inputs
     conventions: Conventions
     form: Form = "counters"
-    metrics: Mapping[str, tuple[Metric, Options]] | None = None
+    metrics: Mapping[str, tuple[Metric, Options]] = field(default_factory=dict)
     # All grades are whole numbers from 0 to this one; 0: they are not.
     end: int = 0
     rows: Rows = "gain"
@@ -75,12 +75,12 @@ class Reduction:
     @property
     def k(self) -> int:
         """The last position that is read."""
-        return max(options["k"] or 0 for _, options in (self.metrics or {}).values())
+        return max(options["k"] or 0 for _, options in self.metrics.values())
 
     @property
     def ideal_retrieved(self) -> bool:
         """Has an ideal ranking the retrieved items only?"""
-        each = (self.metrics or {}).values()
+        each = self.metrics.values()
         return any(options.get("ideal") == "retrieved" for _, options in each)
 
     @property
@@ -119,7 +119,9 @@ class Reduction:
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
         names = [keys, *attributes, *map(quote, fields)]
         if self.form == "words":
-            names.append(f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM top) AS repeats")
+            names.append(
+                f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM top) AS repeats"
+            )
         return steps, select_from(rankings, names, f"ORDER BY {order}")
 
     @property
@@ -178,7 +180,7 @@ class Reduction:
         }
         steps["cuts"] = select_from(f"(\n{cuts})", ["*", *_columns(flags)])
         place = "list_position(best, score) AS pos"
-        # Without the condition DuckDB 2.0.1 takes the lists for the larger side, and hashes the run.
+        # Without the condition DuckDB 2.0.1 takes the lists for the larger side and hashes the run.
         listed = f"run JOIN (FROM cuts WHERE least IS NOT NULL) USING ({keys})"
         fields = [keys, "item", *(["rel"] if alone else []), place]
         steps["top"] = select_from(listed, fields, "WHERE score >= least")
@@ -231,7 +233,6 @@ class Reduction:
 
     def read(self, frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """The values of the rankings with judgments, in batches, and which are flagged."""
-        assert self.metrics is not None
         width = 3 * (self.k if self.form != "lists" else _longest(frame["places"])) + 30
         for batch in frame.iter_slices(max(CELLS // width, 1)) if frame.height else [frame]:
             rankings, flagged, shared = self._rankings(batch)
@@ -247,7 +248,11 @@ class Reduction:
             if self.conventions.undefined == "drop":
                 none = rankings.relevant(self.conventions.threshold) == 0
                 values = {name: value.set(none, None) for name, value in values.items()}
-            missing = batch["rows"].is_null() if self.inputs.qrels else pl.repeat(False, batch.height, eager=True)
+            missing = (
+                batch["rows"].is_null()
+                if self.inputs.qrels
+                else pl.repeat(False, batch.height, eager=True)
+            )
             attributes = {
                 name: batch[self.inputs.attribute(name).strip('"')] for name in self.inputs.by
             }
@@ -263,7 +268,7 @@ class Reduction:
             )  # fmt: skip
 
     def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series, pl.Series]:
-        """The columns of a batch, and in which rankings they are wrong, or items share a position."""
+        """The columns of a batch, and where they are wrong, or items share a position."""
         zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
         shared = flagged = pl.repeat(False, batch.height, eager=True)
         given: dict[str, Any] = {"zero": zero}
@@ -309,7 +314,9 @@ def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
     rows = numbered.filter(pl.col("places").list.len() > 0).explode("places", "rels")
     rows = rows.sort("i", "places").cast({"places": pl.Float64})
     gain = rows.filter(pl.col("rels") > 0)
-    shared = gain.filter((gain["i"] == gain["i"].shift()) & (gain["places"] == gain["places"].shift()))
+    shared = gain.filter(
+        (gain["i"] == gain["i"].shift()) & (gain["places"] == gain["places"].shift())
+    )
     lists = rows.group_by("i", maintain_order=True).agg("places", "rels")
     every = numbered.select("i", pl.col("i").is_in(shared["i"].unique().implode()).alias("shared"))
     every = every.join(lists, on="i", how="left", maintain_order="left")
@@ -318,7 +325,8 @@ def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
 
 def _longest(lists: pl.Series) -> int:
     """The length of the longest list."""
-    return min(int(lists.list.len().max() or 0), MAX_LISTED)  # type: ignore[call-overload]
+    lengths = lists.list.len().fill_null(0)
+    return min([*lengths.sort(descending=True)[:1], MAX_LISTED]) if lengths.len() else 0
 
 
 def _list_columns(lists: pl.Series, absent: float) -> list[pl.Series]:
@@ -364,7 +372,7 @@ def choose_reduction(
     packs = facts.packs
     if packs is None:
         packs = facts.rows >= REDUCED_FROM_ROWS or len(metrics) >= REDUCED_FROM_METRICS
-    if not packs or conventions.unjudged == "remove" or facts.readable:
+    if not packs or conventions.unjudged == "remove":
         return reduction
     end = facts.grade_scale
     named = {
@@ -399,7 +407,11 @@ def formula_options(
     if formula is None or metric.record is None:
         return None
     known = vars(conventions)
-    arguments, gain, threshold = metric.arguments(known), metric.gain(known), metric.threshold(known)
+    arguments, gain, threshold = (
+        metric.arguments(known),
+        metric.gain(known),
+        metric.threshold(known),
+    )
     if (
         not arguments.keys() <= formula.options | {"k", "negative"}
         or not isinstance(gain, str)
@@ -418,4 +430,4 @@ def formula_options(
 def _needs_lists(metric: Metric, options: Options) -> bool:
     """Does a metric read more than the grades of the first k positions?"""
     assert metric.record
-    return options["k"] is None or metric.record.rows == "judged" and metric.record.reads_judged
+    return options["k"] is None or (metric.record.rows == "judged" and metric.record.reads_judged)

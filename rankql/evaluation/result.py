@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,27 +105,20 @@ class Result(MeansResult):
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
         if self.judge is not None:
             raise RankqlError("Values per query cannot be saved with judge=. Save the means")
-        self.meta = replace(self.meta, fingerprint=self.fingerprint())
-        self.write_values([self.frame()], output_path(path, PARQUET, self.input_paths))
+        meta = replace(self.meta, fingerprint=self.fingerprint())
+        replace(self, meta=meta).write_values(output_path(path, PARQUET, self.input_paths))
 
-    def write_values(self, values: Sequence[pl.DataFrame], path: Path) -> None:
-        """Write values per query to a file, which appears complete or not at all."""
+    def write_values(self, path: Path) -> Result:
+        """The result with its values in a file, which appears complete or not at all."""
         from pyarrow import parquet
 
         meta = {"rankql": json.dumps(self.meta.as_dict(), ensure_ascii=False)}
         with write_file(path) as temporary:
-            writer = None
-            for frame in values:
-                table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-                if writer is None:
-                    schema = table.schema.with_metadata(meta)
-                    writer = parquet.ParquetWriter(temporary, schema)
-                writer.write_table(table.replace_schema_metadata(meta))
-            assert writer
-            writer.close()
-            self.values = temporary
-            self.check()
-            self.values = pl.read_parquet(temporary) if path == STDOUT else path
+            table = self.frame().to_arrow(compat_level=pl.CompatLevel.oldest())
+            parquet.write_table(table.replace_schema_metadata(meta), temporary)
+            replace(self, values=temporary).check()
+            values = pl.read_parquet(temporary) if path == STDOUT else path
+        return replace(self, values=values)
 
     def weighted_by(self, weight: str | None) -> Result:
         """The result with the means weighted by an attribute; None keeps its present weights."""

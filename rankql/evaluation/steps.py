@@ -23,13 +23,9 @@ FINGERPRINT = (
 )
 # The CTE with the best scores of each ranking.
 CUTS = "cuts"
-# The CTE with the lists of the best of each ranking.
-BEST = "best"
-# The CTEs of lists of scores with the best items, and with the positions of judged items.
-CANDIDATES, RANKS = "candidates", "ranks"
 # The CTE with the first k items of each ranking.
 TOP = "top"
-READ_TWICE = (CUTS, TOP, BEST, CANDIDATES, RANKS)
+READ_TWICE = (CUTS, TOP, "lists", "found")
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

@@ -22,8 +22,6 @@ from functools import cache
 
 import polars as pl
 
-from rankql.macros import quote
-
 # The ends of the supported scales.
 SCALES = (1, 3, 5)
 # Counts of so many grades fit into one number.
@@ -112,7 +110,9 @@ class Words:
         words = {}
         for word, start in enumerate(range(0, self.k, self.places)):
             inside = f"{grade} > 0 AND {pos} BETWEEN {start + 1} AND {start + self.places}"
-            digit = f"CAST({grade} AS BIGINT) << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
+            digit = (
+                f"CAST({grade} AS BIGINT) << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
+            )
             words[f"word {word}"] = f"bit_or(CASE WHEN {inside} THEN {digit} ELSE 0 END)"
         return words
 
@@ -164,7 +164,8 @@ class Counts:
 def _all_counts(end: int) -> list[Counts]:
     """The counts of all grades."""
     return [
-        Counts(end, range(first, min(first + COUNTS, end + 1))) for first in range(1, end + 1, COUNTS)
+        Counts(end, range(first, min(first + COUNTS, end + 1)))
+        for first in range(1, end + 1, COUNTS)
     ]
 
 

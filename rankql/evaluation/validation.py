@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.ctes import DUPLICATES
 from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
@@ -209,7 +208,7 @@ def duplicates_message(run_sql: SqlRunner, inputs: Inputs) -> str:
         ((highest,),) = run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
         if highest is not None and highest > _HUGE:
             return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
-    return message or DUPLICATES
+    return message or SHARED
 
 
 def find_duplicates(
@@ -268,7 +267,7 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
             line = reword_error(error)
             if match := re.match('Referenced column "(.+?)" not found', line):
                 raise unknown_column("metrics", match[1], [*inputs.runs.values()]) from error
-            if DUPLICATES in line or SHARED in line:
+            if SHARED in line:
                 run_sql = SqlRunner(session, inputs, conventions)
                 raise RankqlError(duplicates_message(run_sql, inputs)) from error
             raise
@@ -282,8 +281,11 @@ PANDAS_NAN = {
 }
 
 
-def validate_columns(session: Session, inputs: Inputs) -> None:
-    """Refuse invalid ids, grades, positions and scores."""
+def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
+    """Refuse invalid ids, grades, positions and scores.
+
+    counted: NaN among scores is found by a counter.
+    """
     with duckdb_errors(session):
         for table in inputs.tables:
             counts = count_values(session, table, inputs.ids(table))
@@ -291,7 +293,8 @@ def validate_columns(session: Session, inputs: Inputs) -> None:
             for name in inputs.ids(table):
                 refuse_rounded(session, table, name, "x_", table.columns[name])
             _refuse_pandas_nan(table)
-            validate_numbers(session, table)
+            is_number = not table.text and counted and inputs.scored
+            validate_numbers(session, table, ("rel", "pos") if is_number else ROLES)
 
 
 def _refuse_pandas_nan(table: Table) -> None:
@@ -316,10 +319,14 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
             )
 
 
-def validate_numbers(session: Session, table: Table) -> None:
+# The roles of numbers.
+ROLES = ("rel", "pos", "score")
+
+
+def validate_numbers(session: Session, table: Table, roles: Sequence[str] = ROLES) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
-    for role in ("rel", "pos", "score"):
+    for role in roles:
         if role in table.roles and table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)
             bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
