@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 # As in pyproject.toml, which a test checks.
@@ -41,6 +42,7 @@ def show_versions() -> None:
             print(_align(name, find_version(name)))
 
 
+@cache
 def find_version(name: str) -> str:
     """Return the version of a package, or "not installed"."""
     try:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from operator import sub
 from typing import Any, TypeAlias
 
 import polars as pl
 
+from rankql.evaluation.top import Polynomial
 from rankql.macros import NEAR_ONE
 
 # A position that is the same for all rankings of a batch, or one of each.
@@ -46,6 +47,8 @@ class Rankings:
     retrieved: pl.Series | None = None
     judged: pl.Series | None = None
     zero: pl.Series = field(default_factory=lambda: pl.Series([0.0]))
+    # The cutoffs of all metrics.
+    cutoffs: Sequence[int | None] = ()
     _columns: dict[Hashable, list[pl.Series]] = field(default_factory=dict)
 
     def column(self, key: Hashable, terms: Callable[[], Iterable[pl.Series]]) -> list[pl.Series]:
@@ -82,6 +85,20 @@ class Rankings:
         """The number of relevant items down to each item."""
         return self.column(("count", threshold), lambda: accumulate(self.hits(threshold)))
 
+    def powers(self) -> list[pl.Series]:
+        """2^grade - 1 of each item."""
+        return self.column("powers", lambda: map(self.power, (grade for _, grade in self.items)))
+
+    def power(self, grade: pl.Series) -> pl.Series:
+        """2^grade - 1."""
+        if not self.counts:
+            return 2.0**grade - 1
+        # A polynomial of whole grades takes a fifth of the time.
+        *factors, value = power_of_two(len(self.counts))
+        for factor in reversed(factors):
+            value = grade * value + factor
+        return grade * value
+
     def relevant(self, threshold: float) -> pl.Series:
         """The number of relevant items among the judged ones, R."""
         if self.counts:
@@ -89,27 +106,44 @@ class Rankings:
             return self.counts[reached - 1] if reached <= len(self.counts) else self.zero
         return sum_columns((as_float(grade >= threshold) for grade in self.grades), self.zero)
 
-    def ideal(self, gain: Gain, k: int | None, retrieved: bool) -> pl.Series:
-        """The discounted gains of the first k items of the ideal ranking."""
+    def ideal(self, gain: Gain, key: Hashable, k: int | None, retrieved: bool) -> pl.Series:
+        """The discounted gains of the first k items of the ideal ranking. key: of the gain."""
         if self.counts:
-            counts = self.ideal_counts if retrieved else self.counts
-            longest = max([*counts[0].sort(descending=True)[:1], 1])
-            end = min(k or longest, longest)
-            sums = pl.Series([*accumulate(map(discount, range(1, end + 1)), initial=0.0)])
-            gains = [float(gain(float(grade))) for grade in range(len(counts) + 1)]
-            steps = map(sub, gains[1:], gains)
-            # If n items have at least a grade, each of the first n positions gains its step.
-            return sum_columns(
-                (
-                    sums.gather(count.clip(upper_bound=end)) * step
-                    for count, step in zip(counts, steps, strict=True)
-                    if step
-                ),
-                self.zero,
-            )
+            at = ("ideal", key, retrieved)
+            sums = self.column(at, lambda: self._sum_ideal(gain, retrieved))
+            return sums[self.cutoffs.index(k)]
         grades = self.ideal_grades if retrieved else self.grades
         terms = (gain(grade) * discount(i) for i, grade in enumerate(grades[:k], start=1))
         return sum_columns(terms, self.zero)
+
+    def _sum_ideal(self, gain: Gain, retrieved: bool) -> list[pl.Series]:
+        """The discounted gains of the ideal ranking at each cutoff, from the counts.
+
+        If n items have at least a grade, each of the first n positions gains its step.
+        """
+        counts = self.ideal_counts if retrieved else self.counts
+        frame = pl.DataFrame({str(i): count for i, count in enumerate(counts)})
+        longest = max(int(frame["0"].max() or 0), 1)  # type: ignore[arg-type]
+        gains = [float(gain(float(grade))) for grade in range(len(counts) + 1)]
+        steps = [(i, step) for i, step in enumerate(map(sub, gains[1:], gains)) if step]
+        ends = [min(k or longest, longest) for k in self.cutoffs]
+        discounts = [discount(i) for i in range(1, max(ends) + 1)]
+        columns = []
+        for k, end in zip(self.cutoffs, ends, strict=True):
+            sums = pl.lit(pl.Series([*accumulate(discounts[:end], initial=0.0)]))
+            each = [
+                sums.gather(pl.col(str(i)).clip(upper_bound=end).cast(pl.UInt32)) * step
+                for i, step in steps
+            ]
+            columns.append(sum(each, pl.lit(0.0)).alias(str(k)))
+        return frame.select_seq(columns).get_columns()
+
+
+@cache
+def power_of_two(end: int) -> list[float]:
+    """The factors of the polynomial that is 2^grade - 1 for whole grades up to an end."""
+    polynomial = Polynomial([2**grade - 1 for grade in range(end + 1)])
+    return [factor / polynomial.denominator for factor in polynomial.factors[1:]]
 
 
 # The gain of a grade, a number or a column.
@@ -150,22 +184,27 @@ def gain_of(options: Options) -> Gain:
     return gain
 
 
+def gain_key(options: Options) -> Hashable:
+    """What the gain of a grade depends on."""
+    kind = options["gain"]
+    return kind, kind == "binary" and options["threshold"], options.get("negative")
+
+
 def discounted_gains(r: Rankings, o: Options) -> pl.Series:
     """The sum of the gains, each divided by log2(pos + 1)."""
-    gain = gain_of(o)
-    key = ("dcg", o["gain"], o["gain"] == "binary" and o["threshold"], o.get("negative"))
+    gain, key = gain_of(o), ("dcg", gain_key(o))
     return r.total(key, lambda: (gain(grade) * discount(pos) for pos, grade in r.items), o["k"])
 
 
 def gains(r: Rankings, o: Options) -> pl.Series:
     """The sum of the gains."""
-    gain, key = gain_of(o), ("cg", o["gain"], o["gain"] == "binary" and o["threshold"])
+    gain, key = gain_of(o), ("cg", gain_key(o))
     return r.total(key, lambda: (gain(grade) for _, grade in r.items), o["k"])
 
 
 def ideal_gains(r: Rankings, o: Options) -> pl.Series:
     """The discounted gains of the ideal ranking."""
-    return r.ideal(gain_of(o), o["k"], o["ideal"] == "retrieved")
+    return r.ideal(gain_of(o), gain_key(o), o["k"], o["ideal"] == "retrieved")
 
 
 def normalized_gains(r: Rankings, o: Options) -> pl.Series:
@@ -182,18 +221,22 @@ def average_precision(r: Rankings, o: Options) -> pl.Series:
         lambda: (h * n / p for h, n, (p, _) in zip(hits, counts, r.items, strict=True)),
         k,
     )
-    value = (precisions / or_null(divisor(r, o))).fill_null(0.0)
-    return if_relevant(r, o, at_most_one(value))
+    return if_relevant(r, o, at_most_one(precisions / at_least_one(divisor(r, o))))
 
 
 def reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
     """1 / the position of the first hit."""
-    threshold = o["threshold"]
-    hits, counts = r.hits(threshold), r.count(threshold)
-    terms = lambda: (  # noqa: E731
-        h * as_float(n == 1) / p for h, n, (p, _) in zip(hits, counts, r.items, strict=True)
-    )
-    return if_relevant(r, o, r.total(("rr", threshold), terms, o["k"]))
+    threshold, k = o["threshold"], o["k"]
+
+    def first() -> Iterator[pl.Series]:
+        value = r.zero
+        for pos, grade in reversed(r.items):
+            found = constant(1 / pos) if isinstance(pos, int) else 1 / pos
+            value = found.zip_with(grade >= threshold, value)
+        yield value
+
+    (value,) = r.column(("rr", threshold), first)
+    return if_relevant(r, o, value if k is None else value * as_float(value >= 1 / k))
 
 
 def reciprocals(r: Rankings, o: Options) -> pl.Series:
@@ -217,17 +260,16 @@ def divisor(r: Rankings, o: Options) -> pl.Series:
         case "found":
             return found(r, o)
         case "min":
-            relevant = r.relevant(o["threshold"])
-            return relevant if k is None else relevant.clip(upper_bound=k)
+            return at_most(r.relevant(o["threshold"]), k)
         case "k" if k is not None:
             return r.zero + k
     assert r.retrieved is not None
-    return r.retrieved if k is None else r.retrieved.clip(upper_bound=k)
+    return at_most(r.retrieved, k)
 
 
 def precision(r: Rankings, o: Options) -> pl.Series:
     """The hits by the denominator."""
-    return (found(r, o) / or_null(divisor(r, o))).fill_null(0.0)
+    return found(r, o) / at_least_one(divisor(r, o))
 
 
 def recall(r: Rankings, o: Options) -> pl.Series:
@@ -264,10 +306,10 @@ def expected_reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
 
     def terms() -> Iterator[pl.Series]:
         left: Any = 1.0
-        for pos, grade in r.items:
-            stop = (2.0**grade - 1) * 2.0**-max_rel
-            yield left * stop * (p ** (pos - 1) / pos)
-            left = left * (1 - stop)
+        for (pos, _), power in zip(r.items, r.powers(), strict=True):
+            stopped = left * power * 2.0**-max_rel
+            yield stopped * (p ** (pos - 1) / pos)
+            left = left - stopped
 
     positive = r.relevant(1) if r.counts else sum_columns(map(as_float, r.grades), r.zero)
     return if_positive(positive, r.total(("err", p, max_rel), terms, o["k"]))
@@ -289,11 +331,11 @@ def binary_preference(r: Rankings, o: Options) -> pl.Series:
     threshold = o["threshold"]
     relevant = r.relevant(threshold)
     assert r.judged is not None
-    others = (r.judged - relevant).clip(lower_bound=0)
-    least = pl.select(pl.min_horizontal(relevant, others)).to_series().clip(lower_bound=1)
+    others = r.judged - relevant
+    least = at_least_one(relevant.zip_with(relevant < others, others))
     total, above = r.zero, r.zero
     for (pos, grade), hit in zip(r.items, r.hits(threshold), strict=True):
-        capped = pl.select(pl.min_horizontal(above, as_float(relevant))).to_series()
+        capped = above.zip_with(above < relevant, relevant)
         total = total + hit * (1 - capped / least)
         above = above + as_float((grade < threshold) & is_item(pos))
     return total / or_null(relevant)
@@ -308,22 +350,38 @@ def judged_share(r: Rankings, o: Options) -> pl.Series:
     """The share of judged items."""
     terms = lambda: (as_float(pos.is_finite()) for pos, _ in r.items)  # type: ignore[union-attr]  # noqa: E731
     judged = r.total("judged", terms, o["k"])
-    return (judged / or_null(divisor(r, {**o, "denominator": "k"}))).fill_null(0.0)
+    return judged / at_least_one(divisor(r, {**o, "denominator": "k"}))
+
+
+@cache
+def constant(value: float | None) -> pl.Series:
+    """A number that polars repeats. To make it takes longer than an operation on columns."""
+    return pl.Series([value], dtype=pl.Float64)
+
+
+def at_most(column: pl.Series, k: int | None) -> pl.Series:
+    """Numbers cut at k. polars takes ten times as long for clip()."""
+    return column if k is None else constant(k).zip_with(column > k, column)
+
+
+def at_least_one(column: pl.Series) -> pl.Series:
+    """A divisor, 1 instead of 0, where nothing is divided."""
+    return constant(1).zip_with(column < 1, column)
 
 
 def or_null(column: pl.Series) -> pl.Series:
     """A divisor, NULL instead of 0."""
-    return column.replace(0, None)
+    return constant(None).zip_with(column == 0, column)
 
 
 def at_most_one(value: pl.Series) -> pl.Series:
     """1 if the value differs from 1 by rounding only."""
-    return value.set(value >= 1 - NEAR_ONE, 1.0)
+    return constant(1).zip_with(value >= 1 - NEAR_ONE, value)
 
 
 def if_positive(count: pl.Series, value: pl.Series) -> pl.Series:
     """The value, NULL where a count is 0."""
-    return value.set(count == 0, None)
+    return constant(None).zip_with(count == 0, value)
 
 
 def if_relevant(r: Rankings, o: Options, value: pl.Series) -> pl.Series:

@@ -17,6 +17,8 @@ from rankql.evaluation.counters import Counters, read_counters
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.query import unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, SHARED, Reduction, choose_reduction
+from rankql.evaluation.steps import TOP, with_ctes
+from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
@@ -162,13 +164,31 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         queries = flagged.select(pl.col(inputs.query).alias("query").unique())
         table = facts.session.register("flagged", queries)
         inputs = replace(inputs, part=f"{{query}} IN (SELECT query FROM {table.sql})")
-    window = _read(facts, inputs, metrics, reduced.reduction.conventions).select(values.columns)
+    window = _read_flagged(facts, inputs, metrics, reduced).select(values.columns)
     keys = values.columns[: 1 + inputs.many]
     kept, replaced = (
         frame.join(flagged.select(keys), on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
         for frame, how in ((values, "anti"), (window, "semi"))
     )
-    return pl.concat([kept, replaced]).sort(keys, nulls_last=True)
+    return pl.concat([kept, replaced.cast(dict(kept.schema))]).sort(keys, nulls_last=True)
+
+
+def _read_flagged(
+    facts: Facts, inputs: Inputs, metrics: Sequence[Metric], reduced: Reduced
+) -> pl.DataFrame:
+    """The values of flagged rankings. Refuses an item that occurs twice in the first positions."""
+    query = write_query(inputs, metrics, reduced.reduction.conventions)
+    if reduced.counters.repeats is None:
+        return fetch_frame(facts.session, query.sql)
+    source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
+    repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
+    steps = with_ctes(query.steps, kept="run" if inputs.part else "")
+    rows = fetch_frame(
+        facts.session, f"{steps}SELECT *, ({repeats}) AS repeats FROM ({query.select})"
+    )
+    if rows["repeats"].any():
+        require_unique(facts.run_sql, facts.inputs, [("run", "item", "")])
+    return rows
 
 
 def _compute_in_parts(

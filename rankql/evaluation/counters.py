@@ -53,6 +53,8 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters:
     present, alone = pl.col("rows").is_not_null(), inputs.qrels is None
     judged = pl.col("judged").is_not_null() if not alone else pl.lit(True)
     both = present & judged
+    # The items of a flagged ranking are not known.
+    known = both & pl.col("common").is_not_null() if "repeats" in frame.columns else both
     highest, lowest = pl.col("highest").max(), pl.col("lowest").min()
     columns = {
         "queries": present.sum(),
@@ -61,9 +63,9 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters:
         "rows": pl.col("rows").sum(),
         "placed": pl.col("placed").sum(),
         "constant": (highest == lowest) & (pl.col("placed").max() > 1),
-        "items": pl.col("rows").filter(both).sum(),
-        "judged_items": pl.col("judged").filter(both).sum() if not alone else pl.lit(0),
-        "common": pl.col("common").filter(both).sum() if "common" in frame.columns else pl.lit(0),
+        "items": pl.col("rows").filter(known).sum(),
+        "judged_items": pl.col("judged").filter(known).sum() if not alone else pl.lit(0),
+        "common": pl.col("common").filter(known).sum() if "common" in frame.columns else pl.lit(0),
         "present": present.any(),
     }
     selected = [value.alias(name) for name, value in columns.items()]
@@ -77,7 +79,12 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters:
     return Counters(
         [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows],
         [RankedRows(x["system"], x["rows"], x["placed"], bool(x["constant"])) for x in rows],
-        [(x["system"], x["items"], x["judged_items"], x["common"]) for x in rows if x["items"]],
+        [
+            # Of a system without known items, all must be compared.
+            (x["system"], x["items"] or 1, x["judged_items"] or 1, x["common"])
+            for x in rows
+            if x["judged_queries"]
+        ],
         bool(nan),
         bool(frame["repeats"].any()) if "repeats" in frame.columns else None,
     )

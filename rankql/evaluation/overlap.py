@@ -18,8 +18,8 @@ from rankql.sources.macro_sql import count_values, fetch
 from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 
-# So many rows are looked at for ids of chunks.
-_SAMPLE = 10_000
+# Of more judged queries, items are compared in about so many first.
+_SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
 # Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
@@ -166,8 +166,10 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
 def require_common_items(run_sql: SqlRunner, inputs: Inputs, counters: Counters) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
     counts = counters.items
-    if any(is_small_overlap(*count) for count in counts):
-        counts = item_overlap(run_sql, inputs)
+    parts = max((each.judged for each in counters.queries), default=0) // _SAMPLE + 1
+    for part in dict.fromkeys([parts, 1]):
+        if any(is_small_overlap(*count) for count in counts):
+            counts = item_overlap(run_sql, inputs, part)
     notes = []
     for count in counts:
         system, *_, common = count
@@ -185,8 +187,8 @@ def require_common_items(run_sql: SqlRunner, inputs: Inputs, counters: Counters)
     return notes
 
 
-def item_overlap(run_sql: RunSql, inputs: Inputs) -> list[ItemOverlap]:
-    """Count the items of the run, of the judgments, and of both."""
+def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOverlap]:
+    """Count the items of the run, of the judgments, and of both, in all queries or a part."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
     sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
         FROM (SELECT {keys}, count(*) AS items, count(judged) AS common
@@ -195,7 +197,8 @@ def item_overlap(run_sql: RunSql, inputs: Inputs) -> list[ItemOverlap]:
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
-    return [(name, *numbers) for name, *numbers in run_sql(sql)]
+    part = [] if parts == 1 else [f"{inputs.query_hash()} % {parts} = 0"]
+    return [(name, *numbers) for name, *numbers in run_sql(sql, *part)]
 
 
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
@@ -281,7 +284,7 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     )
     ((item, chunk_of),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {_SAMPLE}) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:

@@ -8,6 +8,7 @@ What the metrics need depends on the tables:
 - "words": scores, and every metric has a small cutoff. The best k + 1 scores of each ranking, then
   the items that reach the k-th, then their grades. nDCG@10 of 3M rows with 750,000 judgments takes
   1.3 plain joins, by a window 3.
+- "best": the same of a table with grades, from one list of the best k + 1 items.
 - "lists": otherwise. One join and one GROUP BY collect all scores of a ranking, and the scores and
   grades of its judged items, whose positions are those of their scores in the sorted list. AP takes
   2.5 plain joins, by a window 5.
@@ -27,8 +28,8 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from rankql.evaluation.columns import METRICS, Options, Rankings
-from rankql.evaluation.ctes import any_values, attributes_by_query, list_systems
+from rankql.evaluation.columns import METRICS, Options, Rankings, if_positive
+from rankql.evaluation.ctes import any_values, attributes_by_query, list_systems, score_order
 from rankql.evaluation.facts import Facts
 from rankql.evaluation.metric_columns import rows_needed
 from rankql.evaluation.steps import select_from, source_ctes, with_ctes
@@ -46,7 +47,10 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-Form: TypeAlias = Literal["sums", "words", "lists", "counters"]
+Form: TypeAlias = Literal["sums", "words", "best", "lists", "counters"]
+
+# The bits of a grade from 0 to 5, below those of the hash. Both fit into a BIGINT.
+GRADE_BITS = 3
 
 # max(score, k) reserves 16 bytes times k per ranking.
 MAX_WORDS_K = 50
@@ -95,11 +99,13 @@ class Reduction:
         write = {
             "sums": self._sum_rows,
             "words": self._cut_rows,
+            "best": self._best_rows,
             "lists": self._list_rows,
             "counters": self._count_rows,
         }[self.form]
         rankings, fields = write(steps)
-        attributes = [inputs.attribute(name) for name in inputs.by]
+        by = [] if self.form == "counters" else inputs.by
+        attributes = [inputs.attribute(name) for name in by]
         if inputs.qrels is not None:
             judged = {"judged": "count(rel)"} | self._grade_columns()
             columns = _columns(judged) + any_values(inputs, "qrels")
@@ -111,9 +117,9 @@ class Reduction:
                 steps["systems"] = list_systems(inputs, source)
                 queries = "(FROM judged CROSS JOIN systems)"
             rankings = f"{queries} FULL JOIN {rankings} USING ({keys})"
-            homes = [home for home in ("run", "attributes") if inputs.attributes_in(home)]
+            homes = [home for home in ("run", "attributes") if by and inputs.attributes_in(home)]
         else:
-            homes = ["attributes"] if inputs.attributes_in("attributes") else []
+            homes = ["attributes"] if by and inputs.attributes_in("attributes") else []
         for home in homes:
             rankings += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
@@ -154,7 +160,8 @@ class Reduction:
 
     def _own_attributes(self) -> list[str]:
         """The attributes in a table with grades, as aggregates."""
-        return any_values(self.inputs, "run") if self.inputs.qrels is None else []
+        alone = self.inputs.qrels is None and self.form != "counters"
+        return any_values(self.inputs, "run") if alone else []
 
     def _group(self, source: str, columns: Mapping[str, str]) -> str:
         """A GROUP BY of a run."""
@@ -170,8 +177,9 @@ class Reduction:
         return "sums", [*columns]
 
     def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        keys, k, alone = self.inputs.keys, self.k, self.inputs.qrels is None
-        counters = self._counters() | self._alone()
+        """The best scores of a run, the items that reach the k-th, and their grades."""
+        keys, k, ties = self.inputs.keys, self.k, self.conventions.ties
+        counters = self._counters()
         cuts = self._group("run", {"best": f"max(score, {k + 1})"} | counters)
         flags = {
             "least": f"best[least({k}, len(best))]",
@@ -179,15 +187,42 @@ class Reduction:
             "highest": "best[1]",
         }
         steps["cuts"] = select_from(f"(\n{cuts})", ["*", *_columns(flags)])
-        place = "list_position(best, score) AS pos"
+        read = [keys, "item", "score", *(["line"] if ties == "order" else [])]
+        ranked = self.ranks_ties
         # Without the condition DuckDB 2.0.1 takes the lists for the larger side and hashes the run.
-        listed = f"run JOIN (FROM cuts WHERE least IS NOT NULL) USING ({keys})"
-        fields = [keys, "item", *(["rel"] if alone else []), place]
-        steps["top"] = select_from(listed, fields, "WHERE score >= least")
+        listed = f"(FROM cuts WHERE least IS NOT NULL{'' if ranked else ' AND NOT tied'})"
+        fields = [*read, "tied", "list_position(best, score) AS rank"]
+        source = f"run JOIN {listed} USING ({keys})"
+        steps["candidates"] = select_from(source, fields, "WHERE score >= least")
+        top = select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
+        if ranked:
+            order = f"PARTITION BY {keys} ORDER BY {score_order(ties)}"
+            position = f"row_number() OVER ({order}) AS pos"
+            rest = f"WHERE tied QUALIFY pos <= {k}"
+            top += "\n    UNION ALL\n" + select_from("candidates", [keys, "item", position], rest)
+        steps["top"] = top
         words = {"common": "count(rel)"} | Words(self.end, k).sums("rel", "pos")
-        source = "top" if alone else "top JOIN qrels USING (query, item)"
+        source = "top JOIN qrels USING (query, item)"
         steps["words"] = select_from(source, [keys, *_columns(words)], f"GROUP BY {keys}")
         return f"cuts LEFT JOIN words USING ({keys})", [*counters, "tied", "highest", *words]
+
+    @property
+    def ranks_ties(self) -> bool:
+        """Are tied items of the top put in order by the reduction?"""
+        return self.form == "words" and self.conventions.ties in ("item", "order")
+
+    def _best_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
+        """The best items of a table with grades, each as the hash of its score and its grade."""
+        score = f"CAST(hash(score) >> {GRADE_BITS + 1} AS BIGINT) << {GRADE_BITS}"
+        item = f"({score}) | coalesce(CAST(rel AS BIGINT), 0)"
+        columns = {"items": f"arg_max({item}, score, {self.k + 1})", "highest": "max(score)"}
+        columns |= self._counters() | self._alone()
+        steps["best"] = self._group("run", columns)
+        tied = are_tied(f"list_transform(items, lambda x: x >> {GRADE_BITS})")
+        by = [self.inputs.attribute(name) for name in self.inputs.attributes_in("run")]
+        fields = [self.inputs.keys, *by, *map(quote, columns), f"coalesce({tied}, false) AS tied"]
+        steps["tops"] = select_from("best", fields)
+        return "tops", [*columns, "tied"]
 
     def _list_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         place, counters = self.place, self._counters() | self._alone()
@@ -246,8 +281,8 @@ class Reduction:
                     assert weight
                     values[f"{INTERNAL_PREFIX}weight of {name}"] = weight(rankings, options)
             if self.conventions.undefined == "drop":
-                none = rankings.relevant(self.conventions.threshold) == 0
-                values = {name: value.set(none, None) for name, value in values.items()}
+                relevant = rankings.relevant(self.conventions.threshold)
+                values = {name: if_positive(relevant, value) for name, value in values.items()}
             missing = (
                 batch["rows"].is_null()
                 if self.inputs.qrels
@@ -271,7 +306,8 @@ class Reduction:
         """The columns of a batch, and where they are wrong, or items share a position."""
         zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
         shared = flagged = pl.repeat(False, batch.height, eager=True)
-        given: dict[str, Any] = {"zero": zero}
+        cutoffs = [*dict.fromkeys(options["k"] for _, options in self.metrics.values())]
+        given: dict[str, Any] = {"zero": zero, "cutoffs": cutoffs}
         if self.end:
             given["counts"], flagged = read_counts(self.end, "from", batch)
             if self.ideal_retrieved and self.form != "lists":
@@ -282,11 +318,21 @@ class Reduction:
         if self.form == "sums":
             grades, shared = Top(self.end, self.k).read(batch)
             return Rankings([*enumerate(grades, start=1)], **given), flagged, shared
-        given["retrieved"] = batch["placed"].fill_null(0)
-        given["judged"] = batch["judged"].fill_null(0)
-        if self.form == "words":
-            grades = Words(self.end, self.k).read(batch)
-            tied = batch["tied"].fill_null(False)
+        for name, column in (("retrieved", "placed"), ("judged", "judged")):
+            given[name] = batch[column].cast(pl.Float64).fill_null(0.0)
+        if self.form in ("words", "best"):
+            grades = (
+                Words(self.end, self.k).read(batch)
+                if self.form == "words"
+                else [
+                    (batch["items"].list.get(i, null_on_oob=True) & (1 << GRADE_BITS) - 1)
+                    .cast(pl.Float64)
+                    .fill_null(0.0)
+                    for i in range(self.k)
+                ]
+            )
+            tied = pl.repeat(False, 1, eager=True) if self.ranks_ties else batch["tied"]
+            tied = tied.fill_null(False)
             return Rankings([*enumerate(grades, start=1)], **given), flagged | tied, shared
         places, rels, shared = _sort_items(batch)
         if self.inputs.scored:
@@ -300,7 +346,10 @@ class Reduction:
             best = rels.list.sort(descending=True)
             if self.end:
                 given["ideal_counts"] = [
-                    rels.list.eval((pl.element() >= grade).sum()).list.first().fill_null(0)
+                    rels.list.eval((pl.element() >= grade).sum())
+                    .list.first()
+                    .cast(pl.Float64)
+                    .fill_null(0.0)
                     for grade in range(1, self.end + 1)
                 ]
             else:
@@ -395,7 +444,7 @@ def choose_reduction(
     room = min(SCORES_GIB, SCORES_SHARE * facts.memory_gib) * 2**30
     fits = facts.rows * (k + 1) * SCORE_BYTES <= room
     if fits or facts.rows >= MIN_ITEMS_PER_K * k * facts.approximate_rankings:
-        return replace(reduction, form="words")
+        return replace(reduction, form="words" if inputs.qrels is not None else "best")
     return reduction
 
 

@@ -25,7 +25,7 @@ FINGERPRINT = (
 CUTS = "cuts"
 # The CTE with the first k items of each ranking.
 TOP = "top"
-READ_TWICE = (CUTS, TOP, "lists", "found")
+READ_TWICE = (CUTS, TOP, "candidates", "best", "lists", "found")
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:

@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
 import polars as pl
 
@@ -87,12 +88,18 @@ class Top:
             words = [sums[name] for name in sums.columns if name.startswith("word ")]
             firsts, packed = sums["firsts"], sums["packed"]
         grades = [self._digit(words, i) for i in range(self.k)]
-        filled = sum((grade > 0 for grade in grades[1:]), (first := grades[0] > 0).cast(pl.Int64))
-        return grades, (packed != filled) | (firsts + first.cast(pl.Int64) > 1)
+        filled = sum(map(self._count_filled, words[1:]), self._count_filled(words[0]))
+        return grades, (packed != filled) | (firsts + (grades[0] > 0).cast(pl.Int64) > 1)
+
+    def _count_filled(self, word: pl.Series) -> pl.Series:
+        """The number of digits other than 0."""
+        ones = sum(1 << i for i in range(0, self.word, self.bits) if i < self.bits * self.k)
+        bits = reduce(or_, (word // (1 << i) for i in range(1, self.bits)), word)
+        return (bits & ones).bitwise_count_ones().cast(pl.Int64)
 
     def _digit(self, words: Sequence[pl.Series], i: int) -> pl.Series:
         word, shift = divmod(self.bits * i, self.word)
-        return ((words[word] // (1 << shift)) & _ones(self.bits)).cast(pl.Float64)
+        return _bits(words[word], shift, self.bits)
 
 
 class Words:
@@ -120,10 +127,7 @@ class Words:
         """The grade at each position."""
         words = [sums[name].fill_null(0) for name in sums.columns if name.startswith("word ")]
         places = (divmod(i, self.places) for i in range(self.k))
-        return [
-            ((words[word] // (1 << self.bits * place)) & _ones(self.bits)).cast(pl.Float64)
-            for word, place in places
-        ]
+        return [_bits(words[word], self.bits * place, self.bits) for word, place in places]
 
 
 class Counts:
@@ -141,7 +145,8 @@ class Counts:
         """The number of items with at least each of the grades, from the sums of rankings."""
         # The highest digit is not cut, to see that it is too large.
         digits = [sums // (1 << self._shift(grade)) for grade in self.grades]
-        return [digits[0], *(digit & _ones(self.bits) for digit in digits[1:])]
+        digits = [digits[0], *(digit & _ones(self.bits) for digit in digits[1:])]
+        return [digit.cast(pl.Float64) for digit in digits]
 
     def _choose_polynomial(self, end: int) -> tuple[int, Polynomial]:
         """The most bits per count with exact sums, and what a row adds."""
@@ -210,6 +215,17 @@ def _from(total: str, bit: int) -> str:
     """The bits of a sum from one on."""
     total = f"CAST({total} AS HUGEINT)"
     return f"({total} // {1 << bit})" if bit else total
+
+
+def _bits(word: pl.Series, shift: int, bits: int) -> pl.Series:
+    """Some bits of a word as a DOUBLE. polars multiplies faster than it divides."""
+    return (word & _mask(bits, shift)).cast(pl.Float64) * 2.0**-shift
+
+
+@cache
+def _mask(bits: int, shift: int) -> pl.Series:
+    """Ones, which polars repeats. To make them takes longer than the operation."""
+    return pl.Series([_ones(bits) << shift])
 
 
 def _ones(bits: int) -> int:
