@@ -71,7 +71,7 @@ def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventi
     """One row per ranking: the values of the metrics that can be reduced, and the counters."""
     reduction = choose_reduction(facts.inputs, metrics, conventions, facts)
     frame, reduction, failure = _reduce(facts, reduction)
-    counters = read_counters(frame, facts.inputs)
+    counters = read_counters(frame, facts.inputs, reduction.find_repeats(frame))
     return Reduced(facts, reduction, counters, _finish(reduction, frame), failure)
 
 

@@ -46,7 +46,7 @@ class Counters:
     repeats: bool | None = None
 
 
-def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters:
+def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = None) -> Counters:
     """The counters in the rows of a reduction. Packed sums have none: nothing can be wrong."""
     if "rows" not in frame.columns:
         return Counters([], [], [])
@@ -86,5 +86,5 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs) -> Counters:
             if x["judged_queries"]
         ],
         bool(nan),
-        bool(frame["repeats"].any()) if "repeats" in frame.columns else None,
+        repeats,
     )

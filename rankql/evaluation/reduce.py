@@ -49,9 +49,11 @@ from rankql.sources.inputs import Inputs
 
 Form: TypeAlias = Literal["sums", "words", "best", "lists", "counters"]
 
-# The bits of a grade from 0 to 5, below those of the hash. Both fit into a BIGINT.
-GRADE_BITS = 3
+# The bits of a grade from 0 to 5, and of the hashes of an item and a score. All fit into a BIGINT.
+GRADE_BITS, HASH_BITS = 3, 30
 
+# Multiplies numbers of rankings to other numbers.
+_ODD = 0x9E3779B97F4A7C15
 # max(score, k) reserves 16 bytes times k per ranking.
 MAX_WORDS_K = 50
 # The most items of a ranking that metrics read from lists, as columns.
@@ -212,17 +214,46 @@ class Reduction:
         return self.form == "words" and self.conventions.ties in ("item", "order")
 
     def _best_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        """The best items of a table with grades, each as the hash of its score and its grade."""
-        score = f"CAST(hash(score) >> {GRADE_BITS + 1} AS BIGINT) << {GRADE_BITS}"
-        item = f"({score}) | coalesce(CAST(rel AS BIGINT), 0)"
-        columns = {"items": f"arg_max({item}, score, {self.k + 1})", "highest": "max(score)"}
+        """The best items of a table with grades: bits of the hashes of score and item, the grade.
+
+        Also the hashes of all items with a gain, to find duplicates.
+        """
+        keys, bits = self.inputs.keys, HASH_BITS
+        score, item = (
+            f"CAST(hash({name}) >> {64 - bits} AS BIGINT) << {shift}"
+            for name, shift in (("score", GRADE_BITS + bits), ("item", GRADE_BITS))
+        )
+        best = f"({score}) | ({item}) | coalesce(CAST(rel AS BIGINT), 0)"
+        columns = {
+            "items": f"arg_max({best}, score, {self.k + 1})",
+            "gains": f"list(hash(item)) FILTER (WHERE rel > 0)",
+            "highest": "max(score)",
+        }
         columns |= self._counters() | self._alone()
         steps["best"] = self._group("run", columns)
-        tied = are_tied(f"list_transform(items, lambda x: x >> {GRADE_BITS})")
+        tied = are_tied(f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})")
         by = [self.inputs.attribute(name) for name in self.inputs.attributes_in("run")]
-        fields = [self.inputs.keys, *by, *map(quote, columns), f"coalesce({tied}, false) AS tied"]
+        fields = [keys, *by, *map(quote, columns), f"coalesce({tied}, false) AS tied"]
         steps["tops"] = select_from("best", fields)
         return "tops", [*columns, "tied"]
+
+    def find_repeats(self, frame: pl.DataFrame) -> bool | None:
+        """Does an item occur twice in a top? None if this was not looked at."""
+        if self.form == "words":
+            return bool(frame["repeats"].any())
+        if self.form != "best":
+            return None
+        numbered = frame.select(
+            pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
+        )
+        top = (pl.col("items").cast(pl.UInt64) // (1 << GRADE_BITS)) & (1 << HASH_BITS) - 1
+        # A number of its own for every ranking and item. The product wraps.
+        for name, item in (("items", top), ("gains", pl.col("gains"))):
+            rows = numbered.select("i", name).explode(name).drop_nulls()
+            hashes = rows.select(item + pl.col("i") * _ODD).to_series()
+            if hashes.n_unique() < hashes.len():
+                return True
+        return False
 
     def _list_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         place, counters = self.place, self._counters() | self._alone()
