@@ -47,7 +47,6 @@ def as_cli_options(text: str) -> str:
 
     for value, name in (("False", "--ascending"), ("True", "--descending")):
         text = re.sub(rf"\bdescending={value}", name, text)
-    text = text.replace("leave descending out", "leave it out")
     text = _LIST.sub(lambda m: f"{m[1]}='{m[2].replace(chr(39), '').replace(', ', ',')}'", text)
     text = _BOTH_LANGUAGES.sub(r"\1", text)
     return _ARGUMENT.sub(option, text)

@@ -59,28 +59,13 @@ class _DataPath(click.types.StringParamType):
         ] or [CompletionItem(incomplete, type="file")]
 
 
-class _Number(click.types.FloatParamType):
-    """A number. Python reads 1_0 as 10, which is more likely a mistake."""
-
-    def __init__(self, kind: Callable[[str], float]) -> None:
-        self.kind, self.name = kind, "integer" if kind is int else "float"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            return self.kind(str(value).replace("_", "?"))
-        except ValueError:
-            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
-
-
-DATA, FLOAT, INTEGER = _DataPath(), _Number(float), _Number(int)
+DATA = _DataPath()
 
 
 def _parse_numbers(text: str) -> tuple[float, ...]:
     """Parse numbers separated by commas."""
     try:
-        return tuple(float(part.replace("_", "?")) for part in text.split(","))
+        return tuple(float(part) for part in text.split(","))
     except ValueError:
         message = f"{text!r} is not a list of numbers such as 0.8,1.585,2"
         raise click.BadParameter(message) from None
@@ -233,7 +218,7 @@ def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:
     kind = kind.removesuffix(" | None")
     limits = _LIMIT if "Mapping[str, float]" in kind else _Spelling()
     spelling = _SPELLINGS.get(name, limits)
-    types: dict[str, Any] = {"float": FLOAT, "int": INTEGER}
+    types: dict[str, Any] = {"float": click.FLOAT, "int": click.INT}
     settings: dict[str, Any] = {
         "type": types.get(kind, click.STRING), "metavar": spelling.metavar, "default": None,
         "help": f"{text} {spelling.more}".rstrip(),

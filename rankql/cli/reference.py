@@ -13,7 +13,7 @@ from rankql.cli.command import COLUMNS, FORMAT, command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
 from rankql.cli.inputs import split_inputs
-from rankql.cli.options import DATA, INTEGER
+from rankql.cli.options import DATA
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import PROFILES
 
@@ -125,7 +125,7 @@ def versions_command() -> None:
     default="rankql-demo",
     help="Folder for the data.",
 )
-@click.option("--queries", type=INTEGER, default=20_000,
+@click.option("--queries", type=click.INT, default=20_000,
               help="Number of queries to simulate.")  # fmt: skip
 @click.pass_context
 def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:

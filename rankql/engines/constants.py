@@ -118,8 +118,6 @@ def fold(node: exp.Expr) -> exp.Expr:
     match node:
         case exp.Paren() if isinstance(node.this, _ATOMS):
             return cast(exp.Expr, node.this)
-        case exp.Is(this=exp.Array() | exp.Struct(), expression=exp.Null()):
-            return exp.false()
         case exp.And() | exp.Or():
             neutral = isinstance(node, exp.And)
             one, other = constant_condition(node.this), constant_condition(node.expression)

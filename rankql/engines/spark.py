@@ -9,8 +9,6 @@ functions, so nothing runs in Python. Wrong data is an error of the query.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -107,12 +105,5 @@ def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:
     if grades is not None and "count_if" not in text:
         raise RankqlError(f"{name}: grades= needs ndcg or idcg with k.")
     if SparkSession.getActiveSession() is None:
-        raise RankqlError(f"{name}: start a Spark session first{_java()}")
+        raise RankqlError(f"{name}: start a Spark session first")
     return F.expr(text).alias(name)
-
-
-def _java() -> str:
-    """A hint that Java is missing."""
-    home = os.environ.get("JAVA_HOME")
-    there = shutil.which("java", path=f"{home}/bin" if home else None)
-    return "" if there else ". Install Java 17 or newer."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -53,11 +53,6 @@ class SparkResult(MeansResult):
             confidence=self.confidence,
             values=values,
         )
-
-    def __getattr__(self, name: str) -> NoReturn:
-        known = not name.startswith("_") and hasattr(Result, name)
-        hint = f". Its values per query are in Spark: result.collect().{name}" if known else ""
-        raise AttributeError(f"SparkResult has no {name!r}{hint}")
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""

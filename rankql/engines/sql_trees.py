@@ -158,7 +158,7 @@ def _function_names(tokens: list[Token], functions: Collection[str]) -> Iterator
         name, then = token.text.upper(), after.token_type
         called = then == TokenType.L_PAREN and name in functions
         # If `list` is a name, list[1] is an entry of it.
-        if called or name == "ANY" or (name == "LIST" and then == TokenType.L_BRACKET):
+        if called or (name == "LIST" and then == TokenType.L_BRACKET):
             yield token
 
 
@@ -171,11 +171,3 @@ def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
             before = tokens[i - 1 :: -1]
             listed = itertools.takewhile(lambda part: part.text != "(", before)
             yield from listed if before[0].text == ")" else before[:1]
-
-
-def replace_node(tree: exp.Expr, node: exp.Expr, replacement: exp.Expr) -> exp.Expr:
-    """Replace a node of a tree, which may be the tree itself."""
-    if node is tree:
-        return replacement
-    node.replace(replacement)
-    return tree

@@ -29,7 +29,7 @@ from rankql.engines.window_steps import (
     normalise_names,
     transform_parts,
 )
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError
 
 _SELECT_PARTS = {
     "kind",
@@ -58,9 +58,6 @@ def translate_to_windows(query: str, dialect: str) -> str:
     WITH "rankql_rows" AS (
     ...
     """
-    if dialect not in ENGINES:
-        hint = did_you_mean(dialect, list(ENGINES))
-        raise RankqlError(f"Unknown dialect {dialect!r}{hint}")
     engine = ENGINES[dialect]
     tree = parse_sql(query)
     for name in tree.find_all(exp.Identifier):

@@ -248,7 +248,5 @@ def refuse_values(
     """
     for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
         printed = str(value).lower() if isinstance(value, bool) else value
-        if isinstance(value, bytes):
-            printed = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
         remedy = remedies.get(value, "") if remedies else ""
         raise RankqlError(f"{message}, not {printed}{remedy}")

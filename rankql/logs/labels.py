@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.expressions.columns import Column, as_float, column, is_pandas, refuse_values
+from rankql.expressions.columns import Column, as_float, as_time, column, is_pandas, refuse_values
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import ROWS_TABLE, run_query, table_function, value_sql
 from rankql.macros import literal, quote
@@ -102,7 +101,7 @@ def _value_sql(name: str, value: object) -> str:
         return value_sql(value)
     finite, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
     require(finite, f"{name} must be a finite number or a {kind}, not {value!r}")
-    return "NULL" if value is None else f"'{decimal_as_float(value)}'::DOUBLE"
+    return "NULL" if value is None else f"'{as_number(value)}'::DOUBLE"
 
 
 @metric(by=("user", "item"))
@@ -162,10 +161,10 @@ def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: ob
         return events
 
     events = column(event).map_batches(read_events, pl.String, is_elementwise=True)
-    other = None if strict or unknown is None else decimal_as_float(unknown)
+    other = None if strict or unknown is None else as_number(unknown)
     result = pl.lit(other, pl.Float64)
     if names:
-        values = [None if grade is None else decimal_as_float(grade) for grade in grades.values()]
+        values = [None if grade is None else as_number(grade) for grade in grades.values()]
         result = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
     return pl.when(events.is_not_null()).then(result)
 
@@ -283,9 +282,10 @@ def weigh_by_moment(
     require(moment is not None, "moment must be a timestamp or a finite number, not None")
 
     def weigh(times: pl.Series) -> pl.Series:
-        times = _require_moments(times)
-        clock = times.dtype.is_temporal()
-        ages = _moment_as_number("until", until, clock) - _as_numbers(times)
+        numbers, clock = as_time("moment", times), times.dtype.is_temporal()
+        missing = "moment must be a timestamp or a finite number"
+        refuse_values(missing, times, times.is_null())
+        ages = _moment_as_number("until", until, clock) - numbers
         counts = ages > 0
         if within is not None:
             counts &= ages <= _duration_as_number("within", within, clock)
@@ -297,32 +297,6 @@ def weigh_by_moment(
     return column("" if moment is None else moment).map_batches(
         weigh, pl.Float64, is_elementwise=True
     )
-
-
-def _require_moments(times: pl.Series) -> pl.Series:
-    """The times, an error where they are none."""
-    dtype = times.dtype
-    if dtype == pl.Null and times.is_empty():
-        return times.cast(pl.Float64)
-    kind = "text" if dtype in TEXT_TYPES else str(dtype)
-    fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
-    require(fit, f"moment must be a timestamp or a number, not {kind}. Cast it first")
-    bad = times.is_null()
-    if dtype.is_float():
-        bad |= ~times.is_finite().fill_null(True)
-    refuse_values("moment must be a timestamp or a finite number", times, bad)
-    if dtype.is_temporal():  # DuckDB's 'infinity' is the highest number, which polars cannot print
-        numbers = times.to_physical()
-        finite = numbers.abs() < numbers.upper_bound().item()
-        require(finite.all(), "moment must be a timestamp or a finite number, not infinity")
-    return times
-
-
-def _as_numbers(times: pl.Series) -> pl.Series:
-    """Times as microseconds, or as the numbers that they are."""
-    if times.dtype.is_temporal():
-        times = times.cast(pl.Datetime("us")).cast(pl.Int64)
-    return times.cast(pl.Float64)
 
 
 def _moment_as_number(name: str, value: Moment, clock: bool) -> float:
@@ -347,14 +321,9 @@ def _duration_as_number(name: str, value: Duration, clock: bool) -> float:
     return float(microseconds)
 
 
-def decimal_as_float(value: object) -> float:
-    """A number as a float, one of a column of DECIMAL too; NaN where it cannot be one."""
-    return as_number(float(value) if isinstance(value, Decimal) else value)
-
-
 def is_finite(value: object) -> bool:
     """Is it a number that a float can be?"""
-    return math.isfinite(decimal_as_float(value))
+    return math.isfinite(as_number(value))
 
 
 @table_function("split")

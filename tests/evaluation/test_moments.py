@@ -117,9 +117,3 @@ def test_a_result_whose_values_are_elsewhere(tmp_path):
     ):
         with pytest.raises(RankqlError, match=r"are in Spark. Pass result.collect\(\)"):
             use()
-    with pytest.raises(
-        AttributeError, match=r"no 'save_values'. .* result.collect\(\).save_values"
-    ):
-        result.save_values(tmp_path / "values.parquet")
-    with pytest.raises(AttributeError, match=r"^SparkResult has no 'nothing'$"):
-        result.nothing  # noqa: B018

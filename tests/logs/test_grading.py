@@ -3,7 +3,6 @@
 import math
 import random
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 
 import duckdb
 import polars as pl
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from support import metric_engines
 from support.calls import assert_message, assert_values, connected
 from support.negative_grades import PAGE, with_table
 
@@ -174,7 +172,6 @@ def test_graded_equals_its_definition(groups, how, cap, until, within, half_life
         {"view": "1", "buy": "three"},
         {"view": 1, "buy": 10**400},
         {"view": frozenset()},
-        {"view": Decimal("nan")},
     ],
     ids=str,
 )
@@ -301,19 +298,6 @@ def test_grade_events_of_files_tables_and_frames(options, tmp_path):
     for data, connection in ((frame, None), (tmp_path / "log.parquet", None), ("log", con)):
         result = rankql.grade_events(data, GRADES, con=connection, **options)
         assert_frame_equal(result, expected, abs_tol=1e-14, rel_tol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("options", "value"),
-    [({}, 4.0), ({"until": Decimal(4), "within": Decimal(3), "half_life": Decimal(2)},
-                 2 * 0.5 * 2**-1.5 + 3 * 2**-0.5)],
-)  # fmt: skip
-def test_options_may_be_decimals(options, value):
-    frame = pl.DataFrame({"user": 1, "item": 1, "event": ["view", "x", "buy"], "t": [1, 1, 3]})
-    options |= {"how": "sum", "cap": Decimal("4.25"), "unknown": Decimal("0.5")}
-    grades = {"view": Decimal("0.5"), "buy": 3, "hide": None}
-    result = rankql.grade_events(frame, grades, **options, time="t")["rel"].item()
-    assert metric_engines.same(result, value)
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,6 @@ REFUSED = {
         ({"item": ["a", "a", None], "pos": [1, 1, None]}, {"k": 1}, "item must not be NULL"),
         # Columns of other types, under the user's name.
         ({"propensity": [0.5] * 3, "click": [[1]] * 3}, {}, re.escape(f"{CLICK}[1]")),
-        ({"predicted": [b"ab\xff"] * 3}, PREDICTED,
-         r"predicted must lie between 0 and 1, not ab\\xFF"),
         *(({"own": values}, {name: "own"}, f"own {message}")
           for name, values, message in (
               ("click", [1, 3, None], "must be 0 or 1, not 3"),
