@@ -15,11 +15,11 @@ from .diagnostics.funnel import Funnel, funnel
 from .diagnostics.monitor import Monitoring, monitor
 from .engines.dialects import translate
 from .errors import RankqlError
-from .evaluation.combining import combine
-from .evaluation.conversion import convert
+from .evaluation.combine import combine
+from .evaluation.convert import convert
 from .evaluation.evaluate import evaluate
+from .evaluation.means_result import WideTable
 from .evaluation.result import Result
-from .evaluation.wide_table import WideTable
 from .expressions.cascade import (
     arhr,
     arhr_by_score,

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from rankql.cli.options import DATA, FORMATS, derive_options
-from rankql.evaluation.arguments import Columns
+from rankql.evaluation.request import Columns
 from rankql.registry.conventions import ConventionOptions
 from rankql.writing import STDOUT, named_paths, output_path
 

@@ -21,7 +21,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import rankql
-from rankql.evaluation import arguments
+from rankql.evaluation import request as arguments
 from rankql.registry import conventions
 from rankql.registry.parameters import GAIN
 

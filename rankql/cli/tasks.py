@@ -246,7 +246,7 @@ def gate_command(
 
 
 @command("convert", "convert my.run run.parquet", "convert run.parquet my.run --tag bm25",
-         function="evaluation.conversion:convert")  # fmt: skip
+         function="evaluation.convert:convert")  # fmt: skip
 @click.argument("source", type=DATA)
 @click.argument("target", type=DATA)
 @COLUMNS

@@ -10,10 +10,10 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.combining import require_finite_metrics, require_no_system
-from rankql.evaluation.metric_columns import describe_together
+from rankql.evaluation.combine import require_finite_metrics, require_no_system
+from rankql.evaluation.means import attribute_column, compared_value
+from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import attribute_column, compared_value
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 
 

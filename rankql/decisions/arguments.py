@@ -12,7 +12,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.combining import combine_systems, require_same_judgments
+from rankql.evaluation.combine import combine_systems, require_same_judgments
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import ROWS, Argument, Request, align_results, identify
 from rankql.registry.parse import is_metric, resolve_names

@@ -15,12 +15,12 @@ import polars as pl
 from rankql import text
 from rankql.decisions.association import Association, name_unit
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.combining import open_result, read_metadata
+from rankql.evaluation.combine import open_result, read_metadata
+from rankql.evaluation.means import compared_value
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.overlap import format_examples
+from rankql.evaluation.request import parse_groupings
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import compared_value
 from rankql.evaluation.values import is_number_column, resolve_directions
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z, require, require_plain_name

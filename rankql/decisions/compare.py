@@ -19,13 +19,13 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import (
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
     parse_groupings,
     require_known_options,
 )
-from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.values import Request, identify, set_directions
 from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics

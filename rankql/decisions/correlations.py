@@ -15,7 +15,7 @@ from scipy import special
 
 from rankql import text
 from rankql.decisions.association import name_unit
-from rankql.evaluation.summary import slice_queries
+from rankql.evaluation.means import slice_queries
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.means import ROUNDING
 from rankql.stats.sample import Array

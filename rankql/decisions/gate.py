@@ -27,11 +27,11 @@ from rankql.decisions.arguments import (
 from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits, split_limits
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import EvaluationOptions, parse_groupings, require_known_options
-from rankql.evaluation.combining import combine_systems, require_same_judgments, with_names_of
+from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.means import describe_clusters
+from rankql.evaluation.request import EvaluationOptions, parse_groupings, require_known_options
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import describe_clusters
 from rankql.evaluation.values import Request, set_directions
 from rankql.macros import MISSING
 from rankql.registry.argument_checks import (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.parse import is_metric, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric

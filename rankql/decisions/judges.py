@@ -14,8 +14,8 @@ from rankql import text
 from rankql.decisions.compare import compare
 from rankql.decisions.comparison import compare_orders
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import EvaluationOptions, require_known_options
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability
 from rankql.results import TableResult, drop_idle_columns

@@ -20,8 +20,8 @@ from rankql.decisions.pair_comparisons import (
 from rankql.decisions.system_values import SystemValues, describe_left_out
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import describe_clusters
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample

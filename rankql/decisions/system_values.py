@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from rankql import text
 from rankql.evaluation.judged_values import PairedValues
-from rankql.evaluation.result import Result
-from rankql.evaluation.summary import (
+from rankql.evaluation.means import (
     cluster_codes,
     compared_value,
     metric_range,
     slice_queries,
 )
+from rankql.evaluation.result import Result
 from rankql.macros import MISSING
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.stats.means import ROUNDING

@@ -19,7 +19,6 @@ from rankql.diagnostics.check_rows import (
 )
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import Columns, Reading
 from rankql.evaluation.overlap import (
     few_common_items_note,
     find_judged_queries,
@@ -31,6 +30,7 @@ from rankql.evaluation.overlap import (
     run_label,
     unjudged_queries_note,
 )
+from rankql.evaluation.request import Columns, Reading
 from rankql.macros import quote
 from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.inputs import Inputs, open_runs, read_inputs

@@ -9,9 +9,8 @@ from typing import Any
 
 from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
-from rankql.evaluation.counters import QueryOverlap
-from rankql.evaluation.ctes import BY_ITEM
-from rankql.evaluation.overlap import RunSql, query_overlap
+from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
+from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankql.evaluation.ctes import BY_ITEM, ranking_ctes
-from rankql.evaluation.metric_columns import gain_sql
-from rankql.evaluation.steps import source_ctes, with_ctes
+from rankql.evaluation.readable import gain_sql
+from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import Conventions

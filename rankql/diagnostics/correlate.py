@@ -10,21 +10,19 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import (
+from rankql.evaluation.checks import require_unique, validate_columns
+from rankql.evaluation.compute import count_rankings
+from rankql.evaluation.means import Meta, require_interval
+from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
+from rankql.evaluation.readable import macro_call
+from rankql.evaluation.request import (
     DEFAULT_CORRELATIONS,
     Columns,
     Reading,
     parse_groupings,
 )
-from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.ctes import BY_ITEM, attributes_by_query
-from rankql.evaluation.meta import Meta
-from rankql.evaluation.metric_columns import macro_call
-from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
 from rankql.evaluation.result import Result
-from rankql.evaluation.steps import SqlRunner, source_ctes, with_ctes
-from rankql.evaluation.summary import require_interval
-from rankql.evaluation.validation import require_unique, validate_columns
+from rankql.evaluation.steps import BY_ITEM, SqlRunner, attributes_by_query, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CORRELATIONS
 from rankql.registry.argument_checks import require_whole_number

@@ -20,17 +20,21 @@ from rankql.diagnostics.contributions import (
     positions_sql,
 )
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.arguments import EvaluationOptions, Reading
-from rankql.evaluation.chunks import read_rankings
+from rankql.evaluation.checks import (
+    evaluation_errors,
+    require_sound,
+    require_unique,
+    validate_columns,
+)
+from rankql.evaluation.collapse import read_rankings
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import describe_result
-from rankql.evaluation.facts import Facts
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
-from rankql.evaluation.query import rows_read, unique_columns, write_query
-from rankql.evaluation.resolve import resolve_conventions
+from rankql.evaluation.readable import rows_read, unique_columns, write_query
+from rankql.evaluation.request import EvaluationOptions, Reading
+from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
-from rankql.evaluation.validation import evaluation_errors, require_unique, validate_columns
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions
@@ -276,7 +280,7 @@ def _evaluate(
     if not is_missing:
         counters = count_rankings(session, inputs, conventions)
         unique = unique_columns(inputs, metrics, conventions)
-        notes = facts.require_valid(counters, result.metrics, unique, one_query)
+        notes = require_sound(facts.run_sql, counters, result.metrics, unique, one_query)
     else:
         require_unique(facts.run_sql, inputs, [("qrels", "item", "")])
     values = fetch_frame(session, write_query(inputs, metrics, conventions).sql)

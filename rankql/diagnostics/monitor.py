@@ -13,10 +13,10 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import EvaluationOptions, parse_groupings
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.means import ERROR
+from rankql.evaluation.request import EvaluationOptions, parse_groupings
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import ERROR
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse

@@ -17,12 +17,18 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
+from rankql.evaluation.checks import (
+    evaluation_errors,
+    require_ids,
+    require_one_value_per_query,
+    require_unique_rows,
+    validate_numbers,
+)
 from rankql.evaluation.compute import finish, reduce_tables
-from rankql.evaluation.counters import QueryOverlap
 from rankql.evaluation.evaluate import own_columns
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.meta import Meta
+from rankql.evaluation.means import Meta
 from rankql.evaluation.overlap import (
+    QueryOverlap,
     few_common_items_note,
     find_judged_queries,
     is_small_overlap,
@@ -32,16 +38,10 @@ from rankql.evaluation.overlap import (
     note_unjudged,
     unranked_rows_note,
 )
+from rankql.evaluation.resolve import Facts
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
 from rankql.evaluation.steps import SqlRunner
-from rankql.evaluation.validation import (
-    evaluation_errors,
-    require_ids,
-    require_one_value_per_query,
-    require_unique_rows,
-    validate_numbers,
-)
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric

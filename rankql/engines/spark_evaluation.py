@@ -15,13 +15,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from rankql.engines import partitions
 from rankql.engines.spark_result import SparkResult, quoted_name, require_interval_of_moments
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.evaluate import describe_result
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.moments import summarise_moments
-from rankql.evaluation.resolve import resolve_conventions
+from rankql.evaluation.means import require_interval, summarise_moments
+from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result_checks import check_counts
-from rankql.evaluation.summary import require_interval
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs

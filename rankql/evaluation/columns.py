@@ -71,14 +71,14 @@ class Rankings:
             sums = self.column(("sums", key), lambda: accumulate(columns))
             return sums[min(k or len(sums), len(sums)) - 1]
         if k is not None:
-            inside = self.column(("inside", k), lambda: (as_float(p <= k) for p, _ in self.items))
+            inside = self.column(("inside", k), lambda: (to_double(p <= k) for p, _ in self.items))
             columns = [column * within for column, within in zip(columns, inside, strict=True)]
         return sum_columns(columns, self.zero)
 
     def hits(self, threshold: float) -> list[pl.Series]:
         """1 for each relevant item, else 0."""
         return self.column(
-            ("hits", threshold), lambda: (as_float(grade >= threshold) for _, grade in self.items)
+            ("hits", threshold), lambda: (to_double(grade >= threshold) for _, grade in self.items)
         )
 
     def count(self, threshold: float) -> list[pl.Series]:
@@ -94,17 +94,18 @@ class Rankings:
         if not self.counts:
             return 2.0**grade - 1
         # A polynomial of whole grades takes a fifth of the time.
-        *factors, value = power_of_two(len(self.counts))
+        *factors, last = power_of_two(len(self.counts))
+        value = grade * last
         for factor in reversed(factors):
-            value = grade * value + factor
-        return grade * value
+            value = grade * (value + factor)
+        return value
 
     def relevant(self, threshold: float) -> pl.Series:
         """The number of relevant items among the judged ones, R."""
         if self.counts:
             reached = math.ceil(threshold)
             return self.counts[reached - 1] if reached <= len(self.counts) else self.zero
-        return sum_columns((as_float(grade >= threshold) for grade in self.grades), self.zero)
+        return sum_columns((to_double(grade >= threshold) for grade in self.grades), self.zero)
 
     def ideal(self, gain: Gain, key: Hashable, k: int | None, retrieved: bool) -> pl.Series:
         """The discounted gains of the first k items of the ideal ranking. key: of the gain."""
@@ -150,9 +151,10 @@ def power_of_two(end: int) -> list[float]:
 Gain: TypeAlias = Callable[[Any], Any]
 
 
-def as_float(column: pl.Series) -> pl.Series:
+def to_double(column: Any) -> pl.Series:
     """A column as DOUBLE."""
-    return column.cast(pl.Float64)
+    number: pl.Series = column.cast(pl.Float64)
+    return number
 
 
 def sum_columns(columns: Iterable[pl.Series], zero: pl.Series) -> pl.Series:
@@ -175,7 +177,7 @@ def gain_of(options: Options) -> Gain:
     def gain(grade: Any) -> Any:
         if kind == "binary":
             hit = grade >= threshold
-            return as_float(hit) if isinstance(hit, pl.Series) else float(hit)
+            return to_double(hit) if isinstance(hit, pl.Series) else float(hit)
         value = 2.0**grade - 1 if kind == "exp2" else grade
         if options.get("negative") == "zero" and isinstance(value, pl.Series):
             return value.clip(lower_bound=0)
@@ -236,7 +238,7 @@ def reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
         yield value
 
     (value,) = r.column(("rr", threshold), first)
-    return if_relevant(r, o, value if k is None else value * as_float(value >= 1 / k))
+    return if_relevant(r, o, value if k is None else value * to_double(value >= 1 / k))
 
 
 def reciprocals(r: Rankings, o: Options) -> pl.Series:
@@ -253,7 +255,7 @@ def found(r: Rankings, o: Options) -> pl.Series:
 
 def divisor(r: Rankings, o: Options) -> pl.Series:
     """What hits and precisions are divided by."""
-    k = o["k"]
+    k: int | None = o["k"]
     match o["denominator"]:
         case "R":
             return r.relevant(o["threshold"])
@@ -285,17 +287,17 @@ def f1(r: Rankings, o: Options) -> pl.Series:
 
 def success(r: Rankings, o: Options) -> pl.Series:
     """1 if there is a hit."""
-    return if_relevant(r, o, as_float(found(r, o) > 0))
+    return if_relevant(r, o, to_double(found(r, o) > 0))
 
 
-def r_precision(r: Rankings, o: Options) -> pl.Series:
+def precision_at_r(r: Rankings, o: Options) -> pl.Series:
     """The hits in the first R positions, by R."""
     relevant, hits = r.relevant(o["threshold"]), r.hits(o["threshold"])
-    terms = (h * as_float(relevant >= p) for h, (p, _) in zip(hits, r.items, strict=True))
+    terms = (h * to_double(relevant >= p) for h, (p, _) in zip(hits, r.items, strict=True))
     return sum_columns(terms, r.zero) / or_null(relevant)
 
 
-def set_ap(r: Rankings, o: Options) -> pl.Series:
+def set_precision(r: Rankings, o: Options) -> pl.Series:
     """Precision times recall of the complete ranking."""
     return precision(r, {**o, "denominator": "k"}) * recall(r, o)
 
@@ -311,7 +313,7 @@ def expected_reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
             yield stopped * (p ** (pos - 1) / pos)
             left = left - stopped
 
-    positive = r.relevant(1) if r.counts else sum_columns(map(as_float, r.grades), r.zero)
+    positive = r.relevant(1) if r.counts else sum_columns(map(to_double, r.grades), r.zero)
     return if_positive(positive, r.total(("err", p, max_rel), terms, o["k"]))
 
 
@@ -337,7 +339,7 @@ def binary_preference(r: Rankings, o: Options) -> pl.Series:
     for (pos, grade), hit in zip(r.items, r.hits(threshold), strict=True):
         capped = above.zip_with(above < relevant, relevant)
         total = total + hit * (1 - capped / least)
-        above = above + as_float((grade < threshold) & is_item(pos))
+        above = above + to_double((grade < threshold) & is_item(pos))
     return total / or_null(relevant)
 
 
@@ -348,7 +350,7 @@ def is_item(pos: Position) -> pl.Series | bool:
 
 def judged_share(r: Rankings, o: Options) -> pl.Series:
     """The share of judged items."""
-    terms = lambda: (as_float(pos.is_finite()) for pos, _ in r.items)  # type: ignore[union-attr]  # noqa: E731
+    terms = lambda: (to_double(pos.is_finite()) for pos, _ in r.items)  # type: ignore[union-attr]  # noqa: E731
     judged = r.total("judged", terms, o["k"])
     return judged / at_least_one(divisor(r, {**o, "denominator": "k"}))
 
@@ -416,15 +418,15 @@ METRICS = {
     "f1_at": _formula(f1, "threshold denominator"),
     "hit_at": _formula(success, "threshold"),
     "arhr": _formula(reciprocals, "threshold"),
-    "r_precision": _formula(r_precision, "threshold"),
-    "set_ap": _formula(set_ap, "threshold"),
+    "r_precision": _formula(precision_at_r, "threshold"),
+    "set_ap": _formula(set_precision, "threshold"),
     "err": _formula(expected_reciprocal_rank, "max_rel p"),
     "rbp": _formula(rank_biased_precision, "p threshold max_rel"),
     "bpref": _formula(binary_preference, "threshold"),
     "judged_at": _formula(judged_share),
     "micro_precision_at": _formula(precision, "threshold denominator", divisor),
     "micro_recall_at": _formula(
-        recall, "threshold", lambda r, o: as_float(r.relevant(o["threshold"]))
+        recall, "threshold", lambda r, o: to_double(r.relevant(o["threshold"]))
     ),
     "micro_f1_at": _formula(
         f1, "threshold denominator", lambda r, o: divisor(r, o) + r.relevant(o["threshold"])

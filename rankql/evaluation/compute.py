@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import duckdb
 import polars as pl
 
-from rankql.evaluation.counters import Counters, read_counters
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.query import unique_columns, write_query
+from rankql.evaluation.checks import require_sound, require_unique
+from rankql.evaluation.overlap import Counters, read_counters
+from rankql.evaluation.readable import unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, SHARED, Reduction, choose_reduction
+from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import TOP, with_ctes
-from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
@@ -62,7 +62,7 @@ def compute(
     """The values per query and notes, after all checks of the data."""
     reduced = reduce_tables(facts, metrics, conventions)
     names = [metric.name for metric in metrics]
-    notes = facts.require_valid(reduced.counters, names, reduced.unique_columns(metrics))
+    notes = require_sound(facts.run_sql, reduced.counters, names, reduced.unique_columns(metrics))
     values, more = finish(reduced, metrics)
     return values, notes + more
 
@@ -170,7 +170,7 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         frame.join(flagged.select(keys), on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
         for frame, how in ((values, "anti"), (window, "semi"))
     )
-    return pl.concat([kept, replaced.cast(dict(kept.schema))]).sort(keys, nulls_last=True)
+    return pl.concat([kept, replaced.cast(kept.schema)]).sort(keys, nulls_last=True)
 
 
 def _read_flagged(

@@ -16,7 +16,17 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.arguments import (
+from rankql.evaluation.checks import evaluation_errors, note_users, validate_columns
+from rankql.evaluation.collapse import read_rankings
+from rankql.evaluation.compute import compute
+from rankql.evaluation.means import Meta, count_clusters, require_interval
+from rankql.evaluation.readable import (
+    catalogue_meta,
+    is_catalogue,
+    write_catalogue_queries,
+    write_query,
+)
+from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluateArguments,
     EvaluationOptions,
@@ -24,17 +34,9 @@ from rankql.evaluation.arguments import (
     cluster_errors,
     parse_groupings,
 )
-from rankql.evaluation.chunks import read_rankings
-from rankql.evaluation.compute import compute
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.meta import Meta
-from rankql.evaluation.metric_columns import catalogue_meta, is_catalogue
-from rankql.evaluation.query import write_catalogue_queries, write_query
-from rankql.evaluation.resolve import resolve_conventions
+from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.summary import count_clusters, require_interval
-from rankql.evaluation.validation import evaluation_errors, validate_columns
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.column_names import ROLES
@@ -50,7 +52,7 @@ from rankql.sources.reader import reword_error
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, mentioned, require_column
 from rankql.text import format_queries
-from rankql.versions import find_version
+from rankql.versions import own_version
 from rankql.writing import PARQUET, output_path, remember_inputs
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
@@ -241,7 +243,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         if arguments.cluster is not None:
             notes.append(count_clusters(result.frame(), result.meta))
         elif arguments.interval is not None:
-            notes += facts.note_users()
+            notes += note_users(session, inputs)
     return replace(result, notes=notes)
 
 
@@ -392,7 +394,7 @@ def describe_result(
             weight=inputs.weight,
             metric_weights=query.weights,
             judgments=inputs.qrels is not None,
-            version=find_version("rankql"),
+            version=own_version(),
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
             **catalogue_meta(metrics),
         ),

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.meta import Meta
-from rankql.evaluation.summary import (
+from rankql.evaluation.means import (
     NO_INTERVAL,
     SKEWED,
+    Meta,
     cluster_codes,
     compared_value,
     describe_interval,
@@ -21,6 +20,7 @@ from rankql.evaluation.summary import (
     slice_queries,
     system_columns,
 )
+from rankql.evaluation.means_result import MeansResult
 from rankql.macros import INTERNAL_PREFIX
 from rankql.stats.prediction_powered import CorrectedSample, correct_sample
 from rankql.stats.sample import Array, Sample

@@ -29,10 +29,17 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from rankql.evaluation.columns import METRICS, Options, Rankings, if_positive
-from rankql.evaluation.ctes import any_values, attributes_by_query, list_systems, score_order
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.metric_columns import rows_needed
-from rankql.evaluation.steps import select_from, source_ctes, with_ctes
+from rankql.evaluation.resolve import Facts
+from rankql.evaluation.steps import (
+    any_values,
+    attributes_by_query,
+    list_systems,
+    rows_needed,
+    score_order,
+    select_from,
+    source_ctes,
+    with_ctes,
+)
 from rankql.evaluation.top import (
     BITS,
     Top,
@@ -226,7 +233,7 @@ class Reduction:
         best = f"({score}) | ({item}) | coalesce(CAST(rel AS BIGINT), 0)"
         columns = {
             "items": f"arg_max({best}, score, {self.k + 1})",
-            "gains": f"list(hash(item)) FILTER (WHERE rel > 0)",
+            "gains": "list(hash(item)) FILTER (WHERE rel > 0)",
             "highest": "max(score)",
         }
         columns |= self._counters() | self._alone()

@@ -1,16 +1,27 @@
-"""Resolve the conventions and the options of each metric, once, before anything is computed."""
+"""Resolve the conventions and the options of each metric, once, before anything is computed.
+
+What this needs to know about the data are `Facts`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.metric_columns import reads_judged
+from rankql.evaluation.checks import evaluation_errors
+from rankql.evaluation.readable import reads_judged
+from rankql.evaluation.steps import FINGERPRINT, SqlRunner
+from rankql.evaluation.top import SCALES
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import require_scalar
+from rankql.sources.inputs import Inputs
+from rankql.sources.macro_sql import count_values
+from rankql.sources.private import in_gib
+from rankql.sources.session import Session
 
 
 def resolve_conventions(
@@ -87,3 +98,79 @@ def _require_reached(facts: Facts, metrics: Sequence[Metric], conventions: Conve
                 f"{metric.threshold(vars(conventions)):g}. Pass a lower threshold="
                 f"{graded if 'max_rel' in record.options else ''}"
             )
+
+
+class Facts:
+    """Facts about the data of an evaluation, each asked at most once and if it is needed.
+
+    packs: whether rankings may be reduced to columns of polars; None: if it is faster.
+    """
+
+    def __init__(
+        self, session: Session, inputs: Inputs, conventions: Conventions, packs: bool | None = None
+    ) -> None:
+        self.session, self.inputs, self.conventions = session, inputs, conventions
+        self.run_sql = SqlRunner(session, inputs, conventions)
+        self.packs = packs
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of all tables."""
+        return sum(count_values(self.session, table, [])[0] for table in self.inputs.tables)
+
+    @cached_property
+    def grade_scale(self) -> int:
+        """The end of the smallest scale with all grades, if they are whole numbers from 0; or 0."""
+        whole = all(table.integer("rel") for table in self.inputs.judging)
+        fraction = "" if whole else " OR {rel} <> floor({rel})"
+        for end in SCALES:
+            if not self.has_grade(f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+                return end
+        return 0
+
+    @cached_property
+    def highest_grade(self) -> float:
+        """The highest grade, or 0."""
+        # The end of a scale is found without reading all rows.
+        if (
+            self.packs is not False
+            and (end := self.grade_scale)
+            and self.has_grade(f"{{rel}} = {end}")
+        ):
+            return float(end)
+        ((highest,),) = self._rows(
+            f"SELECT coalesce(max(rel), 0) FROM {self.inputs.graded} WHERE rel > 0"
+        )
+        return float(highest)
+
+    def has_grade(self, condition: str) -> bool:
+        """Whether the condition on {rel} holds for any grade."""
+        # Compare the column itself: DuckDB then skips what its statistics rule out.
+        return any(
+            self.session.con.execute(
+                f"SELECT 1 FROM {table.sql} "
+                f"WHERE {condition.format(rel=table.integer('rel') or table.number('rel'))} LIMIT 1"
+            ).fetchall()
+            for table in self.inputs.judging
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The sum of the hashes of the judgments, in any order."""
+        return str(self._rows(f"SELECT {FINGERPRINT} FROM qrels")[0][0])
+
+    @cached_property
+    def memory_gib(self) -> float:
+        """The memory limit of DuckDB."""
+        ((limit,),) = self._rows("SELECT current_setting('memory_limit')")
+        return in_gib(limit)
+
+    @cached_property
+    def approximate_rankings(self) -> int:
+        """About how many rankings there are."""
+        sql = f"SELECT approx_count_distinct(({self.inputs.keys})) FROM run"
+        return int(self._rows(sql)[0][0])
+
+    def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        with evaluation_errors(self.session, self.inputs, self.conventions):
+            return self.run_sql(sql)

@@ -14,12 +14,11 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.means import compute_moments, summarise
 from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.metric_columns import refuse_weights
-from rankql.evaluation.moments import compute_moments
+from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts, sum_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
-from rankql.evaluation.summary import summarise
 from rankql.macros import literal
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.results import TableResult

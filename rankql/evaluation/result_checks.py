@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.meta import Meta
+from rankql.evaluation.means import Meta
 from rankql.macros import MISSING, quote
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import is_metric, value_range

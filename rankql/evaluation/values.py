@@ -16,9 +16,9 @@ import duckdb
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.combining import open_result, read_metadata, require_one_row_per_query
+from rankql.evaluation.combine import open_result, read_metadata, require_one_row_per_query
+from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.evaluation.summary import attribute_column
+from rankql.evaluation.means import attribute_column
 from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, make_layer, quantitative

@@ -10,7 +10,7 @@ import pytrec_eval
 from polars.testing import assert_frame_equal
 
 from rankql.errors import RankqlError
-from rankql.evaluation.conversion import convert
+from rankql.evaluation.convert import convert
 from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19
 

@@ -6,8 +6,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
+from rankql.evaluation.checks import IN_POLARS
 from rankql.evaluation.facts import Facts
-from rankql.evaluation.validation import IN_POLARS
 from support.plans import LargeFacts, evaluate_plan
 
 QRELS = pl.DataFrame(

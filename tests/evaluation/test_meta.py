@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.evaluation.meta import Meta
+from rankql.evaluation.means import Meta
 
 RUN = pl.DataFrame(
     {"query": [*"aabbccdd"], "item": [*"xyxyxyxy"], "score": [2.0, 1, 1, 2, 2, 1, 1, 2]}

@@ -9,10 +9,9 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.engines.spark_result import SparkResult
 from rankql.errors import RankqlError
-from rankql.evaluation.moments import summarise_moments
+from rankql.evaluation.means import SKEWED, summarise_moments
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import check_counts, describe_weights, merge_counts
-from rankql.evaluation.summary import SKEWED
 from rankql.macros import MISSING
 
 NUMBER = pl.int_range(30)

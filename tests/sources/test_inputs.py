@@ -15,7 +15,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
-from rankql.evaluation.meta import Meta
+from rankql.evaluation.means import Meta
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.macro_sql import count_values

@@ -3,14 +3,14 @@
 import math
 
 import polars as pl
+from rankql.evaluation.plan import choose_plan
 
 import rankql
-from rankql.evaluation.arguments import EvaluateArguments, Reading, parse_groupings
+from rankql.evaluation.checks import evaluation_errors
 from rankql.evaluation.evaluate import compute, prepare
-from rankql.evaluation.facts import Facts
-from rankql.evaluation.plan import choose_plan
-from rankql.evaluation.query import unique_columns
-from rankql.evaluation.validation import evaluation_errors
+from rankql.evaluation.readable import unique_columns
+from rankql.evaluation.request import EvaluateArguments, Reading, parse_groupings
+from rankql.evaluation.resolve import Facts
 from rankql.sources.session import open_session
 
 

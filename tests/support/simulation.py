@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from rankql.evaluation.summary import mean_intervals
+from rankql.evaluation.means import mean_intervals
 from rankql.stats.corrections import adjust_p_values
 from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample

@@ -11,8 +11,8 @@ from typing import Unpack
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import Columns, Reading
-from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.request import Columns, Reading
+from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import resolve_columns
 from rankql.sources.grades import assume_grades

@@ -24,6 +24,7 @@ from rankql.sources.tables import Data, Rel
 if TYPE_CHECKING:
     import duckdb
 
+
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 # Those of `correlate`.
 DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")

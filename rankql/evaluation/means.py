@@ -1,16 +1,21 @@
-"""The means of a result by system and slice, computed in SQL from its values per query."""
+"""The means of values per query by system and slice, and what a result must know: `Meta`.
+
+They are computed in SQL; those of partitions from their moments, one row per system, slice and
+metric. Weights of queries leave no interval there: its standard error leaves out one query at a
+time, which no sum of a partition can give.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.meta import Meta
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
@@ -19,6 +24,55 @@ from rankql.sources.frames import read_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.stats.means import Moments, adjusted_skewness, mean_interval
 from rankql.text import format_count, format_queries
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What a result must know about its values. Files keep it as JSON."""
+
+    # The column of the queries.
+    query: str
+    metrics: list[str]
+    conventions: dict[str, Any]
+    # Is there a column of systems?
+    system: bool = False
+    # The attributes of the queries, and those that slices are made of.
+    by: list[str] = field(default_factory=list)
+    groupings: list[list[str]] = field(default_factory=list)
+    # The canonical names of the metrics that were asked for by another name.
+    canonical: dict[str, str] = field(default_factory=dict)
+    # The attribute by which queries are weighted.
+    weight: str | None = None
+    # The attribute of queries that belong together, such as a user.
+    cluster: str | None = None
+    # The column with the weights of each metric that is one mean over all rows.
+    metric_weights: dict[str, str] = field(default_factory=dict)
+    # The values of each metric that describes all rankings of a slice together, with their slices.
+    catalogue: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    # The directions of metrics that rankql does not know.
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
+    # Whether the judgments were a table of their own; None: not known.
+    judgments: bool | None = None
+    # The sum of the hashes of the judgments, in any order.
+    fingerprint: str | None = None
+    # The version of rankql.
+    version: str | None = None
+
+    def canonical_name(self, metric: str) -> str:
+        """The name by which metrics match: RR for MRR."""
+        return self.canonical.get(metric, metric)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON holds them."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Meta:
+        """Read the fields; those of later versions are left out."""
+        known = {field.name for field in fields(cls)}
+        values = {"metric_weights": values.get("weights", {}), **values}  # its name in older files
+        return cls(**{name: value for name, value in values.items() if name in known})
+
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
@@ -356,3 +410,71 @@ def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
 def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
     """The column of an attribute: its name, or by_mean for mean if `columns` has mean already."""
     return f"by_{attribute}" if attribute.lower() in columns else attribute
+
+
+def compute_moments(con: duckdb.DuckDBPyConnection, meta: Meta) -> pl.DataFrame:
+    """The moments of the values per query in `rows`, a table of the connection."""
+    attributes = sliced_attributes(meta)
+    slice_, _ = slice_columns(attributes)
+    kept, defined = counted_rows(meta)
+    sql = f"""
+        SELECT {", ".join(_keys(meta, attributes, slice_))}, any_value(micro) AS micro,
+               count(value) {kept} AS n, var_pop(value) {kept} * count(value) {kept} AS squares,
+               {skewness_sql(kept)} * pow(var_pop(value) {kept}, 1.5) * count(value) {kept}
+                   AS cubes,
+               fsum(value * weight) {kept} AS total, fsum(weight) {defined} AS weights,
+               fsum(query_weight) {defined} AS query_weights,
+               fsum(query_weight * query_weight) {defined} AS query_squares,
+               min(value) {kept} AS least, max(value) {kept} AS most,
+               count(*) AS queries,
+               count(*) FILTER (WHERE undefined) AS undefined,
+               count(*) FILTER (WHERE missing) AS missing
+        FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
+    """
+    return read_frame(con, sql)
+
+
+def summarise_moments(
+    moments: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
+) -> pl.DataFrame:
+    """The summary of all partitions, whose moments are the rows."""
+    attributes = sliced_attributes(meta)
+    keys = ", ".join(_keys(meta, attributes))
+    error = """
+        CASE WHEN NOT any_value(micro)
+             -- The variance within partitions, and that of their means.
+             THEN sqrt(fsum(squares + n * gap * gap) / nullif(sum(n) - 1, 0))
+                  / sqrt(sum(n)) END"""
+    total, weights, highest = "fsum(total)", "fsum(weights)", "max(most)"
+    mean = pooled_mean(meta, *(f"{x} OVER slices" for x in (total, weights, highest)))
+    order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
+    sql = f"""
+        SELECT {keys}, any_value(mean) AS mean,
+               {"NULL::DOUBLE" if interval is None or meta.weight else error} AS error,
+               CAST(sum(n) AS DOUBLE) - 1 AS df, CAST(sum(n) AS DOUBLE) AS units,
+               fsum(coalesce(cubes, 0) + 3 * squares * gap + n * pow(gap, 3)) / sum(n)
+                   / nullif(pow(fsum(squares + n * gap * gap) / sum(n), 1.5), 0) AS skewness,
+               min(least) AS least, max(most) AS most,
+               pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
+               sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing
+        FROM (SELECT *, {mean} AS mean, total / weights - mean AS gap FROM moments
+              WINDOW slices AS (PARTITION BY {keys}))
+        GROUP BY {keys} ORDER BY {", ".join([*system_columns(meta), *order, "i"])}
+    """
+    with private_connection(threads=1) as con:
+        con.register("moments", moments)
+        means = read_frame(con, sql)
+    return name_means(means, meta, interval, confidence)
+
+
+def _keys(meta: Meta, attributes: Mapping[str, str], slice_: str | None = None) -> list[str]:
+    """The columns of the slices and the metric; with `slice_`, as SQL over the values."""
+    columns = attributes.values()
+    flags = [_absent(x) if slice_ is None else f"grouping({x}) AS {_absent(x)}" for x in columns]
+    label = "slice" if slice_ is None else f"{slice_} AS slice"
+    return [*system_columns(meta), label, *columns, *flags, "i"]
+
+
+def _absent(column: str) -> str:
+    """The column that says that slices are not by this attribute."""
+    return f"{column}_absent"

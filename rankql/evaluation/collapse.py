@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import Reading
-from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.checks import require_unique, validate_columns
 from rankql.evaluation.overlap import leave_out_unjudged, note_unjudged
-from rankql.evaluation.steps import SqlRunner
-from rankql.evaluation.validation import require_unique, validate_columns
+from rankql.evaluation.request import Reading
+from rankql.evaluation.steps import BY_ITEM, SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column

@@ -1,4 +1,7 @@
-"""Check the inputs of an evaluation: refuse what cannot be evaluated, note what is left out."""
+"""Check the inputs of an evaluation: refuse what cannot be evaluated, note what is left out.
+
+Counters of the reduction say whether something is wrong; a query then names three offenders.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,18 @@ from contextlib import contextmanager
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.overlap import format_examples
+from rankql.evaluation.overlap import (
+    Counters,
+    find_judged_queries,
+    format_examples,
+    note_unjudged,
+    require_common_items,
+    require_ranked_rows,
+)
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
+from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
@@ -21,6 +32,65 @@ from rankql.sources.reader import reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, unknown_column
 from rankql.text import format_count, format_queries, has_or_have
+
+# So many rows are enough to see whether users have several queries.
+FIRST_ROWS = 20_000
+
+
+def require_sound(
+    run_sql: SqlRunner,
+    counters: Counters,
+    metrics: Sequence[str],
+    unique: Sequence[tuple[str, str, str]],
+    one_query: bool = False,
+) -> list[str]:
+    """Refuse what cannot be evaluated, in one order; return notes on what is on one side only.
+
+    unique: what must be unique, by table, column and a condition on the rows. one_query: there
+    is only one query, whose run may have no judged item.
+    """
+    session, inputs, conventions = run_sql.session, run_sql.inputs, run_sql.conventions
+    if counters.has_nan:
+        for table in inputs.runs.values():
+            validate_numbers(session, table)
+    require_one_value_per_query(run_sql, inputs)
+    require_one_weight(session, inputs)
+    notes = [*session.notes, *inputs.notes]
+    if not one_query:
+        notes += require_ranked_rows(counters.ranked, inputs, conventions)
+    notes += note_queries_without_attributes(run_sql, inputs)
+    if inputs.qrels is not None:
+        notes += note_null_grades(session, inputs.qrels)
+        overlap = counters.queries
+        judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
+        notes += note_unjudged(overlap, judged)
+        if not one_query:
+            notes += require_common_items(run_sql, inputs, counters)
+        notes += note_short_rankings(run_sql, inputs, conventions, metrics)
+    require_unique_rows(run_sql, inputs, unique)
+    return notes
+
+
+def note_users(session: Session, inputs: Inputs) -> list[str]:
+    """A note if queries have the same session or user, by the first rows of a table."""
+    for table in inputs.tables:
+        taken = {*table.sources([*table.roles.values()])}
+        free = [name for name in table.columns if name not in taken]
+        for name in [x for x in free if squash(x) in USERS] if "query" in table.roles else ():
+            rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
+            queries = f"""
+                SELECT any_value(u) AS u, count(DISTINCT u) AS users
+                FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
+            repeated = (
+                "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
+                f"FROM ({queries})"
+            )
+            if session.con.execute(repeated).fetchall()[0][0]:
+                return [
+                    f"Queries with the same {name} are not independent: pass cluster={name!r} "
+                    f"(CLI: --cluster {name}), which widens the intervals"
+                ]
+    return []
 
 
 def note_null_grades(session: Session, qrels: Table) -> list[str]:
@@ -294,7 +364,7 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
                 refuse_rounded(session, table, name, "x_", table.columns[name])
             _refuse_pandas_nan(table)
             is_number = not table.text and counted and inputs.scored
-            validate_numbers(session, table, ("rel", "pos") if is_number else ROLES)
+            validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
 
 
 def _refuse_pandas_nan(table: Table) -> None:
@@ -320,10 +390,10 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
 
 
 # The roles of numbers.
-ROLES = ("rel", "pos", "score")
+NUMBERS = ("rel", "pos", "score")
 
 
-def validate_numbers(session: Session, table: Table, roles: Sequence[str] = ROLES) -> None:
+def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
     for role in roles:

@@ -13,10 +13,9 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.evaluation.means import Meta, require_interval
 from rankql.evaluation.means_result import MeansResult
-from rankql.evaluation.meta import Meta
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import require_interval
 from rankql.macros import MISSING, literal
 from rankql.sources.files import refuse_closed
 from rankql.sources.private import private_connection
