@@ -270,7 +270,9 @@ class Reduction:
         lists = {"places": f"list({place}) {read}", "rels": f"list(rel) {read}"}
         source = "run"
         if self.inputs.qrels is not None:
-            source = "run LEFT JOIN qrels USING (query, item)"
+            # Only what is read: an item may have several judgments of grade 0.
+            judged = "(FROM qrels WHERE rel > 0)" if self.rows == "gain" else "qrels"
+            source = f"run LEFT JOIN {judged} USING (query, item)"
         attributes = [self.inputs.attribute(name) for name in self.inputs.attributes_in("run")]
         kept = [self.inputs.keys, *counters, *(attributes if self._own_attributes() else [])]
         if not self.inputs.scored:
