@@ -49,9 +49,10 @@ class Reduced:
     def unique_columns(self, metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
         """What must be unique in the tables, and was not looked at by the reduction."""
         read, conventions = self.reduction, self.reduction.conventions
-        distinct = self.values is not None and not self.values[SHARED].any()
+        every = self.values is not None and len(read.metrics) == len(metrics)
+        distinct = every and not self.values[SHARED].any()  # type: ignore[index]
         columns = unique_columns(read.inputs, metrics, conventions, distinct)
-        if self.counters.repeats is False and len(read.metrics) == len(metrics):
+        if every and self.counters.repeats is False:
             columns = [column for column in columns if column[0] != "run"]
         return columns
 
