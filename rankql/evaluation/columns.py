@@ -92,7 +92,7 @@ class Rankings:
     def power(self, grade: pl.Series) -> pl.Series:
         """2^grade - 1."""
         if not self.counts:
-            return 2.0**grade - 1
+            return 2.0 ** at_least_zero(grade) - 1
         # A polynomial of whole grades takes a fifth of the time.
         *factors, last = power_of_two(len(self.counts))
         value = grade * last
@@ -180,7 +180,7 @@ def gain_of(options: Options) -> Gain:
             return to_double(hit) if isinstance(hit, pl.Series) else float(hit)
         value = 2.0**grade - 1 if kind == "exp2" else grade
         if options.get("negative") == "zero" and isinstance(value, pl.Series):
-            return value.clip(lower_bound=0)
+            return at_least_zero(value)
         return value
 
     return gain
@@ -323,7 +323,8 @@ def rank_biased_precision(r: Rankings, o: Options) -> pl.Series:
 
     def terms() -> Iterator[pl.Series]:
         for (pos, grade), hit in zip(r.items, r.hits(threshold), strict=True):
-            yield (hit if scale is None else grade / scale) * p ** (pos - 1)
+            worth = hit if scale is None else (grade if r.counts else at_least_zero(grade)) / scale
+            yield worth * p ** (pos - 1)
 
     return at_most_one((1 - p) * r.total(("rbp", p, scale, threshold), terms, o["k"]))
 
@@ -364,6 +365,11 @@ def constant(value: float | None) -> pl.Series:
 def at_most(column: pl.Series, k: int | None) -> pl.Series:
     """Numbers cut at k. polars takes ten times as long for clip()."""
     return column if k is None else constant(k).zip_with(column > k, column)
+
+
+def at_least_zero(column: pl.Series) -> pl.Series:
+    """Numbers, 0 instead of those below."""
+    return constant(0).zip_with(column < 0, column)
 
 
 def at_least_one(column: pl.Series) -> pl.Series:
