@@ -178,8 +178,9 @@ def _read_flagged(
     facts: Facts, inputs: Inputs, metrics: Sequence[Metric], reduced: Reduced
 ) -> pl.DataFrame:
     """The values of flagged rankings. Refuses an item that occurs twice in the first positions."""
-    query = write_query(inputs, metrics, reduced.reduction.conventions)
-    if reduced.counters.repeats is None:
+    conventions = reduced.reduction.conventions
+    query = write_query(inputs, metrics, conventions)
+    if reduced.counters.repeats is not False:  # all rows were compared
         return fetch_frame(facts.session, query.sql)
     source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
     repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
@@ -188,7 +189,8 @@ def _read_flagged(
         facts.session, f"{steps}SELECT *, ({repeats}) AS repeats FROM ({query.select})"
     )
     if rows["repeats"].any():
-        require_unique(facts.run_sql, facts.inputs, [("run", "item", "")])
+        columns = unique_columns(facts.inputs, metrics, conventions, True)
+        require_unique(facts.run_sql, facts.inputs, [c for c in columns if c[0] == "run"])
     return rows
 
 
