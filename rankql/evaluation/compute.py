@@ -161,17 +161,23 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
     if not flagged.height:
         return values
     inputs = facts.inputs
-    if flagged.height < values.height:
-        queries = flagged.select(pl.col(inputs.query).alias("query").unique())
+    queries = flagged.select(pl.col(inputs.query).alias("query").unique())
+    # A BIT comes back as bytes that are not those of its text.
+    if flagged.height < values.height and queries["query"].dtype != pl.Binary:
         table = facts.session.register("flagged", queries)
-        inputs = replace(inputs, part=f"{{query}} IN (SELECT query FROM {table.sql})")
+        # A UUID comes back as text.
+        key = "{key}" if queries["query"].dtype.is_numeric() else "CAST({key} AS VARCHAR)"
+        keys = f"SELECT {key.format(key='query')} FROM {table.sql}"
+        inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({keys})")
     window = _read_flagged(facts, inputs, metrics, reduced).select(values.columns)
     keys = values.columns[: 1 + inputs.many]
     kept, replaced = (
         frame.join(flagged.select(keys), on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
         for frame, how in ((values, "anti"), (window, "semi"))
     )
-    return pl.concat([kept, replaced.cast(kept.schema)]).sort(keys, nulls_last=True)
+    rows = pl.concat([kept, replaced.cast(kept.schema)])
+    # In the order of DuckDB, which may be that of a collation.
+    return values.select(keys).join(rows, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _read_flagged(
