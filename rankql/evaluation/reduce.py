@@ -253,14 +253,17 @@ class Reduction:
         numbered = frame.select(
             pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
         )
-        top = (pl.col("items").cast(pl.UInt64) // (1 << GRADE_BITS)) & (1 << HASH_BITS) - 1
+        top, gains = (numbered.select("i", x).explode(x).drop_nulls() for x in ("items", "gains"))
         # A number of its own for every ranking and item. The product wraps.
-        for name, item in (("items", top), ("gains", pl.col("gains"))):
-            rows = numbered.select("i", name).explode(name).drop_nulls()
-            hashes = rows.select(item + pl.col("i") * _ODD).to_series()
-            if hashes.n_unique() < hashes.len():
+        own = pl.col("i") * _ODD
+        item = (pl.col("items").cast(pl.UInt64) // (1 << GRADE_BITS)) & (1 << HASH_BITS) - 1
+        for hashes in (top.select(item + own), gains.select(pl.col("gains") + own)):
+            if hashes.n_unique() < hashes.height:
                 return True
-        return False
+        # An item without a gain in the top may have one below.
+        others = top.filter(pl.col("items") & (1 << GRADE_BITS) - 1 == 0).select(item + own)
+        below = gains.select(pl.col("gains") // (1 << 64 - HASH_BITS) + own)
+        return bool(below.to_series().is_in(others.to_series().implode()).any())
 
     def _list_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         place, counters = self.place, self._counters() | self._alone()
