@@ -85,7 +85,7 @@ def sql_command(
     from rankql.engines import dialects
 
     if database is not None:
-        from rankql.sources.macro_sql import write_macro_database
+        from rankql.sources.private import write_macro_database
 
         if inputs or dialect or folder or options:
             raise click.UsageError("With --database, pass no other arguments.")

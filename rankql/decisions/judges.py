@@ -19,9 +19,9 @@ from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability
 from rankql.results import TableResult, drop_idle_columns
+from rankql.sources.computed import assume_grades
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import assume_grades
-from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles
 from rankql.stats.means import Moments, mean_interval

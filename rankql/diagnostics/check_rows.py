@@ -13,7 +13,7 @@ from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch, fetch_frame
+from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, same_kind, text_number
 

@@ -43,7 +43,7 @@ from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch, fetch_frame
+from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, assign_roles
 from rankql.writing import remember_inputs

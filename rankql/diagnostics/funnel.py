@@ -28,7 +28,7 @@ from rankql.registry.conventions import Conventions
 from rankql.results import draw_chart
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 from rankql.writing import remember_inputs

@@ -21,7 +21,7 @@ from rankql.macros import literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
-from rankql.sources.macro_sql import count_values, fetch_frame
+from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 

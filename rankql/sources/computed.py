@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -11,10 +13,17 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import NAME_COLUMNS
+from rankql.registry.column_names import EVENTS, NAME_COLUMNS, ROLES, TIMES, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, mentioned, require_column, text_number, unknown_column
+from rankql.sources.tables import (
+    Table,
+    is_text,
+    mentioned,
+    require_column,
+    text_number,
+    unknown_column,
+)
 
 # A column that the caller names: its name, an SQL expression, or several columns of a key.
 Spec: TypeAlias = str | tuple[str, ...]
@@ -223,3 +232,102 @@ def require_scalar(text: str, what: str) -> None:
             f"{what} must be one SQL expression of the columns of a row, without a subquery, a "
             "window function, unnest, a semicolon or parameters. Compute it in the table first"
         )
+
+
+# The column of mapped grades, as errors say it.
+MAPPED = "grade of the event"
+
+
+def assume_grades(
+    session: Session, table: Table, names: dict[str, Any]
+) -> tuple[Table, dict[str, Any]]:
+    """The judgments with grades, and the names of their columns.
+
+    In BEIR the grade is called score. Judgments of items alone mean grade 1.
+    """
+    if names.get("rel") or table.find("rel"):
+        return table, names
+    score = table.find("score", names.get("score"))
+    if score and "corpusid" in map(squash, table.columns):
+        _require_whole_grades(session, table, score)
+        return table, {**names, "rel": score}
+    if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
+        return table, names
+    return _add_grades(table, "rel", "1", "INTEGER", [], "1 for every row"), names
+
+
+def _may_be_graded(session: Session, table: Table) -> bool:
+    """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
+    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
+    values = [
+        f"CAST({quote(name)} AS VARCHAR)"
+        for name, kind in table.columns.items()
+        if not (squash(name) in known or name in table.named or kind.startswith(("DATE", "TIME")))
+    ]
+    # An empty table may stand for one of Spark, whose values are not known yet.
+    several = "count(*) = 0 OR min({0}) <> max({0}) OR count({0}) NOT IN (0, count(*))"
+    for kind in ("DOUBLE", "BOOLEAN"):
+        several += f" OR TRY_CAST(min({{0}}) AS {kind}) IS NOT NULL"
+    sql = f"SELECT {' OR '.join(map(several.format, values)) or 'false'} FROM {table.sql}"
+    return bool(session.con.execute(sql).fetchall()[0][0])
+
+
+def _require_whole_grades(session: Session, table: Table, score: str) -> None:
+    """Refuse a run of BEIR as judgments, whose column has the same name."""
+    value = f"TRY_CAST({quote(score)} AS DOUBLE)"
+    sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
+    for (number,) in session.con.execute(sql).fetchall():
+        raise RankqlError(
+            f"{table.label} looks like a run: {score} is {number}, and grades are whole numbers. "
+            f"Pass the judgments, or rel={score!r} if these are the grades"
+        )
+
+
+def map_events(
+    session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
+) -> Table:
+    """The table with the grades of its events, in a column of this or a known name."""
+    for event, grade in grades.items():
+        number = isinstance(grade, int | float) and not isinstance(grade, bool)
+        if not isinstance(event, str) or not number or not math.isfinite(grade):
+            raise RankqlError(f"rel must map events (text) to grades, not {event!r} to {grade!r}")
+    if not grades:
+        raise RankqlError("rel={} has no grades. Map events to grades: rel={'buy': 3, 'click': 1}")
+    known = (*EVENTS, *ROLES["rel"])
+    texts = [name for name, kind in table.columns.items() if is_text(kind)]
+    event = find_name(texts, known)
+    option = ",".join(f"{name}={grade}" for name, grade in grades.items())
+    rel = f"rel={dict(grades)!r} (CLI: --rel {shlex.quote(option)})"
+    if column is not None:
+        event = require_column(table, column, "rel")
+        if event not in texts:
+            kind = table.columns[event]
+            raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
+    if event is None:
+        raise RankqlError(
+            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}. Found: "
+            f"{', '.join(texts) or 'none'}. Name it: rel=('...', {{...}})"
+        )
+    value = f"CAST({quote(event)} AS VARCHAR)"
+    rows = session.con.execute(
+        f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN "
+        f"({', '.join(map(literal, grades))}) ORDER BY ALL LIMIT 3"
+    ).fetchall()
+    if rows:
+        raise RankqlError(
+            f"{table.label}: {rel} has no grade for {event} "
+            f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
+        )
+    cases = " ".join(f"WHEN {literal(name)} THEN {grade!r}" for name, grade in grades.items())
+    whole = all(isinstance(grade, int) for grade in grades.values())
+    kind = "INTEGER" if whole else "DOUBLE"
+    pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
+    sql = f"CAST(CASE {value} {cases} END AS {kind})"
+    return _add_grades(table, MAPPED, sql, kind, [event], f"{event} ({pairs})")
+
+
+def _add_grades(
+    table: Table, name: str, value: str, kind: str, reads: Sequence[str], assumed: str
+) -> Table:
+    """The table with a column of grades, and what the Columns line says of them."""
+    return replace(table.with_column(name, value, kind, reads), assumed={"rel": assumed})

@@ -23,13 +23,7 @@ from rankql.registry.column_names import (
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
-from rankql.sources.tables import (
-    Table,
-    assign_roles,
-    is_number,
-    is_text,
-    known_names,
-)
+from rankql.sources.tables import Table, assign_roles, is_number, is_text, known_names
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")

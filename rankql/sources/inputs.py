@@ -11,10 +11,9 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
-from rankql.registry.column_names import DISTANCES, ROLES
-from rankql.sources.computed import resolve_columns
+from rankql.registry.column_names import DISTANCES, ROLES, find_name
+from rankql.sources.computed import MAPPED, assume_grades, map_events, resolve_columns
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -27,6 +26,7 @@ from rankql.sources.tables import (
     same_kind,
     unknown_column,
 )
+from rankql.text import format_count
 
 
 @dataclass(frozen=True)
@@ -432,3 +432,56 @@ def _number_rows(
         table, sql=numbered.sql, columns=columns, lasting=False, roles={"pos": ROW},
         assumed={**table.assumed, "pos": "order of the rows"},
     )  # fmt: skip
+
+
+# The column of the lists of subtopics, and names of columns with one subtopic per judgment.
+SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
+
+
+def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
+    """The judgments with one row per query and item: of assumed grades, the highest."""
+    if "rel" not in table.assumed and table.computed.get(table.roles["rel"]) != []:
+        return table  # grades in the data must be unique; only a constant like '1' is assumed
+    ids = [table.roles["query"], table.roles["item"]]
+    kept = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
+    names, grade = ", ".join(map(quote, kept)), quote(table.roles["rel"])
+    hashes = f"hash({', '.join(map(quote, ids))})"
+    ((repeated,),) = session.con.execute(
+        f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}"
+    ).fetchall()
+    if not repeated:
+        return table
+    sql = f"(SELECT {names}, max({grade}) AS {grade} FROM {table.sql} GROUP BY ALL)"
+    rows = session.load(table.label, sql, text=table.text)
+    left_out = format_count(repeated, "row")
+    assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
+    return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
+
+
+def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
+    """The judgments with one row per item and the list of its subtopics, and a note on it."""
+    if table.has(SUBTOPICS):
+        return table, []
+    name = find_name(table.columns, SUBTOPIC_NAMES)
+    sql = f"SELECT count(DISTINCT {quote(name or '')}) FROM {table.sql}"
+    # The second column of other TREC judgments is the same in all rows.
+    if name is None or (name == "iteration" and session.con.execute(sql).fetchall() <= [(1,)]):
+        raise RankqlError(
+            f"{table.label} has no subtopics. Metrics such as alpha_nDCG@10 need one row per "
+            f"subtopic, with a column subtopic, or a column {SUBTOPICS} of lists"
+        )
+    grade, rel = table.number("rel"), quote(table.roles["rel"])
+    ids = ", ".join(quote(table.roles[role]) for role in ("query", "item"))
+    subtopic = f"CAST({quote(name)} AS VARCHAR)"
+    others = [x for x in table.columns if x not in (name, *table.roles.values())]
+    fields = [
+        ids,
+        f"max({grade}) AS {rel}",
+        *(f"any_value({quote(x)}) AS {quote(x)}" for x in others),
+    ]
+    fields.append(f"list(DISTINCT {subtopic}) FILTER (WHERE {grade} >= {threshold}) AS {SUBTOPICS}")
+    rows = f"(SELECT {', '.join(fields)} FROM {table.sql} GROUP BY {ids})"
+    note = f"{table.label}: the subtopics are those of {name}, and an item has its highest grade"
+    columns = {x: kind for x, kind in table.columns.items() if x != name}
+    columns |= {table.roles["rel"]: "DOUBLE", SUBTOPICS: "VARCHAR[]"}
+    return replace(table, sql=rows, columns=columns, lasting=False), [note]

@@ -1,7 +1,7 @@
-"""DuckDB connections of rankql's own, to databases in memory that live as long as the process.
+"""DuckDB connections of our own, to databases in memory that live as long as the process.
 
 A new connection to an open database takes 10 µs; opening a database and reading its catalog takes
-as long as a small evaluation.
+as long as a small evaluation. Importing this does not import polars.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from weakref import WeakKeyDictionary
 
 import duckdb
 
-from rankql.macros import isolate_macros
+from rankql.errors import RankqlError
+from rankql.macros import isolate_macros, literal, qualify_macros, read_sql
+from rankql.writing import output_path, write_file
 
 
 def lock_of_process() -> threading.Lock:
@@ -118,3 +120,22 @@ def in_gib(limit: str) -> float:
     """A memory limit of DuckDB, such as '18.7 GiB', as a number; 0 below one GiB."""
     size, unit = limit.split()
     return float(size) * {"GiB": 1, "TiB": 1024}.get(unit, 0)
+
+
+NAME = "rankql"  # the macros call each other by this name, so it is the alias in ATTACH
+
+
+def write_macro_database(path: str | os.PathLike[str]) -> None:
+    """Write a new database file with the macros in its schema `main`, to be attached AS rankql.
+
+    DuckDB 1.4 and later can read it. An existing file is an error.
+    """
+    if os.path.exists(output_path(path)):
+        raise RankqlError(
+            f"{str(path)!r} exists and is not overwritten. Delete it first, or choose another name"
+        )
+    with write_file(path) as temporary, duckdb.connect() as con:
+        storage = "(STORAGE_VERSION 'v1.4.0')"  # the oldest that knows all of the macros
+        con.execute(f"ATTACH {literal(str(temporary))} AS {NAME} {storage}")
+        con.execute(qualify_macros(read_sql(), f"{NAME}.main")).fetchall()
+        con.execute(f"DETACH {NAME}")

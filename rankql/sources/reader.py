@@ -1,23 +1,24 @@
-"""A DuckDB connection on which frames are registered and files are loaded, and its errors."""
+"""A DuckDB connection and what was read on it, queries that call our macros, and errors."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import duckdb
+import polars as pl
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import quote
 from rankql.registry.parse import function_of
 from rankql.sources.files import CONVERT, DATA, File, suffix_of, uneven_line
-from rankql.sources.frames import refuse_nul, register_frame
-from rankql.sources.private import is_private
+from rankql.sources.frames import fetch_rows, read_frame, refuse_nul, register_frame
+from rankql.sources.private import create_macros, has_room, in_transaction, is_private
 from rankql.sources.tables import EXACT, Table, is_text
 
 # The names of our tables on each connection, which sessions within each other share.
@@ -147,6 +148,32 @@ class Reader:
                     return f"{name} cannot be read ({reword_error(again)}). {damaged}"
         return line
 
+    @contextmanager
+    def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
+        """Sum by integer keys with a range of up to 20 bits without hashing (12 by default).
+
+        This is set on a connection of our own: that of the session, or a second one to the user's
+        database if it sees the same tables. (It lacks the user's settings, but no number and no
+        text depends on them.)
+        """
+        con, owned = self.con, self._own
+        if not owned and not in_transaction(self.con) and all(t.lasts(columns) for t in tables):
+            con, owned = self.con.cursor(), True
+        if not owned or not has_room(con):
+            yield
+            return
+        with suppress(duckdb.Error):  # the configuration may be locked
+            con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
+        before, self.con = self.con, con
+        try:
+            yield
+        finally:
+            self.con = before
+            if con is before:
+                con.execute("RESET SESSION perfect_ht_threshold").fetchall()
+            else:
+                con.close()
+
     def close(self) -> None:
         """Remove our tables from the connection, and detach the DuckDB files."""
         self._names.difference_update(self.registered, self.loaded)
@@ -264,3 +291,56 @@ def reword_error(error: duckdb.Error) -> str:
     if "Map keys must be unique" in line:
         return "a query, or an item of a query, is repeated. Keep one of them"
     return line
+
+
+def fetch(session: Reader, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
+    """The rows of a query that may call our macros, as tuples: faster for few rows."""
+    return fetch_rows(session.con, create_macros(session.con, sql, checked))
+
+
+def fetch_frame(session: Reader, sql: str, checked: bool = False, few: bool = True) -> pl.DataFrame:
+    """The rows of a query that may call our macros, as a frame; `few`: plan the query once."""
+    query = create_macros(session.con, sql, checked)
+    if few and session.keeps_order():
+        return read_frame(session.con, query)
+    frame: pl.DataFrame = session.con.sql(query).pl()
+    return frame
+
+
+def render_script(session: Reader, sql: str) -> str:
+    """A query, after the statements that read the text files."""
+    return ";\n".join([*session.attached.values(), *session.loaded.values(), sql])
+
+
+def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """How many rows a table has, and in how many there is a value, by the name of its column."""
+    total, values = session.counts.get(table.sql) or (None, {})
+    if total is None or not values.keys() >= {*names}:
+        columns = ["count(*)", *(f"count({quote(name)})" for name in names)]
+        ((total, *counts),) = fetch(session, f"SELECT {', '.join(columns)} FROM {table.sql}")
+        values = values | dict(zip(names, counts, strict=True))
+        session.counts[table.sql] = total, values
+    return total, {name: values[name] for name in names}
+
+
+@contextmanager
+def duckdb_errors(session: Reader | None = None) -> Iterator[None]:
+    """Raise errors of DuckDB as RankqlError."""
+    try:
+        yield
+    except duckdb.Error as error:
+        # In a transaction that an error has ended, what is tried next fails too.
+        while isinstance(error, duckdb.TransactionException) and (
+            isinstance(cause := error.__context__, duckdb.Error)
+        ):
+            error = cause
+        line = session.reword(error) if session else reword_error(error)
+        if line.endswith("must be a whole number from 1, not 0"):
+            line += ". Position 1 is the top: add 1"
+        if line.endswith("Position 1 is the top: add 1"):
+            line += ", or rank by scores: score='...'"
+        raise RankqlError(line) from error
+    except RuntimeError as error:
+        if "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise

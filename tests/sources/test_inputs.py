@@ -18,8 +18,8 @@ from rankql.engines import partitions
 from rankql.evaluation.means import Meta
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
-from rankql.sources.macro_sql import count_values
 from rankql.sources.private import private_connection
+from rankql.sources.reader import count_values
 from rankql.sources.session import open_session
 from support.parameters import slow
 

@@ -5,7 +5,7 @@ import pytest
 
 import rankql
 from rankql import macros
-from rankql.sources.macro_sql import write_macro_database
+from rankql.sources.private import write_macro_database
 from support import signatures
 from support.parameters import slow
 
