@@ -32,6 +32,8 @@ COMPRESSED = (".gz", ".zst")
 DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
 # What to do about text in another encoding.
 CONVERT = "Convert it, for example: iconv -f LATIN1 -t UTF-8"
+# Quotes of CSV, as in RFC 4180: DuckDB would infer them from the first 20,480 rows. Or none.
+QUOTED, PLAIN = "quote = '\"', escape = '\"'", "quote = '', escape = ''"
 # The size of the start of a file that is read to see what is in it.
 START = 2**16
 # The streams that were read, which can be read only once, as files in memory.
@@ -196,12 +198,14 @@ def is_path(text: str) -> bool:
     return os.path.exists(os.path.expanduser(text)) or (has_magic(text) and bool(expand_glob(text)))
 
 
-def read_as_text(pattern: str, delimiter: str = "\\0", columns: Sequence[str] = ("line",)) -> str:
-    """SQL that reads columns of text without quotes and headers, or complete lines."""
+def read_as_text(
+    pattern: str, delimiter: str = "\\0", columns: Sequence[str] = ("line",), quotes: str = PLAIN
+) -> str:
+    """SQL that reads columns of text without a header, or complete lines."""
     kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
     return (
-        f"read_csv({pattern}, delim = {literal(delimiter)}, header = false, quote = '', "
-        f"escape = '', auto_detect = false, columns = {{{kinds}}})"
+        f"read_csv({literal(pattern)}, delim = {literal(delimiter)}, header = false, {quotes}, "
+        f"auto_detect = false, columns = {{{kinds}}})"
     )
 
 
@@ -233,27 +237,6 @@ def split_line(line: str, marks: str = ",\t;|") -> tuple[str, list[str]]:
 def count_known(names: Sequence[str]) -> int:
     """How many of the names of columns are recognised."""
     return len(COLUMN_NAMES & {*map(squash, names)})
-
-
-def read_headerless(file: File, columns: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """SQL that reads a text file without a header with these columns, and what is between them."""
-    line = file.lines[0]  # between tabs, quotes may be characters as others
-    marks = {mark: len(split_line(line, mark)[1]) for mark in ",;| "}
-    marks = {"\t": line.count("\t") + 1} | marks
-    mark = next((mark for mark in marks if marks[mark] in map(len, columns)), "")
-    if not mark:
-        expected = " or ".join(",".join(each) for each in columns)
-        what = f"has {max(marks.values())} columns without a header"
-        raise file.error(f"{what}, not {expected}. Name all of them")
-    lists = [each for each in columns if len(each) == marks[mark]]
-    names = lists[-(file.label == "qrels")]
-    if len({*map(str.lower, names)} - {""}) < len(names):
-        raise file.error(f"needs a name of its own for each column, not {','.join(names)}")
-    kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    return (
-        f"read_csv({literal(file.pattern)}, delim = {literal(mark)}, header = false, quote = '\"', "
-        f"escape = '\"', auto_detect = false, columns = {{{kinds}}})"
-    ), mark
 
 
 def uneven_line(path: str) -> str:

@@ -30,7 +30,6 @@ from rankql.registry.column_names import (
 )
 from rankql.sources.dicts import frame_from_dict, id_column
 from rankql.sources.files import CONVERT, File, read_text
-from rankql.sources.frames import polars_counts
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
@@ -50,7 +49,16 @@ _TEXT = f"""CASE WHEN starts_with({{0}}, '"') AND contains({{0}}, '\\') THEN {{0
 _MOST_KEYS = 200
 
 
-def load_json_rows(reader: Reader, file: File, options: str = "") -> Table:
+def load_json(reader: Reader, file: File) -> Table:
+    """The rows of a file, of any shape."""
+    keys = set(_outline(file.start))
+    shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
+    if shape is None and not _is_by_query(file.start):
+        return _load_rows(reader, file)
+    return load_shape(reader, file.label, repr(file.name), shape or BY_QUERY, _parse(file))
+
+
+def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
     """The rows of a file with one object per row, as text; with types if they have lists."""
     lines = "" if file.suffix == ".json" else ", format = 'newline_delimited'"
     source = f"read_json({literal(file.pattern)}, maximum_depth = 1{lines}{options})"
@@ -71,7 +79,7 @@ def load_json_rows(reader: Reader, file: File, options: str = "") -> Table:
         except duckdb.Error as error:
             if _UNKNOWN_KEY in str(error) and not options:
                 every = ", sample_size = -1, maximum_sample_files = 1000000"
-                return load_json_rows(reader, file, every)
+                return _load_rows(reader, file, every)
             if _NESTED not in str(error):
                 raise
         names = [name for name, kind in kinds.items() if kind == "JSON"]
@@ -253,6 +261,7 @@ class JsonShape(NamedTuple):
     rows: Callable[[Sequence[Any], str], Rows]
 
 
+BY_QUERY = JsonShape("{query: {item: number}}", bool, _by_query)
 _ANSWERS = {("responses", "hits", "hits"), ("responses", "error"), ("hits", "hits")}
 SEARCH = JsonShape(
     "an answer of _search",
@@ -278,15 +287,6 @@ JSON_SHAPES = (
 )
 
 
-def load_json_shape(reader: Reader, file: File) -> Table | None:
-    """The rows of a JSON file without an object per row; None if it has one, as tables have."""
-    keys = set(_outline(file.start))
-    shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
-    if shape is None and _is_by_query(file.start):
-        shape = JsonShape("{query: {item: number}}", bool, _by_query)
-    return shape and load_shape(reader, file.label, repr(file.name), shape, _parse(file))
-
-
 def load_shape(
     reader: Reader, label: str, source: str, shape: JsonShape, objects: Sequence[Any]
 ) -> Table:
@@ -299,6 +299,4 @@ def load_shape(
         is_value = isinstance(error, ValueError | OverflowError)
         why = error if is_value else f"a part is missing: {error}"
         raise RankqlError(f"{label}: {source} looks like {shape.name}, but {why}") from error
-    table = reader.register(label, frame)
-    reader.counts[table.sql] = polars_counts(frame, table.columns)
-    return replace(table, assumed=assumed, ordered=True, unit=unit)
+    return replace(reader.register(label, frame), assumed=assumed, unit=unit)

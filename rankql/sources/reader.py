@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,10 +15,10 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, database_message
-from rankql.macros import quote
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.parse import function_of
 from rankql.sources.files import CONVERT, DATA, File, suffix_of, uneven_line
-from rankql.sources.frames import fetch_rows, read_frame, refuse_nul, register_frame
+from rankql.sources.frames import fetch_rows, polars_counts, read_frame, refuse_nul, register_frame
 from rankql.sources.private import create_macros, has_room, in_transaction, is_private
 from rankql.sources.tables import EXACT, Table, is_text
 
@@ -40,15 +41,24 @@ class Reader:
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         self.hint = "No table has this name"
-        # The names of the DuckDB files that are attached, by path, and the statements for it.
+        # The names of the DuckDB files that are attached, by path.
         self.catalogs: dict[str, str] = {}
-        self.attached: dict[str, str] = {}
         # What was left out of the files.
         self.notes: list[str] = []
-        # Do copied rows keep their order? None if it is not known yet.
-        self.in_order = True if self._own else None
-        # Does it compare texts by a collation? None if it is not known yet.
-        self._collates = False if self._own else None
+
+    @cached_property
+    def _settings(self) -> tuple[bool, bool]:
+        """Does it compare texts by a collation, and do copied rows keep their order?"""
+        if self._own:
+            return False, True
+        names = ("default_collation", "preserve_insertion_order")
+        settings = ", ".join(f"current_setting({literal(name)})" for name in names)
+        ((collation, in_order),) = self.con.execute(f"SELECT {settings}").fetchall()
+        return collation != "", in_order
+
+    def keeps_order(self) -> bool:
+        """Do copied rows keep their order? The user may say that none matters."""
+        return self._settings[1]
 
     def find_table(self, name: str, label: str = "") -> CatalogTable | None:
         """The user's table of this name; a connection of our own has none."""
@@ -73,7 +83,9 @@ class Reader:
             raise RankqlError(f"{label} cannot be read: {reword_error(error)}") from error
         self.registered.append(name)
         self._names.add(name)
-        return self.describe(label, quote(name))
+        table = self.describe(label, quote(name), ordered=True)
+        self.counts[table.sql] = polars_counts(data, table.columns)
+        return table
 
     def load(self, label: str, sql: str, **fields: Any) -> Table:
         """A text file or a table of SQLite, read into a temporary table; text unless text=False."""
@@ -90,6 +102,20 @@ class Reader:
         self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
         del self.loaded[name]
 
+    def attach(self, label: str, path: str) -> str:
+        """Attach a DuckDB file until the session ends, and return its name."""
+        if path not in self.catalogs:
+            catalog = f"{INTERNAL_PREFIX}database_{next(_CATALOGS)}"
+            try:
+                self.con.execute(_ATTACH.format(literal(path), catalog)).fetchall()
+            except duckdb.Error as error:
+                raise RankqlError(
+                    f"{label}: {path!r} cannot be opened: {reword_error(error)}. If a connection "
+                    "has it open, pass con= and the name of the table"
+                ) from error
+            self.catalogs[path] = catalog
+        return self.catalogs[path]
+
     def describe(
         self, label: str, sql: str, problem: str = " cannot be read: {}", **fields: Any
     ) -> Table:
@@ -100,7 +126,7 @@ class Reader:
             raise RankqlError(label + problem.format(reword_error(error))) from error
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
         refuse_nul(label, columns)
-        if not self.has_collation():
+        if not self._settings[0]:
             return Table(label, sql, columns, **fields)
         texts = [name for name, kind in columns.items() if is_text(kind)]
         exact = (f"CAST({quote(name)} AS VARCHAR){EXACT} AS {quote(name)}" for name in texts)
@@ -185,20 +211,6 @@ class Reader:
             with suppress(duckdb.Error):  # in a transaction that failed they are gone already
                 self.con.execute(statement).fetchall()
 
-    def has_collation(self) -> bool:
-        """Does the user's connection compare texts by a collation?"""
-        if self._collates is None:
-            setting = "SELECT current_setting('default_collation') <> ''"
-            self._collates = bool(self.con.execute(setting).fetchall()[0][0])
-        return self._collates
-
-    def keeps_order(self) -> bool:
-        """Do copied rows keep their order? The user may say that none matters."""
-        if self.in_order is None:
-            setting = "SELECT current_setting('preserve_insertion_order')"
-            self.in_order = bool(self.con.execute(setting).fetchall()[0][0])
-        return self.in_order
-
 
 # The tables and views whose name a text ends with.
 _CANDIDATES = """
@@ -208,17 +220,12 @@ _CANDIDATES = """
         UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
     ) WHERE ends_with(lower($name), lower(name)) ORDER BY ALL
 """
-# The tables and views of a database.
-TABLES_OF = """
-    SELECT table_schema, table_name FROM information_schema.tables
-    WHERE table_catalog = ? ORDER BY ALL
-"""
-# The kinds of databases, and what holds for the connection. A join takes longer to plan.
+# The kinds of databases, and the current one. A join takes longer to plan.
 _DATABASES = """
-    SELECT database_name, type, current_setting('preserve_insertion_order'),
-        current_database(), current_schema()
-    FROM duckdb_databases()
+    SELECT database_name, type, current_database(), current_schema() FROM duckdb_databases()
 """
+_ATTACH = 'ATTACH {} AS "{}" (READ_ONLY)'
+_CATALOGS = itertools.count()  # of our names of attached files, which a database has once
 
 
 class CatalogTable(NamedTuple):
@@ -229,8 +236,6 @@ class CatalogTable(NamedTuple):
     # It is neither a view nor temporary.
     permanent: bool
     kind: str
-    # Do copied rows keep their order? A setting of the connection.
-    in_order: bool
 
     @property
     def sql(self) -> str:
@@ -249,14 +254,14 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     for database, schema, table, permanent in rows:
         if database not in databases:
             continue
-        kind, in_order, *current = databases[database]
+        kind, *current = databases[database]
         names = [table, f"{schema}.{table}", f"{database}.{schema}.{table}"]
         if schema in ("main", "public"):  # which a name may leave out, here and in Postgres
             names.append(f"{database}.{table}")
         if name.lower() in map(str.lower, names):
             near = 1 if schema == current[1] else 2
             distance = 0 if database == "temp" else near if database == current[0] else 3
-            found = CatalogTable((database, schema, table), permanent, kind, in_order)
+            found = CatalogTable((database, schema, table), permanent, kind)
             tables.setdefault(distance, []).append(found)
     nearest = tables[min(tables)] if tables else []
     if label and len(nearest) > 1:
@@ -309,7 +314,8 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False, few: bool = Tr
 
 def render_script(session: Reader, sql: str) -> str:
     """A query, after the statements that read the text files."""
-    return ";\n".join([*session.attached.values(), *session.loaded.values(), sql])
+    files = (_ATTACH.format(literal(path), name) for path, name in session.catalogs.items())
+    return ";\n".join([*files, *session.loaded.values(), sql])
 
 
 def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:

@@ -7,12 +7,11 @@ object per row.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,33 +20,27 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.macros import INTERNAL_PREFIX, literal, quote, require_duckdb
-from rankql.sources.dicts import frame_from_dict, is_answer, is_several_runs
+from rankql.macros import literal, require_duckdb
+from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import (
     JSON,
     PARQUET,
     File,
-    count_known,
     open_file,
-    read_headerless,
-    split_line,
-    uneven_line,
 )
-from rankql.sources.frames import library, polars_counts, refuse_nul, refuse_unread_lists
-from rankql.sources.json_shapes import SEARCH, load_json_rows, load_json_shape, load_shape
-from rankql.sources.private import in_transaction, is_private, private_connection
+from rankql.sources.frames import library, refuse_nul, refuse_unread_lists
+from rankql.sources.json_shapes import BY_QUERY, SEARCH, JsonShape, load_json, load_shape
+from rankql.sources.private import is_private, private_connection
 from rankql.sources.progress import watch
 from rankql.sources.reader import (
-    TABLES_OF,
     CatalogTable,
     Reader,
     duckdb_errors,
     find_table,
-    reword_error,
     split_database,
 )
 from rankql.sources.tables import Data, Table
-from rankql.sources.trec import is_trec, load_trec
+from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
 from rankql.writing import HeaderlessPath
 
 
@@ -98,17 +91,6 @@ class Session(Reader):
         return next(shape for shape in SHAPES if shape.matches(source)).load(source)
 
 
-# Quotes as in RFC 4180: DuckDB would infer them from the first 20,480 rows.
-_QUOTES = "quote = '\"', escape = '\"'"
-_CSV = f"read_csv({{}}, all_varchar = true, {_QUOTES})"
-# The judgments of Quepid have a line with the query alone if it has no rating.
-_QUEPID = "query,docid,rating"
-_READ_QUEPID = (
-    "(FROM read_csv({}, all_varchar = true, header = true, delim = ',', quote = '\"', "
-    "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
-)
-
-
 @dataclass
 class Source:
     """What was passed, and what is known of it."""
@@ -152,37 +134,24 @@ class Source:
 def _load_entry(source: Source) -> Table:
     reader, entry = source.reader, source.entry
     assert entry
-    reader.in_order = entry.in_order
     if entry.kind == "sqlite":  # twice in one query DuckDB fails to read it
         return reader.load(source.label, entry.sql, text=False)
     return reader.describe(source.label, entry.sql, lasting=entry.permanent)
 
 
-_DATABASES = itertools.count()  # of our names of attached files, which a database has once
-
-
 def _load_database(source: Source) -> Table:
-    """A table of a DuckDB file, which is attached until the session ends."""
+    """A table of a DuckDB file."""
     assert source.database
     (path, name), reader, label = source.database, source.reader, source.label
-    if path not in reader.catalogs:
-        catalog = f"{INTERNAL_PREFIX}database_{next(_DATABASES)}"
-        statement = f'ATTACH {literal(path)} AS "{catalog}" (READ_ONLY)'
-        try:
-            reader.con.execute(statement).fetchall()
-        except duckdb.Error as error:
-            raise RankqlError(
-                f"{label}: {path!r} cannot be opened: {reword_error(error)}. If a connection "
-                "has it open, pass con= and the name of the table"
-            ) from error
-        reader.catalogs[path], reader.attached[path] = catalog, statement
-    catalog = reader.catalogs[path]
+    catalog = reader.attach(label, path)
     if name and (table := find_table(reader.con, f"{catalog}.{name}")):
         return reader.describe(label, table.sql, lasting=table.permanent)
-    names = [
-        known if schema == "main" else f"{schema}.{known}"
-        for schema, known in reader.con.execute(TABLES_OF, [catalog]).fetchall()
-    ]
+    rows = reader.con.execute(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = ? "
+        "ORDER BY ALL",
+        [catalog],
+    ).fetchall()
+    names = [known if schema == "main" else f"{schema}.{known}" for schema, known in rows]
     what = f"{label}: {path!r} is a database"
     if name:
         raise RankqlError(f"{what} without the table {name!r}{did_you_mean(name, names)}")
@@ -200,62 +169,8 @@ def _load_parquet(source: Source) -> Table:
     return source.reader.describe(source.label, sql, problem, ordered=True)
 
 
-def _load_csv(source: Source) -> Table:
-    file, reader = source.file, source.reader
-    header = next(iter(file.lines), "")
-    sql = (_READ_QUEPID if header == _QUEPID else _CSV).format(literal(file.pattern))
-    mark, names = split_line(header)
-    if "delim" not in sql and mark in header and count_known(names):
-        sql = sql.replace("all_varchar", f"delim = {literal(mark)}, all_varchar")
-    with reader.reading(file):
-        table = _load_quoted(reader, source.label, sql, mark in header and mark == "\t")
-    unnamed = all(re.fullmatch(r"column\d+", name) for name in table.columns)
-    joined = len(table.columns) == 1 and re.search(r"[,;|\t]", next(iter(table.columns)))
-    # An uneven line may be why DuckDB found no header, or one column.
-    if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
-        raise RankqlError(f"{source.label}: {file.paths[0]!r}: {uneven}")
-    return table
-
-
-def _load_quoted(reader: Reader, label: str, sql: str, tabs: bool) -> Table:
-    """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\.
-
-    Between tabs it is a character as others, as in MS MARCO, if values would have line breaks.
-    """
-    plain = sql.replace(_QUOTES, "quote = '', escape = ''")
-    try:
-        table = reader.load(label, sql, ordered=True)
-    except duckdb.InvalidInputException:
-        escaped = sql.replace("escape = '\"'", "escape = '\\'")
-        for other in [plain, escaped] if tabs else [escaped]:
-            with suppress(duckdb.Error):
-                return reader.load(label, other, ordered=True)
-        raise
-    texts = (f"contains({quote(name)}, chr(10))" for name in table.columns)
-    broken = f"SELECT 1 FROM {table.sql} WHERE {' OR '.join(texts)} LIMIT 1"
-    if tabs and not in_transaction(reader.con) and reader.con.execute(broken).fetchall():
-        with suppress(duckdb.Error):
-            unquoted = reader.load(label, plain, ordered=True)
-            same = [*unquoted.columns] == [*table.columns]
-            reader.drop(table if same else unquoted)
-            return unquoted if same else table
-    return table
-
-
-def _load_json(source: Source) -> Table:
-    reader, file = source.reader, source.file
-    return load_json_shape(reader, file) or load_json_rows(reader, file)
-
-
-def _load_answer(source: Source) -> Table:
-    return load_shape(source.reader, source.label, "the dict", SEARCH, [source.data])
-
-
-def _load_dict(source: Source) -> Table:
-    frame = frame_from_dict(source.data, source.label)
-    table = source.reader.register(source.label, frame)
-    source.reader.counts[table.sql] = polars_counts(frame, table.columns)
-    return replace(table, ordered=True, unit="ids" if "pos" in table.columns else "rows")
+def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
+    return load_shape(source.reader, source.label, "the dict", shape, [source.data])
 
 
 def _load_frame(source: Source) -> Table:
@@ -277,27 +192,8 @@ def _load_frame(source: Source) -> Table:
 
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
-    source.reader.counts[table.sql] = polars_counts(data, table.columns)
     frame = data if kind == "pandas" else None
     return replace(table, frame=frame, ordered="duckdb" not in kind)
-
-
-def _is_headerless(source: Source) -> bool:
-    """Is it a text file without a header, whose columns the caller names?"""
-    if not isinstance(source.data, HeaderlessPath) or source.file.suffix in JSON:
-        return False
-    line, columns = source.file.lines[0], source.data.columns
-    if is_trec(source.file) and (words := len(line.split())) in (4, 6):
-        return words in map(len, columns) or line.count("\t") + 1 in map(len, columns)
-    # Words of a text between tabs are not names.
-    marks = next((marks for marks in ("\t", ",;|") if {*marks} & {*line}), " ")
-    return not count_known(split_line(line, marks)[1])
-
-
-def _load_headerless(source: Source) -> Table:
-    with source.reader.reading(source.file):
-        sql, mark = read_headerless(source.file, source.data.columns)
-        return _load_quoted(source.reader, source.label, sql, mark == "\t")
 
 
 class Shape(NamedTuple):
@@ -311,7 +207,7 @@ class Shape(NamedTuple):
 # In this order; of a file, nothing is read before a shape of files asks.
 SHAPES = (
     Shape("Table", lambda x: isinstance(x.data, Table), lambda x: x.data),
-    Shape("answer of _search", lambda x: is_answer(x.data), _load_answer),
+    Shape("answer of _search", lambda x: is_answer(x.data), lambda x: _load_dict(x, SEARCH)),
     Shape("dict by query", lambda x: isinstance(x.data, Mapping), _load_dict),
     Shape(
         "pandas Series by query",
@@ -322,8 +218,12 @@ SHAPES = (
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
     Shape("table of a DuckDB file", lambda x: x.database is not None, _load_database),
     Shape("Parquet", lambda x: x.file.suffix in PARQUET, _load_parquet),
-    Shape("file without a header", _is_headerless, _load_headerless),
+    Shape(
+        "file without a header",
+        lambda x: isinstance(x.data, HeaderlessPath) and is_headerless(x.file, x.data.columns),
+        lambda x: load_headerless(x.reader, x.file, x.data.columns),
+    ),
     Shape("TREC or MS MARCO", lambda x: is_trec(x.file), lambda x: load_trec(x.reader, x.file)),
-    Shape("JSON", lambda x: x.file.suffix in JSON, _load_json),
-    Shape("CSV", lambda x: True, _load_csv),
+    Shape("JSON", lambda x: x.file.suffix in JSON, lambda x: load_json(x.reader, x.file)),
+    Shape("CSV", lambda x: True, lambda x: load_csv(x.reader, x.file)),
 )

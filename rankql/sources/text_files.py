@@ -1,7 +1,11 @@
-"""TREC runs with six columns, TREC judgments with four, and MS MARCO runs with three or four."""
+"""Text files with a row per line: CSV, also without a header, TREC and MS MARCO.
+
+TREC runs have six columns, judgments four; runs of MS MARCO three or four.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -13,15 +17,102 @@ from rankql.registry.column_names import NAME_COLUMNS
 from rankql.sources.files import (
     CSV,
     JSON,
+    PLAIN,
+    QUOTED,
     File,
     count_known,
     ends_with_number,
     read_as_text,
     reads_as_number,
+    split_line,
+    uneven_line,
 )
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
+
+# The judgments of Quepid have a line with the query alone if it has no rating.
+_QUEPID = "query,docid,rating"
+_READ_QUEPID = (
+    "(FROM read_csv({}, all_varchar = true, header = true, delim = ',', quote = '\"', "
+    "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
+)
+
+
+def load_csv(reader: Reader, file: File) -> Table:
+    """The rows of a file with a header."""
+    header = next(iter(file.lines), "")
+    mark, names = split_line(header)
+    sql = f"read_csv({{}}, all_varchar = true, {QUOTED})"
+    if header == _QUEPID:
+        sql = _READ_QUEPID
+    elif mark in header and count_known(names):
+        sql = sql.replace("all_varchar", f"delim = {literal(mark)}, all_varchar")
+    with reader.reading(file):
+        tabs = mark in header and mark == "\t"
+        table = _load_quoted(reader, file, sql.format(literal(file.pattern)), tabs)
+    unnamed = all(re.fullmatch(r"column\d+", name) for name in table.columns)
+    joined = len(table.columns) == 1 and re.search(r"[,;|\t]", next(iter(table.columns)))
+    # An uneven line may be why DuckDB found no header, or one column.
+    if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
+        raise RankqlError(f"{file.label}: {file.paths[0]!r}: {uneven}")
+    return table
+
+
+def _load_quoted(reader: Reader, file: File, sql: str, tabs: bool) -> Table:
+    """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\.
+
+    Between tabs it is a character as others, as in MS MARCO, if values would have line breaks.
+    """
+    plain = sql.replace(QUOTED, PLAIN)
+    try:
+        table = reader.load(file.label, sql, ordered=True)
+    except duckdb.InvalidInputException:
+        escaped = sql.replace("escape = '\"'", "escape = '\\'")
+        for other in [plain, escaped] if tabs else [escaped]:
+            with suppress(duckdb.Error):
+                return reader.load(file.label, other, ordered=True)
+        raise
+    texts = (f"contains({quote(name)}, chr(10))" for name in table.columns)
+    broken = f"SELECT 1 FROM {table.sql} WHERE {' OR '.join(texts)} LIMIT 1"
+    if tabs and not in_transaction(reader.con) and reader.con.execute(broken).fetchall():
+        with suppress(duckdb.Error):
+            unquoted = reader.load(file.label, plain, ordered=True)
+            same = [*unquoted.columns] == [*table.columns]
+            reader.drop(table if same else unquoted)
+            return unquoted if same else table
+    return table
+
+
+def is_headerless(file: File, columns: Sequence[Sequence[str]]) -> bool:
+    """Is it a text file without a header, if the caller names these columns?"""
+    if file.suffix in JSON:
+        return False
+    line = file.lines[0]
+    if is_trec(file) and (words := len(line.split())) in (4, 6):
+        return words in map(len, columns) or line.count("\t") + 1 in map(len, columns)
+    # Words of a text between tabs are not names.
+    marks = next((marks for marks in ("\t", ",;|") if {*marks} & {*line}), " ")
+    return not count_known(split_line(line, marks)[1])
+
+
+def load_headerless(reader: Reader, file: File, columns: Sequence[Sequence[str]]) -> Table:
+    """The rows of a text file without a header, which has one of these lists of columns."""
+    line = file.lines[0]  # between tabs, quotes may be characters as others
+    marks = {"\t": line.count("\t") + 1}
+    marks |= {mark: len(split_line(line, mark)[1]) for mark in ",;| "}
+    mark = next((mark for mark in marks if marks[mark] in map(len, columns)), "")
+    if not mark:
+        expected = " or ".join(",".join(each) for each in columns)
+        what = f"has {max(marks.values())} columns without a header"
+        raise file.error(f"{what}, not {expected}. Name all of them")
+    names = [each for each in columns if len(each) == marks[mark]][-(file.label == "qrels")]
+    if len({*map(str.lower, names)} - {""}) < len(names):
+        raise file.error(f"needs a name of its own for each column, not {','.join(names)}")
+    with reader.reading(file):
+        sql = read_as_text(file.pattern, mark, names, QUOTED)
+        return _load_quoted(reader, file, sql, mark == "\t")
+
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
@@ -50,7 +141,7 @@ def load_trec(reader: Reader, file: File) -> Table:
             len(line.split()) == len(columns) for line in lines
         ):
             with suppress(duckdb.Error):
-                sql = read_as_text(literal(file.pattern), mark, columns)
+                sql = read_as_text(file.pattern, mark, columns)
                 return _load_uncommented(reader, file, sql, columns, header)
     with reader.reading(file):
         return _load_uncommented(reader, file, _split_lines(file, columns), columns, header)
@@ -92,7 +183,7 @@ def _split_lines(file: File, columns: Sequence[str]) -> str:
     """SQL that reads columns separated by any white space. A line with others is an error."""
     trimmed, many = "trim(line, ' ' || chr(9))", len(columns)
     words = f"SELECT string_split_regex({trimmed}, '\\s+') AS line "
-    words += f"FROM {read_as_text(literal(file.pattern))} WHERE {trimmed} <> ''"
+    words += f"FROM {read_as_text(file.pattern)} WHERE {trimmed} <> ''"
     unlike = f"len(line) <> {many}"
     comment = f"starts_with(line[1], '#') AND {unlike}"
     if columns == _RUN:
