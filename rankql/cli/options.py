@@ -23,7 +23,7 @@ from click.shell_completion import CompletionItem
 import rankql
 from rankql.evaluation import request as arguments
 from rankql.registry import conventions
-from rankql.registry.parameters import GAIN
+from rankql.registry.metric_record import GAIN
 
 FORMATS = ("table", "markdown", "csv", "json", "jsonl")
 

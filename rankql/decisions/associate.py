@@ -26,8 +26,8 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z, require, require_plain_name
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
-from rankql.sources.reader import duckdb_errors, fetch, fetch_frame
-from rankql.sources.session import Session, open_session
+from rankql.sources.reader import fetch, fetch_frame
+from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_text, require_column, same_kind, unknown_column
 from rankql.stats.means import ROUNDING
 from rankql.writing import remember_inputs

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
+from rankql.registry.argument_checks import parse_number
 from rankql.registry.parse import is_metric, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
 from rankql.stats.means import ROUNDING
@@ -69,9 +70,9 @@ def parse_limits(
     limits = []
     for text in split_limits(argument, value):
         match = form.fullmatch(text)
-        bound = _parse_number(match["number"]) if match else None
+        bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
-        if match is None or bound is None or bound < least:
+        if match is None or bound is None or not math.isfinite(bound) or bound < least:
             raise RankqlError(
                 f"Cannot parse the limit {text!r} of {argument}=. Expected {expected}"
             )
@@ -137,11 +138,3 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
             raise
         else:
             raise RankqlError(describe_unknown("metric", text, [*names])) from None
-
-
-def _parse_number(text: str) -> float | None:
-    try:
-        number = float(text.replace("_", "?"))  # Python reads 1_0 as 10
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

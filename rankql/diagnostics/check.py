@@ -34,8 +34,8 @@ from rankql.evaluation.request import Columns, Reading
 from rankql.macros import quote
 from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.reader import duckdb_errors, fetch
-from rankql.sources.session import Session, flatten_inputs, open_session
+from rankql.sources.reader import fetch
+from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
 from rankql.sources.tables import Data, same_kind
 from rankql.text import format_count, join_words
 from rankql.writing import remember_inputs

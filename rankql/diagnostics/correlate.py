@@ -30,8 +30,8 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.reader import duckdb_errors, fetch_frame, render_script
-from rankql.sources.session import open_session
+from rankql.sources.reader import fetch_frame, render_script
+from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 

@@ -15,8 +15,8 @@ from rankql.expressions.variants import metric
 from rankql.logs.table_macros import ROWS_TABLE, run_query, table_function, value_sql
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import as_number, require, require_choice
-from rankql.sources.reader import duckdb_errors, fetch_frame
-from rankql.sources.session import open_session
+from rankql.sources.reader import fetch_frame
+from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
 from rankql.text import TEXT_TYPES
 

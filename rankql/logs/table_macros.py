@@ -26,8 +26,7 @@ from rankql.registry.argument_checks import require, require_plain_name
 from rankql.registry.column_names import recognise_defaults
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
-from rankql.sources.reader import duckdb_errors
-from rankql.sources.session import Session, open_session
+from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table
 
 Frame: TypeAlias = pl.DataFrame | pl.LazyFrame

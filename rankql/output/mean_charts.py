@@ -32,7 +32,7 @@ from rankql.output.specs import (
     nominal,
     quantitative,
 )
-from rankql.registry.parameters import RECALL
+from rankql.registry.metric_record import RECALL
 from rankql.registry.parse import is_metric, parse
 from rankql.text import add_slice
 

@@ -1,16 +1,391 @@
-"""All metrics: lists of their records, and the table of metrics()."""
+"""All metrics: one record each, in the order of the documentation, and the table of metrics()."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from rankql.registry.beyond import BEYOND
-from rankql.registry.metric_record import MetricRecord
-from rankql.registry.order import ORDER, RATING, WEIGHTED
-from rankql.registry.relevance import COUNTS, GEOMETRIC, MICRO, RELEVANCE
+from rankql.registry.metric_record import (
+    AP_DENOMINATOR,
+    CATALOGUE,
+    CONTINUATION,
+    GRADED,
+    RELEVANT,
+    UNSEEN_NOVELTY,
+    ExplanationSql,
+    MetricRecord,
+)
 
 if TYPE_CHECKING:
     import polars as pl
+
+NO_RELEVANT_ITEM = "no judged item is relevant"
+NO_GAIN = "no grade is positive"
+
+_of_relevant = partial(MetricRecord, undefined=NO_RELEVANT_ITEM)
+
+RELEVANCE = (
+    MetricRecord(
+        function="ndcg",
+        name="nDCG",
+        trec_eval={"ndcg_cut_": {"gain": "linear", "ideal": "judged", "negative": "zero"}},
+        undefined=NO_GAIN,
+        sums_gains=True,
+        explanation=ExplanationSql(
+            "1 / {discount}",
+            "contribution = gain / discount / IDCG",
+            gain="rankql_negative({gain}, {negative})",
+            normalised=True,
+        ),
+    ),
+    MetricRecord(
+        function="dcg",
+        name="DCG",
+        lowest=None,
+        highest=None,
+        rows="judged",
+        sums_gains=True,
+        explanation=ExplanationSql(
+            "1 / {discount}", "contribution = gain / discount", gain="{gain}"
+        ),
+    ),
+    MetricRecord(function="idcg", name="IDCG", better="neither", highest=None, sums_gains=True),
+    MetricRecord(
+        function="cg",
+        name="CG",
+        lowest=None,
+        highest=None,
+        rows="judged",
+        sums_gains=True,
+        explanation=ExplanationSql("1", "contribution = gain", gain="{gain}"),
+    ),
+    _of_relevant(
+        function="ap",
+        name="AP",
+        aliases=("MAP", "average_precision"),
+        trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
+        own=(AP_DENOMINATOR,),
+        no_expected_ties={"denominator": "found"},
+        explanation=ExplanationSql(
+            "{hits} / {place} / nullif({over}, 0)",
+            "gain 1 if relevant, weight = precision at pos / denominator",
+        ),
+    ),
+    _of_relevant(
+        function="rr",
+        name="RR",
+        aliases=("MRR", "reciprocal_rank"),
+        trec_eval={"recip_rank": {}},
+        explanation=ExplanationSql(
+            "CAST({hits} = 1 AS DOUBLE) / {place}",
+            "gain 1 if relevant, weight 1 / pos for the first that is",
+        ),
+    ),
+    MetricRecord(
+        function="precision_at",
+        name="P",
+        aliases=("Precision",),
+        trec_eval={
+            "P_": {"denominator": "k"},
+            "set_P": {"denominator": "retrieved"},
+            "relative_P_": {"denominator": "min"},
+        },
+        ir_measures={
+            "SetP": {"denominator": "retrieved"},
+            "R_cap@": {"denominator": "min"},  # as in BEIR
+        },
+        counts_retrieved=True,
+        explanation=ExplanationSql(
+            "1 / nullif({over}, 0)",
+            "gain 1 if relevant, weight 1 / the number of items in the denominator",
+        ),
+    ),
+    _of_relevant(
+        function="recall_at",
+        name="R",
+        aliases=("Recall",),
+        trec_eval={"recall_": {}, "set_recall": {}},
+        ir_measures={"SetR": {}},
+        explanation=ExplanationSql(
+            "1 / nullif(relevant, 0)", "gain 1 if relevant, weight 1 / the number of relevant items"
+        ),
+    ),
+    _of_relevant(
+        function="f1_at",
+        name="F1",
+        trec_eval={"set_F": {"denominator": "retrieved"}},
+        ir_measures={"SetF": {"denominator": "retrieved"}},
+        counts_retrieved=True,
+        explanation=ExplanationSql(
+            "2 / nullif({over} + relevant, 0)",
+            "gain 1 if relevant, weight 2 / (number of items shown + number of relevant items)",
+        ),
+    ),
+    _of_relevant(
+        function="hit_at",
+        name="Success",
+        aliases=("Hit", "HR", "HitRate", "hit_rate"),
+        trec_eval={"success_": {}},
+        is_share=True,
+        explanation=ExplanationSql(
+            "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"
+        ),
+    ),
+    _of_relevant(
+        function="r_precision",
+        name="Rprec",
+        explanation=ExplanationSql(
+            "1 / nullif(relevant, 0)",
+            "gain 1 if relevant, weight 1 / the number of relevant items",
+            cut="relevant",
+        ),
+    ),
+    _of_relevant(
+        function="interpolated_precision",
+        name="IPrec",
+        trec_eval={"iprec_at_recall_": {}, "11pt_avg": {}},
+        no_expected_ties={},
+    ),
+    _of_relevant(function="set_ap", name="SetAP", trec_eval={"set_map": {}}, counts_retrieved=True),
+    _of_relevant(
+        function="infap", name="infAP", rows="judged", reads_sample=True, no_expected_ties={}
+    ),
+    _of_relevant(function="bpref", name="Bpref", rows="judged"),
+    MetricRecord(
+        function="judged_at",
+        name="Judged",
+        better="neither",
+        rows="judged",
+        reads_judged=True,
+        counts_retrieved=True,
+        explanation=ExplanationSql(
+            "1 / nullif({over}, 0)",
+            "gain 1 if judged, weight 1 / the number of items in the denominator",
+            gain="CAST(rel IS NOT NULL AS DOUBLE)",
+        ),
+    ),
+    MetricRecord(
+        function="err",
+        name="ERR",
+        own=(CONTINUATION,),
+        undefined=NO_GAIN,
+        no_expected_ties={},
+        explanation=ExplanationSql(
+            "{left} * rankql_utility({place}, {p})",
+            "gain = chance to stop there, weight = chance to get there * utility of pos",
+            gain="rankql_stop(rel, {max_rel}, {stop})",
+        ),
+    ),
+    MetricRecord(
+        function="nerr", name="nERR", own=(CONTINUATION,), undefined=NO_GAIN, no_expected_ties={}
+    ),
+    MetricRecord(
+        function="rbp",
+        name="RBP",
+        own=(GRADED,),
+        explanation=ExplanationSql(
+            "(1 - rankql_patience({p})) * rankql_look({place}, {p})",
+            "gain = worth, weight = (1 - p) * p^(pos - 1)",
+            gain="rankql_worth(rel, {threshold}, {max_rel})",
+        ),
+    ),
+    MetricRecord(
+        function="rbp_residual",
+        name="RBPres",
+        aliases=("rbp_resid",),
+        better="lower",
+        rows="judged",
+        reads_judged=True,
+    ),
+    _of_relevant(
+        function="arhr",
+        name="ARHR",
+        highest=None,
+        explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
+    ),
+)
+
+GEOMETRIC = (
+    _of_relevant(
+        function="ap",
+        name="GMAP",
+        trec_eval={"gm_map": {"denominator": "R"}},
+        own=(AP_DENOMINATOR,),
+        level="rankings",
+        no_expected_ties={"denominator": "found"},
+        weight="1",
+        overall="geometric",
+    ),
+)
+
+# Counts of one ranking, which `evaluate` adds up, as trec_eval and ir_measures do.
+_count = partial(MetricRecord, highest=None, weight="1", overall="sum")
+COUNTS = (
+    _count(
+        function="num_ret",
+        name="NumRet",
+        trec_eval={"num_ret": {}},
+        better="neither",
+        counts_retrieved=True,
+    ),
+    _count(function="num_rel", name="NumRel", trec_eval={"num_rel": {}}, better="neither"),
+    _count(function="num_rel_ret", name="NumRelRet", trec_eval={"num_rel_ret": {}}),
+)
+
+# Of all rankings at once, which `evaluate` takes as a weighted mean of those of one.
+MICRO = (
+    MetricRecord(
+        function="micro_precision_at",
+        name="microP",
+        ir_measures={"microR_cap@": {"denominator": "min"}},  # as of OTTO
+        level="rankings",
+        counts_retrieved=True,
+        macro_of_one="precision_at",
+        weight="{size}",
+    ),
+    _of_relevant(
+        function="micro_recall_at",
+        name="microR",
+        level="rankings",
+        macro_of_one="recall_at",
+        weight=RELEVANT,
+    ),
+    _of_relevant(
+        function="micro_f1_at",
+        name="microF1",
+        level="rankings",
+        counts_retrieved=True,
+        macro_of_one="f1_at",
+        weight=f"{{size}} + {RELEVANT}",
+    ),
+)
+
+# Metrics of the order of all items, and of the scores themselves.
+# Of the retrieved items, as SQL that every database takes.
+_HITS = "count(CASE WHEN rel >= {threshold} THEN {pos} END)"
+_JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
+
+_auc = partial(
+    MetricRecord,
+    function="auc",
+    undefined="the judged retrieved items are all relevant, or none is",
+    rows="judged",
+)
+ORDER = (
+    _auc(name="AUC", aliases=("ROC_AUC",)),
+    MetricRecord(
+        function="rbo", name="RBO", asked_by=("correlate",), undefined="a ranking is empty"
+    ),
+    MetricRecord(
+        function="kendall_tau_b",
+        name="TauB",
+        asked_by=("evaluate", "correlate"),
+        lowest=-1,
+        undefined="no two grades or no two positions differ",
+        shared_items=True,
+        rows="judged",
+    ),
+    MetricRecord(
+        function="tau_ap",
+        name="TauAP",
+        asked_by=("correlate",),
+        lowest=-1,
+        undefined="there are not two items in both rankings",
+        shared_items=True,
+    ),
+    MetricRecord(
+        function="kendall_tau_distance",
+        name="TauDistance",
+        asked_by=("evaluate", "correlate"),
+        better="lower",
+        highest=None,
+        undefined="never (normalized: no two grades differ)",
+        shared_items=True,
+        rows="judged",
+    ),
+)
+
+_of_rating = partial(
+    MetricRecord,
+    better="lower",
+    highest=None,
+    undefined="no row has grade and score",
+    rows="judged",
+)
+RATING = (
+    _of_rating(function="rmse", name="RMSE"),
+    _of_rating(function="mse", name="MSE"),
+    _of_rating(function="mae", name="MAE"),
+)
+
+# Means over rankings that weigh each row the same; of rmse, mse and mae, those of all rows at once.
+_of_all_ratings = partial(_of_rating, level="rankings", weight="count(rel + score)")
+WEIGHTED = (
+    _auc(
+        name="GAUC",
+        level="rankings",
+        weight=f"CASE WHEN {_HITS} BETWEEN 1 AND {_JUDGED} - 1 THEN {_JUDGED} ELSE 0 END",
+    ),
+    _of_all_ratings(function="rmse", name="microRMSE", overall="root"),
+    _of_all_ratings(function="mse", name="microMSE"),
+    _of_all_ratings(function="mae", name="microMAE"),
+)
+
+# Metrics beyond accuracy, of a catalogue and of a list: functions alone.
+COULD_BE_SHOWN = "the number of items that could be shown"
+NOTHING_SHOWN = "nothing is shown"
+NO_PAIR = "there are not two items"
+NO_SUBTOPIC = "no item has a subtopic"
+
+_of_catalogue = partial(MetricRecord, asked_by=(), level="catalogue")
+_of_list = partial(MetricRecord, asked_by=(), level="list")
+_of_subtopics = partial(MetricRecord, asked_by=())
+
+CATALOGUE_METRICS = (
+    _of_catalogue(
+        function="catalogue_coverage", own=(replace(CATALOGUE, required=COULD_BE_SHOWN),)
+    ),
+    _of_catalogue(
+        function="gini",
+        own=(
+            replace(
+                CATALOGUE, required=f"{COULD_BE_SHOWN} (or 'shown', to count the items that were)"
+            ),
+        ),
+        better="lower",
+        undefined=NOTHING_SHOWN,
+    ),
+    _of_catalogue(function="shannon_entropy", highest=None, undefined=NOTHING_SHOWN),
+    _of_catalogue(
+        function="average_popularity", better="neither", highest=None, undefined=NOTHING_SHOWN
+    ),
+    _of_catalogue(function="novelty", own=(UNSEEN_NOVELTY,), highest=None, undefined=NOTHING_SHOWN),
+    _of_catalogue(function="freshness", better="lower", highest=None, undefined=NOTHING_SHOWN),
+    _of_catalogue(function="personalisation", undefined="there are not two users"),
+    _of_catalogue(function="exposure", better="neither", highest=None),
+    _of_catalogue(
+        function="exposure_disparity", better="lower", undefined="there is no exposure or no merit"
+    ),
+    _of_catalogue(function="expected_exposure_loss", better="lower", highest=None),
+)
+
+DIVERSITY_METRICS = (
+    _of_list(function="category_diversity", undefined=NO_PAIR),
+    _of_list(function="jaccard_diversity", undefined=NO_PAIR),
+    _of_list(function="cosine_diversity", highest=2, undefined=NO_PAIR),
+    _of_list(function="missing_at", better="lower", undefined=NOTHING_SHOWN),
+    _of_list(function="duplicate_share", better="lower", undefined=NOTHING_SHOWN),
+    _of_list(function="near_duplicate_share", better="lower", undefined=NOTHING_SHOWN),
+    _of_list(function="unexpectedness", undefined=NOTHING_SHOWN),
+    _of_list(function="serendipity", undefined=NOTHING_SHOWN),
+    _of_subtopics(function="subtopic_recall", undefined=NO_SUBTOPIC),
+    _of_subtopics(function="alpha_dcg", highest=None),
+    _of_subtopics(function="alpha_ndcg", highest=None, undefined=NO_SUBTOPIC),
+    _of_subtopics(function="err_ia", undefined=NO_SUBTOPIC),
+)
+
+BEYOND = (*CATALOGUE_METRICS, *DIVERSITY_METRICS)
 
 RECORDS: tuple[MetricRecord, ...] = (
     *RELEVANCE, *COUNTS, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND

@@ -26,6 +26,14 @@ def as_number(value: object) -> float:
         return math.nan
 
 
+def parse_number(text: str) -> float | None:
+    """The number that a text is; None if it is none. Python alone reads 1_0 as 10."""
+    try:
+        return float(text.replace("_", "?"))
+    except ValueError:
+        return None
+
+
 def describe(value: object) -> str:
     """An argument in an error about numbers, which tells text and decimals from them."""
     if isinstance(value, str):

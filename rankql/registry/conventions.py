@@ -8,13 +8,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from rankql.errors import RankqlError, describe_unknown
+from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
-from rankql.registry.beyond import CATALOGUE_METRICS
-from rankql.registry.parameters import (
-    GAIN,
-    SCALE,
-    THRESHOLD,
-)
+from rankql.registry.metric_record import GAIN, SCALE, THRESHOLD
 
 
 class ConventionOptions(TypedDict, total=False):

@@ -11,10 +11,9 @@ from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
-from rankql.registry.argument_checks import as_number, require
+from rankql.registry.argument_checks import as_number, parse_number, require
 from rankql.registry.column_names import squash
-from rankql.registry.metric_record import MetricRecord
-from rankql.registry.parameters import GAIN, RECALL, Parameter
+from rankql.registry.metric_record import GAIN, RECALL, MetricRecord, Parameter
 from rankql.registry.requested_metric import Metric
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
@@ -41,10 +40,7 @@ _CLOSEST = {
     "unj": "Judged@10",
     "num_nonrel_judged_ret": "'num_nonrel_judged_ret = count(pos) FILTER (WHERE rel < 1)'",
     **dict.fromkeys(("cappedrecall", "recallcap"), "R_cap@10"),
-    **dict.fromkeys(
-        ("kendall", "kendalltau", "tau"),
-        "TauDistance, or TauB",
-    ),
+    **dict.fromkeys(("kendall", "kendalltau", "tau"), "TauDistance, or TauB"),
 }
 # Other names of functions that evaluate does not compute.
 _FUNCTION_ALIASES = {
@@ -334,14 +330,15 @@ def _set_metric(text: str) -> Metric | None:
     """The metric that ir_measures calls so, as `SetP(rel=2)`, or capped recall: `R_cap@10`."""
     names = _names_elsewhere("ir_measures")
     match = _NAME.fullmatch(text)
-    if not match or match["name"].lower() not in names:
+    name = match["name"].lower() if match else ""
+    cutoffs = f"{name}@" in names
+    if not match or not (cutoffs or name in names):
         return None
-    record, fixed = names[match["name"].lower()]
+    record, fixed = names[f"{name}@" if cutoffs else name]
     options = dict(_parse_options(text, record, match["options"] or ""))
-    k, cutoffs = match["k"], fixed.get("denominator") == "min"
-    if (k is not None and not cutoffs) or {"k", "denominator"} & options.keys():
+    if (match["k"] is not None and not cutoffs) or not options.keys().isdisjoint({"k", *fixed}):
         raise RankqlError(f"{text!r}: {match['name']} has only the option rel. Use {record.name}")
-    return _metric(text, record, {**fixed, **options}, k)
+    return _metric(text, record, {**fixed, **options}, match["k"])
 
 
 def _parse_cutoff(text: str, digits: str) -> int:
@@ -416,8 +413,7 @@ def _parse_value(option: Parameter, text: str) -> Any:
 
 def _parse_number(text: str) -> float | str:
     """The number that a text is, or the text."""
-    try:
-        number = float(text.replace("_", "?"))  # Python reads 1_0 as 10
-    except ValueError:
+    number = parse_number(text)
+    if number is None:
         return text.strip()
     return int(number) if number.is_integer() else number

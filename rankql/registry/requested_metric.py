@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankql.macros import literal
-from rankql.registry.metric_record import MetricRecord, Rows
-from rankql.registry.relevance import RELEVANT, RETRIEVED
+from rankql.registry.metric_record import RELEVANT, RETRIEVED, MetricRecord, Rows
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,22 @@ class Metric:
         assert self.record
         return self.options.get("gain", self.record.default("gain", conventions)) or "linear"
 
+    def value(self, name: str, conventions: Mapping[str, Any]) -> Any:
+        """The value of an option: as asked for, else by the conventions, else its own default."""
+        option = self.record.options.get(name) if self.record else None
+        if option is None or name in self.options:
+            return self.options.get(name)
+        return option.default_under(conventions) if option.convention else option.default
+
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""
-        return float(self.options.get("threshold", conventions["threshold"]))
+        value = self.value("threshold", conventions)
+        return float(conventions["threshold"] if value is None else value)
 
     def weight(self, conventions: Mapping[str, Any]) -> str:
         """The weight of a ranking in a mean over all rankings, as SQL."""
         assert self.record and self.record.weight
-        k, denominator = literal(self.k), self.arguments(conventions).get("denominator", "k")
+        k = literal(self.k)
         if conventions["ties"] == "expected":
             place = "score"
             retrieved = "CASE WHEN count({pos}) > {k} THEN {k} ELSE count({pos}) END"
@@ -105,7 +112,7 @@ class Metric:
             "k": RETRIEVED,
             "min": f"CASE WHEN {RELEVANT} > {{k}} THEN {{k}} ELSE {RELEVANT} END",
             "retrieved": "count({pos})" if self.k is None else retrieved,
-        }.get(denominator, "")
+        }.get(self.value("denominator", conventions), "")
         weight = self.record.weight.replace("{size}", size)
         return weight.format(k=k, threshold=self.threshold(conventions), pos=place)
 
@@ -113,14 +120,14 @@ class Metric:
         """The rows that the value depends on."""
         if self.record is None:
             return "all"
-        arguments = self.arguments(conventions)
-        denominator = arguments.get("denominator")
+        denominator = self.value("denominator", conventions)
         by_retrieved = self.record.counts_retrieved or denominator == "k"
         if denominator == "retrieved" or (by_retrieved and self.k is None):
             return "all"
-        if arguments.get("threshold", 1) <= 0 or arguments.get("negative") == "keep":
+        threshold = self.value("threshold", conventions)
+        if threshold is not None and threshold <= 0:
             return "judged"
-        return self.record.rows
+        return "judged" if self.value("negative", conventions) == "keep" else self.record.rows
 
     def _takes(self, name: str) -> bool:
         """Does the option apply, given the others?"""

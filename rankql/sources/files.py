@@ -22,6 +22,7 @@ from typing import IO
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
+from rankql.registry.argument_checks import parse_number
 from rankql.registry.column_names import COLUMN_NAMES, squash
 
 PARQUET = (".parquet", ".pq")
@@ -121,16 +122,7 @@ def _suffix_of(stream: File) -> str:
 def ends_with_number(fields: Sequence[str]) -> bool:
     """Are the fields a line of TREC or MS MARCO, and not the names of columns?"""
     place = {3: 2, 4: 3, 6: 4}.get(len(fields))
-    return place is not None and reads_as_number(fields[place])
-
-
-def reads_as_number(word: str) -> bool:
-    """Is the word a number, as Python writes them?"""
-    try:
-        float(word.replace("_", "?"))  # Python reads 1_0 as 10
-    except ValueError:
-        return False
-    return True
+    return place is not None and parse_number(fields[place]) is not None
 
 
 def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:

@@ -12,14 +12,7 @@ from typing import Any, NamedTuple
 
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import (
-    DISTANCES,
-    QUESTIONS,
-    RELEVANT,
-    RETRIEVED,
-    ROLES,
-    find_name,
-)
+from rankql.registry.column_names import DISTANCES, QUESTIONS, RELEVANT, RETRIEVED, ROLES, find_name
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session

@@ -327,26 +327,3 @@ def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[i
         values = values | dict(zip(names, counts, strict=True))
         session.counts[table.sql] = total, values
     return total, {name: values[name] for name in names}
-
-
-@contextmanager
-def duckdb_errors(session: Reader | None = None) -> Iterator[None]:
-    """Raise errors of DuckDB as RankqlError."""
-    try:
-        yield
-    except duckdb.Error as error:
-        # In a transaction that an error has ended, what is tried next fails too.
-        while isinstance(error, duckdb.TransactionException) and (
-            isinstance(cause := error.__context__, duckdb.Error)
-        ):
-            error = cause
-        line = session.reword(error) if session else reword_error(error)
-        if line.endswith("must be a whole number from 1, not 0"):
-            line += ". Position 1 is the top: add 1"
-        if line.endswith("Position 1 is the top: add 1"):
-            line += ", or rank by scores: score='...'"
-        raise RankqlError(line) from error
-    except RuntimeError as error:
-        if "interrupt" in str(error).lower():
-            raise KeyboardInterrupt from error
-        raise

@@ -22,23 +22,12 @@ import duckdb
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, require_duckdb
 from rankql.sources.dicts import is_answer, is_several_runs
-from rankql.sources.files import (
-    JSON,
-    PARQUET,
-    File,
-    open_file,
-)
+from rankql.sources.files import JSON, PARQUET, File, open_file
 from rankql.sources.frames import library, refuse_nul, refuse_unread_lists
 from rankql.sources.json_shapes import BY_QUERY, SEARCH, JsonShape, load_json, load_shape
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.progress import watch
-from rankql.sources.reader import (
-    CatalogTable,
-    Reader,
-    duckdb_errors,
-    find_table,
-    split_database,
-)
+from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
 from rankql.sources.tables import Data, Table
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
 from rankql.writing import HeaderlessPath
@@ -80,6 +69,29 @@ def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
     """The inputs, with the runs of a dict one by one."""
     for data in inputs:
         yield from data.values() if is_several_runs(data) else [data]
+
+
+@contextmanager
+def duckdb_errors(session: Reader | None = None) -> Iterator[None]:
+    """Raise errors of DuckDB as RankqlError."""
+    try:
+        yield
+    except duckdb.Error as error:
+        # In a transaction that an error has ended, what is tried next fails too.
+        while isinstance(error, duckdb.TransactionException) and (
+            isinstance(cause := error.__context__, duckdb.Error)
+        ):
+            error = cause
+        line = session.reword(error) if session else reword_error(error)
+        if line.endswith("must be a whole number from 1, not 0"):
+            line += ". Position 1 is the top: add 1"
+        if line.endswith("Position 1 is the top: add 1"):
+            line += ", or rank by scores: score='...'"
+        raise RankqlError(line) from error
+    except RuntimeError as error:
+        if "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
 
 
 class Session(Reader):

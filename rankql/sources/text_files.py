@@ -13,6 +13,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
+from rankql.registry.argument_checks import parse_number
 from rankql.registry.column_names import NAME_COLUMNS
 from rankql.sources.files import (
     CSV,
@@ -23,7 +24,6 @@ from rankql.sources.files import (
     count_known,
     ends_with_number,
     read_as_text,
-    reads_as_number,
     split_line,
     uneven_line,
 )
@@ -156,7 +156,8 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
         return tuple(first), True
     if len(first) in (3, 4) and _is_marco(lines):
         return _MARCO[: len(first)], False
-    if len(first) > 6 and reads_as_number(first[4]) and not reads_as_number(first[5]):
+    scored = len(first) > 6 and parse_number(first[4]) is not None
+    if scored and parse_number(first[5]) is None:
         return _RUN, False
     if len(first) not in (4, 6):
         raise RankqlError(
