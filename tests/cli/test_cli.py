@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import text
+from rankql import macros, text
 from rankql.cli.main import main
 from support import other_tools
 from support.judged_runs import simulated
@@ -236,7 +236,7 @@ PRINTED = {
     "check reverse.csv first.csv": "pass --ascending",
     "compare waits.csv shorter.csv": "If not, set --lower-is-better\n",
     "metrics": "Default conventions: gain=linear",
-    "sql": (ROOT / "sql" / "rankql.sql").read_text(),
+    "sql": macros.read_sql(),
     f"sql '{QUERY}' --dialect postgres": rankql.translate(QUERY, "postgres") + "\n",
     "sql headless.csv qrels -m RR --columns 'query, item, score'": '"score"',
 }

@@ -12,7 +12,7 @@ import pytest
 import rankql
 from rankql.cli.main import main
 from rankql.registry.all_metrics import FUNCTIONS
-from support import doc_tables, metric_pages
+from support import doc_tables, signatures
 from support.doc_blocks import PAGES
 from support.paths import PACKAGE, ROOT
 
@@ -20,9 +20,9 @@ TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in 
 
 
 def test_every_name_has_an_entry():
-    """The list and score forms of the metrics are described with them."""
+    """Those of metrics are in completeness.py. Their list and score forms belong to them."""
     entries = re.findall(r"^\.\. auto\w+:: rankql\.(\w+)", "\n".join(TEXTS.values()), re.MULTILINE)
-    names = {name.removeprefix("list_").removesuffix("_by_score") for name in rankql.__all__}
+    names = {*map(signatures.metric_of, rankql.__all__)} - {*FUNCTIONS}
     assert sorted(names - {*entries}) == []
 
 
@@ -37,28 +37,6 @@ def test_dir_has_the_tasks_and_the_metrics_of_one_ranking():
 def test_every_command_has_its_help():
     commands = re.findall(r"^rankql (\w+) --help$", TEXTS["docs/commands.md"], re.MULTILINE)
     assert sorted(commands) == sorted(main.commands)
-
-
-@pytest.mark.parametrize("name", metric_pages.PAGES)
-def test_a_page_of_metrics_has_their_table(name):
-    text = (metric_pages.FOLDER / name).read_text()
-    assert metric_pages.written(name) == text, "run python tests/generate.py metrics"
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_metric_is_on_the_page_of_its_family(function):
-    """Its docstring, after a text that mentions the function."""
-    text = (metric_pages.FOLDER / metric_pages.page(function)).read_text()
-    before, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
-    assert directive
-    assert len(re.findall(rf"\b{function}\b", before)) > 2
-
-
-@pytest.mark.parametrize("name", metric_pages.COUNTED)
-def test_the_number_of_metrics_is_current(name):
-    text = (ROOT / name).read_text("utf-8")
-    assert metric_pages.counted(name) == text, "run python tests/generate.py metrics"
-    assert re.search(r"MAP (and|等) \d+ (more|个指标)", text)
 
 
 def english(page):

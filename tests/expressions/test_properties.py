@@ -13,7 +13,6 @@ from support.parameters import slow, slow_except
 
 # A metric of each family, whose other forms belong to the default run.
 LIGHT = ("ndcg", "ap", "rr", "err", "bpref", "kendall_tau_b")
-METRICS = [metric for metric in signatures.ROWS if metric not in ("exp2_gain", *signatures.LABELS)]
 LIGHT_BEYOND = ("gini", "novelty", "personalisation", "cosine_diversity", "alpha_ndcg")
 LIGHT_FORMS = [name for metric in LIGHT for name in (f"list_{metric}", f"{metric}_by_score")]
 
@@ -32,7 +31,7 @@ BEYOND_AND_FORMS = [*signatures.BEYOND, *signatures.LISTS, *signatures.SCORES]
 
 
 @pytest.mark.parametrize(
-    "metric", [*METRICS, *slow_except(BEYOND_AND_FORMS, *LIGHT_BEYOND, *LIGHT_FORMS)]
+    "metric", [*signatures.METRICS, *slow_except(BEYOND_AND_FORMS, *LIGHT_BEYOND, *LIGHT_FORMS)]
 )
 @pytest.mark.parametrize("forms", [metric_engines.PLAIN, slow(None)], ids=["plain", "all"])
 @given(data=st.data())

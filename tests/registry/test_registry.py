@@ -12,26 +12,27 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql import macros
-from rankql.evaluation import packed_metrics
 from rankql.registry import parse
 from rankql.registry.all_metrics import FUNCTIONS, RECORDS
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import MetricRecord, Parameter
+from rankql.registry.requested_metric import Metric
+from support import completeness
 from support.paths import PACKAGE, ROOT
 
 # Columns of its own table, which are called as the metrics that they estimate.
 NAMES_METRICS = {"logs/counterfactuals.py"}
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name or record.function)
-def test_a_record_agrees_with_sql_and_polars(record):
-    """Its columns and parameters, in their order and with their defaults; its module."""
-    columns = dict.fromkeys(record.columns)
-    options = {option.name: option.sql_default for option in record.parameters}
-    expected = macros.read_parameters()[record.function]
-    assert [*(columns | options).items()] == [*expected.items()]
-    assert record.definition.endswith(".")
-    family = getattr(rankql, record.function).__module__.removeprefix("rankql.expressions.")
-    assert record.function in macros.list_metric_macros(family)
+def test_no_metric_lacks_anything():
+    """The one test that names what a new metric lacks, and where it belongs."""
+    lines = completeness.missing()
+    assert not lines, "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_definition_is_a_sentence(name):
+    assert FUNCTIONS[name].definition.endswith(".")
 
 
 def placeholders(template):
@@ -42,7 +43,6 @@ def placeholders(template):
 def test_templates(function):
     """What stands in braces is known where the SQL is filled in."""
     record = FUNCTIONS[function]
-    assert placeholders(record.packed) <= {*packed_metrics.QUANTITIES, *record.options}
     gains = {"gain", "threshold", "negative", "max_rel", "stop"}
     weights = {"place", "hits", "left", "over", "discount", *record.options}
     if record.explanation:
@@ -60,6 +60,24 @@ def test_options_have_a_default_within_their_range():
                 option.check(option.default)
 
 
+@pytest.mark.parametrize(
+    ("convention", "options", "conventions", "threshold"),
+    [
+        ("", {}, {}, 2),
+        ("", {}, {"threshold": 3}, 2),
+        ("", {"threshold": 1}, {"threshold": 3}, 1),
+        ("threshold", {}, {"threshold": 3}, 3),
+    ],
+)
+def test_the_threshold_of_a_record(convention, options, conventions, threshold):
+    """Its own default, unless it follows the convention."""
+    own = (Parameter("threshold", 2, convention=convention),)
+    record = MetricRecord(function="recall_at", name="Own", own=own)
+    metric = Metric(record, 5, options)
+    assert metric.threshold(vars(Conventions(**conventions))) == threshold
+    assert metric.arguments(vars(Conventions(**conventions))).get("threshold", 2) == threshold
+
+
 def test_no_other_module_names_a_metric():
     uses = [
         f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value!r}"
@@ -72,37 +90,73 @@ def test_no_other_module_names_a_metric():
     assert not uses, "\n".join(uses)
 
 
-# A new metric: what is added to which file.
+# A new metric with a cutoff and a threshold of its own: what is added to which file, and after
+# which line, or at the end.
 NEW = {
-    "sql/precision.sql": """
-CREATE OR REPLACE MACRO hits_at(rel, pos, k := NULL, threshold := 1) AS
-    CAST(sum(CASE WHEN pos <= coalesce(k, pos) THEN rankql_hit(rel, threshold) ELSE 0 END)
-         AS DOUBLE);
+    "sql/precision.sql": (
+        "",
+        """
+CREATE OR REPLACE MACRO hits_at(rel, pos, k := NULL, threshold := 2) AS
+    rankql_one_ranking(CAST(count(rankql_hit_pos(rel, pos, k, threshold)) AS DOUBLE), pos, k);
 COMMENT ON MACRO hits_at IS 'Hits: the number of relevant items in the first k positions.';
 """,
-    "rankql/expressions/precision.py": '''
+    ),
+    "rankql/expressions/precision.py": (
+        "",
+        '''
 
 @metric()
 def hits_at(
-    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 2
 ) -> pl.Expr:
     """Hits: the number of relevant items in the first k positions."""
     r = ranking(rel, pos, k)
     return r.top(r.mean(r.hits(threshold))).sum()
 ''',
-    "rankql/registry/relevance.py": """
-RELEVANCE = (
-    *RELEVANCE,
-    MetricRecord(
+    ),
+    "rankql/registry/all_metrics.py": (
+        "RELEVANCE = (\n",
+        """    MetricRecord(
         function="hits_at",
         name="Hits",
         aliases=("NumHits",),
         highest=None,
+        own=(replace(THRESHOLD, default=2, convention=""),),
     ),
-)
 """,
-    "rankql/__init__.pyi": "\nfrom .expressions.precision import hits_at\n",
+    ),
+    "rankql/__init__.pyi": ('    "hit_at",\n', '    "hits_at",\n'),
 }
+IMPORTS = {
+    "rankql/registry/all_metrics.py": ("    RELEVANT,\n", "    THRESHOLD,\n"),
+    "rankql/__init__.pyi": ("", "\nfrom .expressions.precision import hits_at\n"),
+}
+# Its definition, its cases and its place on a page.
+CASES = {
+    "tests/support/definitions.py": (
+        "",
+        """
+
+def hits_at(rows, k=None, threshold=2):
+    return len(hits(rows, k, threshold))
+""",
+    ),
+    "tests/cases/precision.csv": (
+        "",
+        "".join(
+            f"hits_at,{options},1 0 3 2,1 2 3 4,,{value},,by hand,\n"
+            for options, value in (("k=1", 0), ("k=3", 1), ("", 2), ("k=3 threshold=1", 2))
+        ),
+    ),
+    "docs/metrics/precision.md": ("", "\nhits_at counts.\n\n.. autofunction:: rankql.hits_at\n"),
+}
+LACKS = """\
+hits_at: a function that defines it, in tests/support/definitions.py
+hits_at: three cases, in tests/cases/precision.csv (it has 0)
+hits_at: a case with k=, so that no engine may ignore it
+hits_at: a case with threshold=, so that no engine may ignore it
+hits_at: a text and its autofunction, in docs/metrics/precision.md
+"""
 CALLS = """
 import duckdb, polars as pl, rankql
 from support import metric_pages
@@ -110,18 +164,20 @@ from support import metric_pages
 rows = {"query": 1, "item": ["a", "b", "c", "d"], "rel": [1, 0, 3, 2], "pos": [1, 2, 3, 4]}
 rows = pl.DataFrame(rows)
 # The cases: k, threshold, value.
-for k, threshold, value in [(1, 1, 1), (3, 1, 2), (3, 2, 1), (None, 1, 3)]:
-    assert rows.select(rankql.hits_at("rel", "pos", k, threshold)).item() == value
-    assert rows.pipe(rankql.hits_at, by="query", k=k, threshold=threshold).rows() == [(1, value)]
+for k, threshold, value in [(1, 1, 1), (3, 1, 2), (1, None, 0), (3, None, 1), (None, None, 2)]:
+    options = {} if threshold is None else {"threshold": threshold}
+    assert rows.select(rankql.hits_at("rel", "pos", k, **options)).item() == value
+    assert rows.pipe(rankql.hits_at, by="query", k=k, **options).rows() == [(1, value)]
     con = duckdb.connect()
     rankql.register(con)
-    call = f"hits_at(rel, pos, {k or 'NULL'}, threshold := {threshold})"
-    assert con.sql(f"SELECT {call} FROM rows").fetchall() == [(value,)]
-    name = f"numhits(rel={threshold})" + (f"@{k}" if k else "")
-    result = rankql.evaluate(rows, metrics=name)
-    canonical = ("Hits" if threshold == 1 else "Hits(rel=2)") + (f"@{k}" if k else "")
-    assert [*result] == [name] and result[canonical] == value
-    portable = rankql.translate(f"SELECT {call} FROM rows", "postgres")
+    call = ", ".join(["rel, pos", str(k or "NULL"), *(f"{x} := {y}" for x, y in options.items())])
+    assert con.sql(f"SELECT hits_at({call}) FROM rows").fetchall() == [(value,)]
+    name = "numhits" + (f"(rel={threshold})" if options else "") + (f"@{k}" if k else "")
+    for others in ([], ["P@2", "AP", "RR"]):
+        result = rankql.evaluate(rows, metrics=[name, *others])
+        assert [*result] == [name, *others]
+        assert result[name.replace("numhits", "Hits")] == value
+    portable = rankql.translate(f"SELECT hits_at({call}) FROM rows", "postgres")
     assert con.sql(portable).fetchall() == [(value,)]
 try:
     rankql.evaluate(rows, metrics="Hits(p=1)")
@@ -131,21 +187,28 @@ table = metric_pages.table("precision.md")
 assert "| `hits_at`, `Hits` | `rel, pos` | ranking | higher | ≥ 0 |" in table
 rows.write_csv("rows.csv")
 """
+MISSING = "from support import completeness; print(*completeness.missing(), sep='\\n')"
 
 
 @pytest.mark.slow
 def test_a_new_metric(tmp_path):
-    """A macro, a function and a record in a copy: it works in every place, and in the tables."""
-    for folder in ("rankql", "sql"):
+    """A macro, a function and a record in a copy: it works in every place, and in the tables.
+
+    What `test_no_metric_lacks_anything` says then is what a contributor reads.
+    """
+    for folder in ("rankql", "sql", "docs", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.pyc"))
-    for name, text in NEW.items():
-        with (tmp_path / name).open("a", encoding="utf-8") as file:
-            file.write(text)
-    stub = tmp_path / "rankql/__init__.pyi"
-    stub.write_text(stub.read_text().replace('    "hit_at",\n', '    "hit_at",\n    "hits_at",\n'))
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def add(parts):
+        for name, (line, text) in parts.items():
+            old = (tmp_path / name).read_text("utf-8")
+            new = old.replace(line, line + text, 1) if line else old + text
+            (tmp_path / name).write_text(new, "utf-8")
 
     def python(*arguments):
-        paths = os.pathsep.join(map(str, (tmp_path, ROOT / "tests")))
+        paths = os.pathsep.join(map(str, (tmp_path, tmp_path / "tests")))
         done = subprocess.run(
             [sys.executable, *arguments], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths},
             capture_output=True, text=True, encoding="utf-8",
@@ -153,9 +216,17 @@ def test_a_new_metric(tmp_path):
         assert not done.returncode, done.stderr
         return done.stdout
 
+    add(NEW)
+    add(IMPORTS)
+    assert python("-c", MISSING) == LACKS
+    add(CASES)
+    generated = {line.partition(": ")[2] for line in python("-c", MISSING).splitlines()}
+    assert generated == {f"run python tests/generate.py {part}" for part in ("sql", "metrics")}
+    python("tests/generate.py", "sql", "metrics")
+    assert not python("-c", MISSING).strip()
     python("-c", CALLS)
     printed = python("-m", "rankql", "eval", "rows.csv", "-m", "Hits@3", "--format", "csv")
-    assert "Hits@3,2" in printed
+    assert "Hits@3,1" in printed
     assert "Hits,hits_at" in python("-m", "rankql", "metrics", "--format", "csv")
 
 

@@ -3,8 +3,7 @@
 import re
 
 import rankql
-from rankql.registry.all_metrics import FUNCTIONS
-from support import doc_tables
+from support import doc_tables, signatures
 from support.paths import ROOT
 
 FOLDER = ROOT / "docs" / "metrics"
@@ -12,7 +11,8 @@ FOLDER = ROOT / "docs" / "metrics"
 
 def page(function):
     """The page of a function's family."""
-    return f"{getattr(rankql, function).__module__.rpartition('.')[2]}.md"
+    families = signatures.METRIC_FAMILIES
+    return next(f"{family}.md" for family in families if function in signatures.macros_of(family))
 
 
 def table(name):
@@ -40,7 +40,7 @@ def table(name):
     return "\n".join(lines)
 
 
-PAGES = sorted({"index.md", *map(page, FUNCTIONS)})
+PAGES = ["index.md", *sorted(f"{family}.md" for family in signatures.METRIC_FAMILIES)]
 
 
 def written(name):

@@ -38,7 +38,7 @@ def describe(metric, engine):
 def with_table():
     rows = {}
     for metric in FUNCTIONS:
-        if "rel" in signatures.EVERYTHING[metric]:
+        if "rel" in signatures.EVERYTHING.get(metric, ()):
             ways = {describe(metric, way) for way in (Sql(), Polars())}
             assert len(ways) == 1, metric
             rows.setdefault(ways.pop(), []).append(f"`{metric}`")

@@ -3,7 +3,10 @@
 import ast
 import re
 
+import rankql
 from rankql.macros import read_parameters, read_sql
+from rankql.registry.all_metrics import FUNCTIONS
+from support import definitions
 from support.paths import ROOT
 
 NEEDED = "a parameter without a default"
@@ -18,10 +21,36 @@ def python_default(text):
     return CONSTANTS[text] if text in CONSTANTS else ast.literal_eval(text)
 
 
+def macros_of(family):
+    """The public macros of sql/<family>.sql."""
+    text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
+    return re.findall(r"^CREATE OR REPLACE MACRO (?!rankql_)(\w+)", text, re.MULTILINE)
+
+
+# The families whose macros are metrics, but for this one.
+METRIC_FAMILIES = ("gain", "precision", "cascade", "order", "rating", "catalogue", "diversity")
+NO_METRIC = "exp2_gain"
+
+
+def metric_of(name):
+    """The metric of a list or score form, or the name itself."""
+    return name.removeprefix("list_").removesuffix("_by_score")
+
+
+def is_complete(name):
+    """Is a macro public, and its metric recorded and defined? Else completeness.py names it."""
+    metric = metric_of(name)
+    known = metric == NO_METRIC or (metric in FUNCTIONS and hasattr(definitions, metric))
+    return known and name in rankql.__all__
+
+
+INCOMPLETE = {
+    name for family in METRIC_FAMILIES for name in macros_of(family) if not is_complete(name)
+}
 EVERYTHING = {
     name: {parameter: python_default(text) for parameter, text in parameters.items()}
     for name, parameters in read_parameters().items()
-    if not name.startswith("rankql_") and name not in SQL_ONLY
+    if not name.startswith("rankql_") and name not in (*SQL_ONLY, *INCOMPLETE)
 }
 
 
@@ -30,8 +59,7 @@ def of(names):
 
 
 def of_family(family):
-    text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
-    return of(re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE))
+    return of(macros_of(family))
 
 
 TABLES = of(
@@ -54,6 +82,8 @@ RATING = ["rmse", "mse", "mae"]
 TWO_RANKINGS = ["tau_ap", "rbo"]
 # What comes before the metrics: tests/logs/test_grading.py has their cases.
 LABELS = ["graded", "consensus", "grades_of", "discounted_gain"]
+# The metrics of rows of grades.
+METRICS = [metric for metric in ROWS if metric not in (NO_METRIC, *LABELS)]
 # The metrics of one ranking, which have a list form and a score form too.
 RANKING = [metric for metric in ROWS if f"list_{metric}" in LISTS]
 # Those that need all judged items: their list form takes them as `ideal`.

@@ -135,5 +135,4 @@ def groups_of(calls):
     return [group for _, groups in calls for group in groups]
 
 
-METRICS = [*signatures.RANKING, *signatures.MICRO, *signatures.RATING, *signatures.TWO_RANKINGS]
-EVERY = ["exp2_gain", *METRICS, *signatures.LISTS, *signatures.SCORES]
+EVERY = ["exp2_gain", *signatures.METRICS, *signatures.LISTS, *signatures.SCORES]
