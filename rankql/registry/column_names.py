@@ -46,6 +46,10 @@ RELEVANT = [
     name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
     for end in _ENDS
 ]  # fmt: skip
+# Names of lists, as Kaggle has them, that are scores if they are numbers.
+PREDICTED = ("prediction", "predictions")
+# The column of the lists of subtopics, and names of columns with one subtopic per judgment.
+SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 # The names of a question or its id; next to them, `topic` or `user` is an attribute.
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # The names of times, which are no grades.
@@ -53,7 +57,7 @@ TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # The names of systems in a table of values per query.
 SYSTEMS = ("system", "variant")
 # Names of scores of which the lowest is best, unless the caller says otherwise.
-DISTANCES = ("distance", "dist")
+_DISTANCES = ("distance", "dist")
 
 
 @cache
@@ -77,6 +81,17 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
             if spell(name) in spelled:
                 return spelled[spell(name)]
     return None
+
+
+def known_names(role: str, columns: Iterable[str]) -> list[str]:
+    """The columns with a recognised name of a role."""
+    names = set(map(squash, ROLES[role]))
+    return [name for name in columns if squash(name) in names]
+
+
+def is_distance(name: str) -> bool:
+    """Is the lowest score of a column of this name the best?"""
+    return name.lower() in _DISTANCES
 
 
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:

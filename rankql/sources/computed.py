@@ -1,4 +1,4 @@
-"""Columns by name, and columns that are computed: SQL expressions, and keys of several columns."""
+"""Columns that are computed: SQL expressions, keys of several columns, and grades."""
 
 from __future__ import annotations
 
@@ -253,7 +253,8 @@ def assume_grades(
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
         return table, names
-    return _add_grades(table, "rel", "1", "INTEGER", [], "1 for every row"), names
+    assumed = {"rel": "1 for every row"}
+    return table.with_column("rel", "1", "INTEGER", assumed=assumed), names
 
 
 def _may_be_graded(session: Session, table: Table) -> bool:
@@ -323,11 +324,4 @@ def map_events(
     kind = "INTEGER" if whole else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     sql = f"CAST(CASE {value} {cases} END AS {kind})"
-    return _add_grades(table, MAPPED, sql, kind, [event], f"{event} ({pairs})")
-
-
-def _add_grades(
-    table: Table, name: str, value: str, kind: str, reads: Sequence[str], assumed: str
-) -> Table:
-    """The table with a column of grades, and what the Columns line says of them."""
-    return replace(table.with_column(name, value, kind, reads), assumed={"rel": assumed})
+    return table.with_column(MAPPED, sql, kind, [event], assumed={"rel": f"{event} ({pairs})"})

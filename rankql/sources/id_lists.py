@@ -12,16 +12,25 @@ from typing import Any, NamedTuple
 
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import DISTANCES, QUESTIONS, RELEVANT, RETRIEVED, ROLES, find_name
+from rankql.registry.column_names import (
+    PREDICTED,
+    QUESTIONS,
+    RELEVANT,
+    RETRIEVED,
+    ROLES,
+    find_name,
+    is_distance,
+    known_names,
+)
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, assign_roles, is_number, is_text, known_names
+from rankql.sources.tables import Table, assign_roles, is_number, is_text
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
-# Names of lists, as Kaggle has them, that are scores if they are numbers.
-PREDICTED = ("prediction", "predictions")
+# What separates several ids in one cell.
+_SEPARATOR = r"[\s,]"
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -42,94 +51,6 @@ class _Lists(NamedTuple):
     def graded(self) -> str:
         """The name of the column with the grades, as errors say it."""
         return f"grade in {self.column}"
-
-
-def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
-    """The column of lists with this name or a known one; None if the table has a row per item."""
-    if table.unit == "ids":  # unnested already
-        return None
-    if isinstance(name, str):
-        named = find_name(table.columns, [name])
-        return named if named and _is_nested(table.columns[named]) else None
-    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
-    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
-        return None
-    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
-    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
-        return column
-    column = find_name(table.columns, known)
-    if column and not table.known("item") and find_name(table.columns, RETRIEVED):
-        raise _wrong_type(table, column)
-    return None
-
-
-def _is_nested(kind: str) -> bool:
-    """Is it a type of lists, maps or structs?"""
-    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
-
-
-def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -> Table:
-    """The table with lists from an expression, or from text with ids and blanks or commas."""
-    if table.unit == "ids":  # unnested already
-        return table
-    if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
-        computed = add_column(session, table, "item", item)
-        return computed if _is_list(computed.columns[item]) else table
-    column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
-    names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
-    if not (column and is_text(table.columns[column])) or {*names} - {column}:
-        return table
-    key = table.find("query", None, QUESTIONS)
-    once = f"count(*) = count(DISTINCT {quote(key)})" if key else "true"
-    text = f"CAST({quote(column)} AS VARCHAR)"
-    sql = rf"""SELECT bool_or(regexp_matches(trim({text}), '[\s,]')),
-        bool_or(regexp_matches({text}, '^\s*[\[{{]')), {once} FROM {table.sql}"""
-    ((separated, encoded, unique),) = session.con.execute(sql).fetchall()
-    if encoded or not (separated or find_name([column], known)):
-        return table
-    own = known is RETRIEVED and unique and not find_name([column], ROLES["item"])
-    if not (own or find_name([column], [*known, *PREDICTED])):
-        return table  # an id with blanks per row
-    ids = rf"list_filter(string_split_regex({text}, '[\s,]+'), lambda x_: x_ <> '')"
-    return replace(
-        table,
-        sql=f"(SELECT * REPLACE ({ids} AS {quote(column)}) FROM {table.sql})",
-        columns={**table.columns, column: "VARCHAR[]"},
-        lasting=False,
-    )
-
-
-def _is_list(kind: str) -> bool:
-    return kind.endswith("]")
-
-
-def _wrong_type(table: Table, column: str) -> RankqlError:
-    kind = "text" if is_text(table.columns[column]) else table.columns[column]
-    return RankqlError(
-        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
-        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
-    )
-
-
-def _refuse_unknown_lists(table: Table, item: Any) -> None:
-    """Refuse a run of lists that no name says what they are."""
-    nested = [
-        column
-        for column, kind in table.columns.items()
-        if _is_nested(kind) and not _VECTOR.fullmatch(kind)
-    ]
-    if nested and not item and not table.known("item"):
-        if nested == [*table.columns] and not any(map(_is_list, table.columns.values())):
-            raise RankqlError(
-                f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
-                "item. Write a file of {query: {item: score}} for each system, or a row per item"
-            )
-        pair = [*nested, "..."][:2]
-        raise RankqlError(
-            f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
-            f"{RETRIEVED[0]} and {RELEVANT[0]}. Name the retrieved and the relevant ids: "
-            f"item={pair!r} (CLI: --item {','.join(pair)})"
-        )
 
 
 def unnest_lists(
@@ -191,12 +112,103 @@ def unnest_lists(
     return unnested, qrels, columns
 
 
+def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
+    """The column of lists with this name or a known one; None if the table has a row per item."""
+    if table.unit == "ids":  # unnested already
+        return None
+    if isinstance(name, str):
+        named = find_name(table.columns, [name])
+        return named if named and _is_nested(table.columns[named]) else None
+    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
+    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
+        return None
+    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
+    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
+        return column
+    column = find_name(table.columns, known)
+    if column and not table.known("item") and find_name(table.columns, RETRIEVED):
+        raise _wrong_type(table, column)
+    return None
+
+
+def _is_nested(kind: str) -> bool:
+    """Is it a type of lists, maps or structs?"""
+    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
+
+
+def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -> Table:
+    """The table with lists from an expression, or from cells with several ids."""
+    if table.unit == "ids":  # unnested already
+        return table
+    if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
+        computed = add_column(session, table, "item", item)
+        return computed if computed.columns[item].endswith("]") else table
+    column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
+    names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
+    if not (column and is_text(table.columns[column])) or {*names} - {column}:
+        return table
+    key = table.find("query", None, QUESTIONS)
+    once = f"count(*) = count(DISTINCT {quote(key)})" if key else "true"
+    text = f"CAST({quote(column)} AS VARCHAR)"
+    sql = rf"""SELECT bool_or(regexp_matches(trim({text}), '{_SEPARATOR}')),
+        bool_or(regexp_matches({text}, '^\s*[\[{{]')), {once} FROM {table.sql}"""
+    ((separated, encoded, unique),) = session.con.execute(sql).fetchall()
+    listed = find_name([column], known) is not None
+    # A run with several rows per query has one id in each, which may have blanks.
+    own = known is RETRIEVED and unique and not find_name([column], ROLES["item"])
+    several = separated and (own or listed or find_name([column], PREDICTED))
+    if encoded or not (listed or several):
+        return table
+    ids = f"list_filter(string_split_regex({text}, '{_SEPARATOR}+'), lambda x_: x_ <> '')"
+    return replace(
+        table,
+        sql=f"(SELECT * REPLACE ({ids} AS {quote(column)}) FROM {table.sql})",
+        columns={**table.columns, column: "VARCHAR[]"},
+        lasting=False,
+    )
+
+
+def _wrong_type(table: Table, column: str) -> RankqlError:
+    kind = "text" if is_text(table.columns[column]) else table.columns[column]
+    return RankqlError(
+        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
+        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
+    )
+
+
+def _refuse_unknown_lists(table: Table, item: Any) -> None:
+    """Refuse a run of lists that no name says what they are."""
+    nested = [
+        column
+        for column, kind in table.columns.items()
+        if _is_nested(kind) and not _VECTOR.fullmatch(kind)
+    ]
+    if nested and not item and not table.known("item"):
+        lists = [column for column in nested if table.columns[column].endswith("]")]
+        if nested == [*table.columns] and not lists:
+            raise RankqlError(
+                f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
+                "item. Write a file of {query: {item: score}} for each system, or a row per item"
+            )
+        pair = [*nested, "..."][:2]
+        raise RankqlError(
+            f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
+            f"{RETRIEVED[0]} and {RELEVANT[0]}. Name the retrieved and the relevant ids: "
+            f"item={pair!r} (CLI: --item {','.join(pair)})"
+        )
+
+
 def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
     """The table with its query column; without one, each row is a query with the row's number."""
     if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
         table = add_column(session, table, "query", spec)
     if column := table.find("query", column_name(spec), QUESTIONS):
-        _require_queries(session, table, column)
+        counts = f"SELECT count(*) - count({quote(column)}), count(*) FROM {table.sql}"
+        ((missing, total),) = session.con.execute(counts).fetchall()
+        if missing:  # before the lists are unnested
+            raise RankqlError(
+                f"{table.label}: {column} is NULL in {missing} of {total} rows. Leave them out"
+            )
         return replace(table, roles={"query": column})
     if not table.ordered:
         return assign_roles(table, {}, ["query"])  # an error
@@ -338,7 +350,7 @@ def _require_order(session: Session, table: Table, column: str) -> None:
         for name, kind in _list_fields(session, table, column).items():
             if name not in known_names(role, [name]) or not is_number(kind):
                 continue
-            order = "DESC" if role == "score" and name.lower() not in DISTANCES else "ASC"
+            order = "DESC" if role == "score" and not is_distance(name) else "ASC"
             values = f"list_transform({quote(column)}, lambda x_: x_[{literal(name)}])"
             values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
             sql = (
@@ -351,16 +363,6 @@ def _require_order(session: Session, table: Table, column: str) -> None:
                     f"field {name}, and the list's order is the ranking. Sort the list, best "
                     f"first, or drop the field {name} if its order is right"
                 )
-
-
-def _require_queries(session: Session, table: Table, column: str) -> None:
-    """Refuse lists without a query, before they are unnested."""
-    counts = f"SELECT count(*) - count({quote(column)}), count(*) FROM {table.sql}"
-    ((missing, total),) = session.con.execute(counts).fetchall()
-    if missing:
-        raise RankqlError(
-            f"{table.label}: {column} is NULL in {missing} of {total} rows. Leave them out"
-        )
 
 
 def refuse_rounded(session: Session, table: Table, column: str, ids: str, kind: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
-from rankql.registry.column_names import DISTANCES, ROLES, find_name
+from rankql.registry.column_names import ROLES, SUBTOPIC_NAMES, SUBTOPICS, find_name, is_distance
 from rankql.sources.computed import MAPPED, assume_grades, map_events, resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import unnest_lists
@@ -135,11 +135,6 @@ class Inputs:
         """The argument that names an attribute, for errors."""
         return "weight" if name == self.weight else "by"
 
-    def kinds(self, name: str) -> list[str]:
-        """The types of an attribute in all tables that have it."""
-        tables = (table for table in self.tables if self.home(table) == self.homes[name])
-        return [table.columns[table.actual_name(name)] for table in tables]
-
     def home(self, table: Table) -> str:
         """The name of a table in `homes`."""
         return "run" if table in self.runs.values() else table.label
@@ -223,10 +218,10 @@ def read_inputs(
         compared = _assign_run(session, compared, sides[1], True, preferred)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
-    homes = {}
-    for name in by:
-        places = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
-        homes[name] = _home(name, places, "weight" if name == weight else "by")
+    single = {"attributes": about, "qrels": judgments, "reference": compared}
+    places = {place: [table] for place, table in single.items() if table}
+    places["run"] = [*runs.values()]
+    homes = {name: _home(name, places, "weight" if name == weight else "by") for name in by}
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
@@ -303,24 +298,12 @@ def _assign_run(
             )
         return table
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
-        table = _number_items(session, table)
+        # As in learning to rank: each row is an item of its own.
+        name = f"{INTERNAL_PREFIX}item"
+        table = _number(session, table, "item", name, "row number, because it has no ids")
+        table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))
-
-
-def _number_items(session: Session, table: Table) -> Table:
-    """A ranked table without ids, as in learning to rank: each row is an item of its own."""
-    name = f"{INTERNAL_PREFIX}item"
-    sql = f"(SELECT *, row_number() OVER () AS {name} FROM {table.sql})"
-    return replace(
-        table,
-        sql=session.load(table.label, sql, text=table.text).sql,
-        columns={**table.columns, name: "BIGINT"},
-        computed={**table.computed, name: []},
-        roles={**table.roles, "item": name},
-        assumed={**table.assumed, "item": "row number, because it has no ids"},
-        lasting=False,
-    )
 
 
 def _assign_attributes(
@@ -371,34 +354,27 @@ def _rounded_type(session: Session, table: Table) -> str:
 def lowest_is_best(table: Table, descending: bool | None) -> bool:
     """Is the lowest score the best? By the caller, or by the name of the column."""
     if descending is None:
-        return table.roles["score"].lower() in DISTANCES
+        return is_distance(table.roles["score"])
     return not descending
 
 
-def _home(name: str, tables: Mapping[str, Any], argument: str) -> str:
-    """The table of an attribute: attributes, judgments, reference or run."""
-    known: list[Table] = []
-    for home, table in tables.items():
-        sources = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
-        known += sources
-        if any(name in source.columns for source in sources):
-            for source in sources:
-                if name.lower() not in map(str.lower, source.columns):
+def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
+    """The place of an attribute: attributes, judgments, reference or run."""
+    for home, tables in places.items():
+        if any(name in table.columns for table in tables):
+            for table in tables:
+                if not table.has(name):
                     raise RankqlError(
-                        f"{argument}={name!r}: {source.label} has no such column, but other runs "
+                        f"{argument}={name!r}: {table.label} has no such column, but other runs "
                         "have. Add it, or pass attributes="
                     )
-                if name == source.roles["query"]:
+                if name == table.roles["query"]:
                     raise RankqlError(
                         f"{argument}={name!r} is the column of the queries. Name an attribute of "
                         "them"
                     )
             return home
-    raise unknown_column(argument, name, known)
-
-
-# The column of the positions.
-ROW = f"{INTERNAL_PREFIX}row"
+    raise unknown_column(argument, name, [*itertools.chain(*places.values())])
 
 
 def _number_rows(
@@ -424,18 +400,26 @@ def _number_rows(
             f"those of {table.label} in SQL: row_number() OVER (PARTITION BY {keys} ORDER BY ...) "
             "AS pos"
         )
-    position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {ROW}_) AS {ROW}"
-    rows = f"SELECT *, row_number() OVER () AS {ROW}_ FROM {table.sql}"
-    numbered = session.load(table.label, f"(SELECT *, {position} FROM ({rows}))", text=table.text)
-    columns = {**table.columns, ROW: "BIGINT"}
+    table = replace(table, roles={})
+    return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
+
+
+def _number(
+    session: Session, table: Table, role: str, name: str, assumed: str, keys: str = ""
+) -> Table:
+    """The table with a column that numbers its rows: all, or those of each key."""
+    sql = f"SELECT *, row_number() OVER () AS {name} FROM {table.sql}"
+    if keys:
+        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {name})"
+        sql = f"SELECT * REPLACE ({number} AS {name}) FROM ({sql})"
     return replace(
-        table, sql=numbered.sql, columns=columns, lasting=False, roles={"pos": ROW},
-        assumed={**table.assumed, "pos": "order of the rows"},
-    )  # fmt: skip
-
-
-# The column of the lists of subtopics, and names of columns with one subtopic per judgment.
-SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
+        table,
+        sql=session.load(table.label, f"({sql})", text=table.text).sql,
+        columns={**table.columns, name: "BIGINT"},
+        roles={**table.roles, role: name},
+        assumed={**table.assumed, role: assumed},
+        lasting=False,
+    )
 
 
 def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:

@@ -14,9 +14,9 @@ from rankql.registry.column_names import (
     ROLES,
     SPELLINGS,
     find_name,
+    known_names,
     missing_column,
     recognise,
-    squash,
 )
 
 Data: TypeAlias = Any
@@ -97,6 +97,7 @@ class Table:
         reads: Sequence[str] = (),
         source: str = "",
         kept: str = "*",
+        **fields: Any,
     ) -> Table:
         """The table with a computed column, from a source with other types if needed."""
         return replace(
@@ -105,6 +106,7 @@ class Table:
             columns={**self.columns, name: kind},
             computed={**self.computed, name: reads},
             lasting=False,  # it may call temporary macros
+            **fields,
         )
 
     def sources(self, names: Iterable[str]) -> list[str]:
@@ -252,12 +254,6 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
         return f"hash({name})"
     common = "DOUBLE" if all(map(is_number, kinds)) else "VARCHAR"
     return f"hash(CAST({name} AS {common}))"
-
-
-def known_names(role: str, columns: Iterable[str]) -> list[str]:
-    """The columns with a recognised name of a role."""
-    names = set(map(squash, ROLES[role]))
-    return [name for name in columns if squash(name) in names]
 
 
 def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
