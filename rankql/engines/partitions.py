@@ -46,7 +46,7 @@ from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.macro_sql import count_values
+from rankql.sources.reader import count_values
 from rankql.sources.session import Session, duckdb_errors
 
 # The column with the report of a partition.

@@ -27,8 +27,7 @@ from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import count_values, fetch
-from rankql.sources.reader import reword_error
+from rankql.sources.reader import count_values, fetch, reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, unknown_column
 from rankql.text import format_count, format_queries, has_or_have

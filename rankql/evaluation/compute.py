@@ -23,7 +23,7 @@ from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch_frame
+from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session
 
 # Planning the query twice takes longer than copying the values of so many rows.
@@ -167,8 +167,8 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         table = facts.session.register("flagged", queries)
         # A UUID comes back as text.
         key = "{key}" if queries["query"].dtype.is_numeric() else "CAST({key} AS VARCHAR)"
-        keys = f"SELECT {key.format(key='query')} FROM {table.sql}"
-        inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({keys})")
+        flags = f"SELECT {key.format(key='query')} FROM {table.sql}"
+        inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({flags})")
     window = _read_flagged(facts, inputs, metrics, reduced).select(values.columns)
     keys = values.columns[: 1 + inputs.many]
     kept, replaced = (
@@ -177,7 +177,9 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
     )
     rows = pl.concat([kept, replaced.cast(kept.schema)])
     # In the order of DuckDB, which may be that of a collation.
-    return values.select(keys).join(rows, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return values.select(keys).join(
+        rows, on=keys, how="left", nulls_equal=True, maintain_order="left"
+    )
 
 
 def _read_flagged(

@@ -14,11 +14,10 @@ from rankql.errors import RankqlError
 from rankql.evaluation.request import Columns, Reading
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal
-from rankql.sources.computed import resolve_columns
-from rankql.sources.grades import assume_grades
+from rankql.sources.computed import assume_grades, resolve_columns
 from rankql.sources.inputs import keep_scores, lowest_is_best
-from rankql.sources.macro_sql import fetch
 from rankql.sources.private import create_macros
+from rankql.sources.reader import fetch
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, require_column
 from rankql.text import format_count

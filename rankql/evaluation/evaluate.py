@@ -39,16 +39,13 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
-from rankql.registry.column_names import ROLES
+from rankql.registry.all_metrics import RATING
+from rankql.registry.column_names import ROLES, SUBTOPICS, holds_numbers
 from rankql.registry.conventions import Conventions
-from rankql.registry.order import RATING
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.computed import holds_numbers
-from rankql.sources.grades import SUBTOPICS, list_subtopics
-from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch, fetch_frame, render_script
-from rankql.sources.reader import reword_error
+from rankql.sources.inputs import Inputs, list_subtopics
+from rankql.sources.reader import fetch, fetch_frame, render_script, reword_error
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, mentioned, require_column
 from rankql.text import format_queries

@@ -15,7 +15,7 @@ from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import count_values, fetch
+from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 

@@ -38,10 +38,9 @@ from rankql.macros import (
     literal,
     quote,
 )
-from rankql.registry.beyond import CATALOGUE_METRICS
+from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Rows
-from rankql.registry.relevance import RELEVANT
+from rankql.registry.metric_record import RELEVANT, Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.text import join_words

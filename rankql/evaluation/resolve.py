@@ -19,8 +19,8 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import require_scalar
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import count_values
 from rankql.sources.private import in_gib
+from rankql.sources.reader import count_values
 from rankql.sources.session import Session
 
 

@@ -13,12 +13,12 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
-from rankql.sources.grades import SUBTOPICS
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import fetch, fetch_frame
+from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 

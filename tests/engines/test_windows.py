@@ -19,9 +19,7 @@ from support.printed_dialects import LONG, PRINTED, snapshot_path, write_snapsho
 from support.small_evaluation import QRELS, RUN, assert_alike
 
 EXECUTED = ["duckdb", "datafusion", "postgres"]
-OFFERED = [
-    m for m in signatures.METRICS if m not in signatures.TWO_RANKINGS and "kendall" not in m
-]
+OFFERED = [m for m in signatures.METRICS if m not in signatures.TWO_RANKINGS and "kendall" not in m]
 
 
 @pytest.fixture(scope="module", params=window_databases.params(*EXECUTED))

@@ -7,7 +7,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation.checks import IN_POLARS
-from rankql.evaluation.facts import Facts
+from rankql.evaluation.resolve import Facts
 from support.plans import LargeFacts, evaluate_plan
 
 QRELS = pl.DataFrame(

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation import plan as plans
-from rankql.evaluation.facts import Facts
+from rankql.evaluation.resolve import Facts
 from support.parameters import cycled, slow_except
 from support.plans import LargeFacts, evaluate_plan
 

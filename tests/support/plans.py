@@ -7,7 +7,8 @@ from rankql.evaluation.plan import choose_plan
 
 import rankql
 from rankql.evaluation.checks import evaluation_errors
-from rankql.evaluation.evaluate import compute, prepare
+from rankql.evaluation.compute import compute
+from rankql.evaluation.evaluate import prepare
 from rankql.evaluation.readable import unique_columns
 from rankql.evaluation.request import EvaluateArguments, Reading, parse_groupings
 from rankql.evaluation.resolve import Facts
