@@ -40,10 +40,11 @@ from rankql.evaluation.steps import Steps
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.all_metrics import RATING
-from rankql.registry.column_names import ROLES, SUBTOPICS, holds_numbers
+from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
+from rankql.sources.computed import holds_numbers
 from rankql.sources.inputs import Inputs, list_subtopics
 from rankql.sources.reader import fetch, fetch_frame, render_script, reword_error
 from rankql.sources.session import Session, open_session
