@@ -48,7 +48,8 @@ class Counters:
 
     queries: Sequence[QueryOverlap]
     ranked: Sequence[RankedRows]
-    # Judged items within the positions that are read; all of them without a cutoff.
+    # Those in both may be more: they are counted within the positions that are read, and not in
+    # rankings whose tied items have no position.
     items: Sequence[ItemOverlap]
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
@@ -62,8 +63,6 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
     present, alone = pl.col("rows").is_not_null(), inputs.qrels is None
     judged = pl.col("judged").is_not_null() if not alone else pl.lit(True)
     both = present & judged
-    # The items of a flagged ranking are not known.
-    known = both & pl.col("common").is_not_null() if "repeats" in frame.columns else both
     highest, lowest = pl.col("highest").max(), pl.col("lowest").min()
     columns = {
         "queries": present.sum(),
@@ -72,9 +71,9 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
         "rows": pl.col("rows").sum(),
         "placed": pl.col("placed").sum(),
         "constant": (highest == lowest) & (pl.col("placed").max() > 1),
-        "items": pl.col("rows").filter(known).sum(),
-        "judged_items": pl.col("judged").filter(known).sum() if not alone else pl.lit(0),
-        "common": pl.col("common").filter(known).sum() if "common" in frame.columns else pl.lit(0),
+        "items": pl.col("rows").filter(both).sum(),
+        "judged_items": pl.col("judged").filter(both).sum() if not alone else pl.lit(0),
+        "common": pl.col("common").filter(both).sum() if "common" in frame.columns else pl.lit(0),
         "present": present.any(),
     }
     selected = [value.alias(name) for name, value in columns.items()]
@@ -89,8 +88,8 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
         [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows],
         [RankedRows(x["system"], x["rows"], x["placed"], bool(x["constant"])) for x in rows],
         [
-            # Of a system without known items, all must be compared.
-            (x["system"], x["items"] or 1, x["judged_items"] or 1, x["common"])
+            # If all are NULL, as those below 0, the items are compared.
+            (x["system"], x["items"], x["judged_items"] or 1, x["common"])
             for x in rows
             if x["judged_queries"]
         ],
