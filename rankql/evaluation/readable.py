@@ -165,7 +165,9 @@ def unique_columns(
         return columns
     if inputs.qrels is not None:
         place = f"{JUDGED} AND pos IS NOT NULL"
-        return [*columns, ("run", "pos", place if removed else f"{JUDGED[:-1]} AND qrels.rel > 0)")]
+        if not removed:
+            place = f"{JUDGED[:-1]} AND qrels.rel > 0) AND pos IS NOT NULL"
+        return [*columns, ("run", "pos", place)]
     k = last_position(metrics, conventions)
     within = "" if removed or k is None else f" AND pos <= {k}"
     return [*columns, ("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}")]
