@@ -235,7 +235,7 @@ def require_scalar(text: str, what: str) -> None:
 
 
 # The column of mapped grades, as errors say it.
-MAPPED = "grade of the event"
+_MAPPED = "grade of the event"
 
 
 def assume_grades(
@@ -249,7 +249,13 @@ def assume_grades(
         return table, names
     score = table.find("score", names.get("score"))
     if score and "corpusid" in map(squash, table.columns):
-        _require_whole_grades(session, table, score)
+        value = f"TRY_CAST({quote(score)} AS DOUBLE)"  # a run of BEIR has the same name
+        sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
+        for (number,) in session.con.execute(sql).fetchall():
+            raise RankqlError(
+                f"{table.label} looks like a run: {score} is {number}, and grades are whole "
+                f"numbers. Pass the judgments, or rel={score!r} if these are the grades"
+            )
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
         return table, names
@@ -273,18 +279,20 @@ def _may_be_graded(session: Session, table: Table) -> bool:
     return bool(session.con.execute(sql).fetchall()[0][0])
 
 
-def _require_whole_grades(session: Session, table: Table, score: str) -> None:
-    """Refuse a run of BEIR as judgments, whose column has the same name."""
-    value = f"TRY_CAST({quote(score)} AS DOUBLE)"
-    sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
-    for (number,) in session.con.execute(sql).fetchall():
-        raise RankqlError(
-            f"{table.label} looks like a run: {score} is {number}, and grades are whole numbers. "
-            f"Pass the judgments, or rel={score!r} if these are the grades"
-        )
-
-
 def map_events(
+    session: Session, columns: Mapping[str, Any], tables: Sequence[Table]
+) -> tuple[Mapping[str, Any], list[Table]]:
+    """The columns and the tables, with grades of events if rel= maps them, in a column or not."""
+    event, grades = None, columns.get("rel")
+    if isinstance(grades, list | tuple) and len(grades) == 2 and isinstance(grades[1], Mapping):
+        event, grades = grades
+    if not isinstance(grades, Mapping):
+        return columns, [*tables]
+    mapped = [_map_events(session, table, event, grades) for table in tables]
+    return {**columns, "rel": _MAPPED}, mapped
+
+
+def _map_events(
     session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
 ) -> Table:
     """The table with the grades of its events, in a column of this or a known name."""
@@ -324,4 +332,4 @@ def map_events(
     kind = "INTEGER" if whole else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     sql = f"CAST(CASE {value} {cases} END AS {kind})"
-    return table.with_column(MAPPED, sql, kind, [event], assumed={"rel": f"{event} ({pairs})"})
+    return table.with_column(_MAPPED, sql, kind, [event], assumed={"rel": f"{event} ({pairs})"})

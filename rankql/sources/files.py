@@ -77,8 +77,14 @@ def open_file(name: str, label: str, hint: str) -> File:
     if name == "-" or (os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode)):
         path = _copy_stream(name, label)
         file = File(label, name, [path], path, "")
-        file.suffix = _suffix_of(file)
-        return file
+        line = next(iter(file.lines), "")
+        if file.start.startswith("PAR1"):
+            file.suffix = ".parquet"
+        elif line.lstrip().startswith(("{", "[")):
+            file.suffix = ".json"
+        elif not ends_with_number(line.split()) and re.search(r"[,\t]", line):
+            file.suffix = ".csv"
+        return file  # "" is TREC
     paths, pattern = _find_files(name, label, hint)
     file = File(label, name, paths, pattern, suffix_of(paths[0]))
     for path in paths:
@@ -107,16 +113,6 @@ def _copy_stream(name: str, label: str) -> str:
     file.flush()
     _STREAMS[name if own else f"{name} {len(_STREAMS)}"] = file
     return f"/dev/fd/{file.fileno()}"
-
-
-def _suffix_of(stream: File) -> str:
-    """The suffix of a format, by the first lines; "" for TREC."""
-    if stream.start.startswith("PAR1"):
-        return ".parquet"
-    line = next(iter(stream.lines), "")
-    if line.lstrip().startswith(("{", "[")):
-        return ".json"
-    return "" if ends_with_number(line.split()) or not re.search(r"[,\t]", line) else ".csv"
 
 
 def ends_with_number(fields: Sequence[str]) -> bool:

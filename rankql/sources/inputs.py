@@ -12,7 +12,7 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.registry.column_names import ROLES, SUBTOPIC_NAMES, SUBTOPICS, find_name, is_distance
-from rankql.sources.computed import MAPPED, assume_grades, map_events, resolve_columns
+from rankql.sources.computed import assume_grades, map_events, resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session
@@ -172,15 +172,11 @@ def read_inputs(
     if compared is None:
         kept = [*by, *([system] if system else [])]
         runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
-    event, grades = None, columns.get("rel")
-    if isinstance(grades, list | tuple) and len(grades) == 2 and isinstance(grades[1], Mapping):
-        event, grades = grades
-    if isinstance(grades, Mapping):
-        columns = {**columns, "rel": MAPPED}
-        if judgments:
-            judgments = map_events(session, judgments, event, grades)
-        else:
-            runs = {name: map_events(session, table, event, grades) for name, table in runs.items()}
+    columns, graded = map_events(session, columns, [judgments] if judgments else [*runs.values()])
+    if judgments:
+        (judgments,) = graded
+    else:
+        runs = dict(zip(runs, graded, strict=True))
     about = None if attributes is None else session.table(attributes, "attributes")
     tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
     sides, (opened, others, abouts) = resolve_columns(
