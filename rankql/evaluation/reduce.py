@@ -277,7 +277,11 @@ class Reduction:
             judged = "(FROM qrels WHERE rel > 0)" if self.rows == "gain" else "qrels"
             source = f"run LEFT JOIN {judged} USING (query, item)"
         attributes = [self.inputs.attribute(name) for name in self.inputs.attributes_in("run")]
-        kept = [self.inputs.keys, *map(quote, counters), *(attributes if self._own_attributes() else [])]
+        kept = [
+            self.inputs.keys,
+            *map(quote, counters),
+            *(attributes if self._own_attributes() else []),
+        ]
         if not self.inputs.scored:
             more = {"highest": f"max({place})", "firsts": "count(*) FILTER (WHERE pos = 1)"}
             steps["lists"] = self._group(source, counters | more | lists)
