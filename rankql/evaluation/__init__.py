@@ -1,7 +1,7 @@
 """Evaluation: from tables and metrics to values per query, and from these to a `Result`.
 
-`evaluate` makes a `request`, reads the inputs (`collapse` keeps the best chunk of each document) and
-`resolve`s metrics and conventions. `reduce` writes the query that gives one row per ranking, with
+`evaluate` makes a `request`, reads the inputs (`collapse` keeps the best chunk of each document)
+and `resolve`s metrics and conventions. `reduce` writes the query that gives one row per ranking, with
 the packed sums of `top`; `columns` has the metrics as columns of polars. `readable` writes the
 query of named `steps` that `result.sql` shows, a macro per metric. `compute` runs both, after the
 `checks` of the data, which read the counters of `overlap`. `result` holds the values, and

@@ -520,7 +520,8 @@ def formula_options(
     if counts_shown and not inputs.scored:
         return None
     # A macro refuses grades that are all below the threshold, unless there is a scale.
-    return None if metric.record.macro == "rbp" and not (end or options["max_rel"]) else options
+    scaled = formula.options >= {"threshold", "max_rel"}
+    return None if scaled and not (end or options["max_rel"]) else options
 
 
 def _needs_lists(metric: Metric, options: Options) -> bool:
