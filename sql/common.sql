@@ -248,7 +248,7 @@ CREATE OR REPLACE MACRO rankql_shared() AS
 
 -- The number of retrieved items within the cutoff. Unchecked: another part of the metric must check the position.
 CREATE OR REPLACE MACRO rankql_retrieved(pos, k) AS
-    count_if(CASE WHEN k IS NULL THEN pos IS NOT NULL ELSE rankql_unchecked(pos) <= rankql_limit(k) END);
+    count(CASE WHEN k IS NULL OR rankql_unchecked(pos) <= rankql_limit(k) THEN pos END);
 
 -- A metric of one ranking. An error if several items share a position: more items than positions from the first to the last.
 -- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
