@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from rankql.evaluation.columns import METRICS, Options, Rankings, if_positive
+from rankql.evaluation.columns import METRICS, Options, Rankings, at_least_zero, if_positive
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import (
     any_values,
@@ -400,7 +400,7 @@ class Reduction:
                     for grade in range(1, self.end + 1)
                 ]
             else:
-                given["ideal_grades"] = _list_columns(best, 0.0)
+                given["ideal_grades"] = [*map(at_least_zero, _list_columns(best, 0.0))]
         return Rankings(items, **given), flagged, shared
 
 
