@@ -214,17 +214,18 @@ def ranking_ctes(
     """The CTEs with the rows that count, their grades and positions."""
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs)
-        return queries | _join_then_rank(inputs, conventions)
+        return queries | _join_then_rank(inputs, metrics, conventions)
     k, keys, cuts = last_position(metrics, conventions), inputs.keys, ""
-    if inputs.scored and k is not None:
+    if inputs.scored and k is not None and k <= SMALL_K and not needs_scores(metrics):
         cuts = select_from("run", [keys, f"max(score, {k})[-1] AS least"], f"GROUP BY {keys}")
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
     top, side = {}, "FULL" if rows == "all" else "LEFT"
     if inputs.scored:
         name = TOP if cuts else "numbered"
-        top = {name: _top(keys, k, score_order(conventions.ties), own)}
-    join = f"{_judgments(inputs)} {side} JOIN {[*top][-1] if top else 'run'} USING ({keys}, item)"
+        top = {name: _top(keys, k, score_order(conventions.ties), own, name == TOP)}
+    run = [*top][-1] if top else _rows_within(inputs, k)
+    join = f"{_judgments(inputs)} {side} JOIN {run} USING ({keys}, item)"
     fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     fields += [SUBTOPICS] if inputs.subtopics else []
     return (
@@ -269,7 +270,19 @@ def _judgments(inputs: Inputs) -> str:
     return "(FROM qrels CROSS JOIN systems)" if inputs.many else "qrels"
 
 
-def _join_then_rank(inputs: Inputs, conventions: Conventions) -> dict[str, str]:
+def _rows_within(inputs: Inputs, k: int | None) -> str:
+    """The rows of the run in the first k positions. Below them, an item may occur once more."""
+    if k is None:
+        return "run"
+    if not inputs.scored:
+        return f"(FROM run WHERE pos <= {k})"
+    order = f"PARTITION BY {inputs.keys} ORDER BY score DESC NULLS LAST"
+    return f"(FROM run QUALIFY rank() OVER ({order}) <= {k})"
+
+
+def _join_then_rank(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+) -> dict[str, str]:
     """The CTEs that join the run with its grades, then number positions."""
     keys, ctes, source = inputs.keys, {}, "run"
     if inputs.qrels is not None:
@@ -278,7 +291,9 @@ def _join_then_rank(inputs: Inputs, conventions: Conventions) -> dict[str, str]:
         names = [*inputs.attributes_in("qrels"), *inputs.attributes_in("run")]
         excluded = ", ".join(map(inputs.attribute, names))
         fields = [f"* EXCLUDE ({excluded})" if excluded else "*"]
-        join = f"{_judgments(inputs)} FULL JOIN run USING ({keys}, item)"
+        removed = conventions.unjudged == "remove"
+        run = _rows_within(inputs, None if removed else last_position(metrics, conventions))
+        join = f"{_judgments(inputs)} FULL JOIN {run} USING ({keys}, item)"
         ctes["joined"] = select_from(join, fields)
     if conventions.unjudged == "remove":
         ctes["condensed"] = _condensed(inputs, source)
@@ -328,14 +343,17 @@ def original_score(inputs: Inputs) -> str:
     return "0 - score AS score" if inputs.ascending else "score"
 
 
-def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
-    """The positions by score; only the first k if no metric reads more."""
+def _top(keys: str, k: int | None, order: str, own: Sequence[str], is_cut: bool) -> str:
+    """The positions by score; only the first k if no metric reads more.
+
+    is_cut: the k-th score is known.
+    """
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
     fields = [keys, "item", "score", position, *own]
-    if k is None:
-        return select_from("run", fields, "WHERE score IS NOT NULL")
-    rest = f"WHERE score >= least QUALIFY pos <= {k}"
-    return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
+    first = f" QUALIFY pos <= {k}" if k is not None else ""
+    if not is_cut:
+        return select_from("run", fields, f"WHERE score IS NOT NULL{first}")
+    return select_from(f"run JOIN {CUTS} USING ({keys})", fields, f"WHERE score >= least{first}")
 
 
 def score_order(ties: str) -> str:
@@ -374,11 +392,8 @@ def judged_rows(rows: Rows) -> str:
 
 def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:
     """The last position that a metric reads, None for all."""
-    further = needs_scores(metrics) or any(
-        m.k is None or is_ideal_retrieved(m, conventions) for m in metrics
-    )
-    k = max(metric.k or 0 for metric in metrics)
-    return None if further or k > SMALL_K else k
+    further = any(m.k is None or is_ideal_retrieved(m, conventions) for m in metrics)
+    return None if further else max(metric.k or 0 for metric in metrics)
 
 
 def is_ideal_retrieved(metric: Metric, conventions: Conventions) -> bool:
