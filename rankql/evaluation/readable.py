@@ -163,14 +163,15 @@ def unique_columns(
     removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
     if inputs.scored or reduced:
         return columns
+    # Bpref and the like read items that are not relevant too.
+    every = any(m.record and m.record.rows == "judged" and not m.record.sums_gains for m in metrics)
     if inputs.qrels is not None:
-        place = f"{JUDGED} AND pos IS NOT NULL"
-        if not removed:
-            place = f"{JUDGED[:-1]} AND qrels.rel > 0) AND pos IS NOT NULL"
-        return [*columns, ("run", "pos", place)]
+        judged = JUDGED if removed or every else f"{JUDGED[:-1]} AND qrels.rel > 0)"
+        return [*columns, ("run", "pos", f"{judged} AND pos IS NOT NULL")]
     k = last_position(metrics, conventions)
     within = "" if removed or k is None else f" AND pos <= {k}"
-    return [*columns, ("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}")]
+    judged = "rel IS NOT NULL" if every else "rel > 0"
+    return [*columns, ("run", "pos", f"WHERE {judged} AND pos IS NOT NULL{within}")]
 
 
 def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:

@@ -409,9 +409,8 @@ def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
     numbered = batch.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("i"), "places", "rels")
     rows = numbered.filter(pl.col("places").list.len() > 0).explode("places", "rels")
     rows = rows.sort("i", "places").cast({"places": pl.Float64})
-    gain = rows.filter(pl.col("rels") > 0)
-    shared = gain.filter(
-        (gain["i"] == gain["i"].shift()) & (gain["places"] == gain["places"].shift())
+    shared = rows.filter(
+        (rows["i"] == rows["i"].shift()) & (rows["places"] == rows["places"].shift())
     )
     lists = rows.group_by("i", maintain_order=True).agg("places", "rels")
     every = numbered.select("i", pl.col("i").is_in(shared["i"].unique().implode()).alias("shared"))
