@@ -135,7 +135,7 @@ class Reduction:
         names = [keys, *attributes, *map(quote, fields)]
         if self.form == "words":
             names.append(
-                f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM top) AS repeats"
+                f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM candidates) AS repeats"
             )
         return steps, select_from(rankings, names, f"ORDER BY {order}")
 
