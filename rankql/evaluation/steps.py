@@ -271,9 +271,9 @@ def _judgments(inputs: Inputs) -> str:
 
 
 def _rows_within(inputs: Inputs, k: int | None) -> str:
-    """The rows of the run in the first k positions. Below them, an item may occur once more."""
+    """The rows of the run in the first k positions. Elsewhere, an item may occur once more."""
     if k is None:
-        return "run"
+        return f"(FROM run WHERE {'score' if inputs.scored else 'pos'} IS NOT NULL)"
     if not inputs.scored:
         return f"(FROM run WHERE pos <= {k})"
     order = f"PARTITION BY {inputs.keys} ORDER BY score DESC NULLS LAST"
