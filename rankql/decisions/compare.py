@@ -84,7 +84,7 @@ def compare(
         Column with one weight per query, such as its traffic, which means and tests then respect.
     judge : table, optional
         Labels of all queries by a language model, if the judgments are human labels of a random
-        sample of at least 10 queries.
+        sample of at least 20 queries.
 
         Differences are then those under human labels, corrected by the judge, with test='auto' or
         't': see `evaluate`.

@@ -113,7 +113,7 @@ def gate(
         Column with one weight per query, such as its traffic.
     judge : table, optional
         Labels of all queries by a language model, if the judgments are human labels of a random
-        sample of at least 10 queries: means and drops are corrected by the judge.
+        sample of at least 20 queries: means and drops are corrected by the judge.
     higher_is_better : bool or dict, optional
         Direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
         The default is True.

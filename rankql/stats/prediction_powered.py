@@ -1,8 +1,12 @@
 """Means of human labels, corrected by a judge that labelled all queries (PPI++).
 
 Angelopoulos, Duchi and Zrnic (2023): mean(y) + lam (mean of f without human labels - mean of f with
-them), where y is the value of a query under human labels, and f under those of the judge. The mean
-is unbiased whatever the judge does. A good judge makes its interval narrower.
+them), where y is the value of a query under human labels, and f under those of the judge. At a
+fixed lam the mean is unbiased whatever the judge does. A good judge makes its interval narrower.
+
+Few queries may show no disagreement of people and judge, although there is some. So the variance is
+that with one more unit, on which the judge is wrong by the largest deviation of a unit from the
+mean. Without it, intervals of P@1 contain the true mean in 77% to 97% of samples of 20 queries.
 """
 
 from __future__ import annotations
@@ -17,18 +21,19 @@ from rankql.stats.means import adjusted_skewness, t_quantile
 from rankql.stats.sample import Array, Sample
 
 # Fewer human queries have no reliable interval, whatever the judge.
-LEAST_QUERIES = 10
+LEAST_QUERIES = 20
 
 
 @dataclass(frozen=True)
 class CorrectedSample(Sample):
     """Values under human labels whose mean a judge corrects.
 
-    `lam` from 0 to 1 is how much the judge counts. Error, degrees of freedom and skewness are those
-    of the corrected mean.
+    `lam` from 0 to 1 is how much the judge counts, who labelled `judged` queries. Error, degrees of
+    freedom and skewness are those of the corrected mean.
     """
 
     lam: float = field(kw_only=True)
+    judged: int = field(kw_only=True)
     correction: float = field(kw_only=True)
     error: float = field(kw_only=True)
     freedom: float = field(kw_only=True)
@@ -45,7 +50,10 @@ class CorrectedSample(Sample):
         return self.error <= self.rounding
 
     def worth(self, alpha: float) -> int:
-        """The number of human queries that would give an interval as narrow without the judge."""
+        """The number of human queries that would give an interval as narrow without the judge.
+
+        At most that of the judged ones.
+        """
         human = Sample(self.values, self.clusters, self.weights)
         width = t_quantile(1 - alpha / 2, self.freedom) * self.error
         queries = len(self.values)
@@ -55,7 +63,7 @@ class CorrectedSample(Sample):
         for _ in range(30):  # each step shrinks the error
             freedom = max(human.freedom * count / queries, 1.0)
             count = queries * (t_quantile(1 - alpha / 2, freedom) * human.error / width) ** 2
-        return round(count)
+        return min(round(count), self.judged)
 
 
 def correct_sample(
@@ -74,10 +82,10 @@ def correct_sample(
     of the defined ones. The sample is not corrected if it is too small, or if there is no other
     query.
 
-    `lam` minimises the estimated variance, that of the jackknife, which leaves out one query (or
-    cluster) at a time. Because `lam` is estimated from n units, the variance is multiplied by
-    (n - 1) / (n - 2) and grows by that of `lam` times the correction, and t loses a degree of
-    freedom.
+    `lam` minimises the estimated variance: that of the jackknife, which leaves out one query (or
+    cluster) at a time, and that of an unseen disagreement. Because `lam` is estimated from n units,
+    the variance is multiplied by (n - 1) / (n - 2) and grows by that of `lam` times the correction,
+    and t loses a degree of freedom.
     """
     counted = np.ones(len(y)) if weights is None else weights
     codes = np.arange(len(y)) if clusters is None else clusters
@@ -108,14 +116,15 @@ def correct_sample(
         average(*x) for x in ((y, defined), (f, labelled), (f, others))
     )
     shift = same - rest
-    squares = float(shift @ shift)
+    squares, unseen = float(shift @ shift), float(np.square(own).max())
     estimated, freedom = lam is None, human.freedom
     if lam is None:
-        lam = float(np.clip(own @ shift / squares, 0, 1)) if squares > 0 else 0.0
+        lam = float(np.clip(own @ shift / (squares + unseen), 0, 1)) if squares > 0 else 0.0
     parts = own - lam * shift
     variance = float(parts @ parts)
     slope = float((parts**3).sum()) / variance**1.5 if variance > 0 else 0.0
     if estimated and lam > 0:
+        variance += lam**2 * unseen
         variance *= (n - 1) / (n - 2)
         variance += (without - with_human) ** 2 * variance / ((n - 1) * squares)
         freedom = max(freedom - 1, 1.0)
@@ -123,6 +132,7 @@ def correct_sample(
     mean = float(np.clip(human.mean + lam * (without - with_human), lowest, highest))
     return CorrectedSample(
         human.values, human.clusters, human.weights, lowest, highest,
-        lam=lam, correction=mean - human.mean, error=math.sqrt(variance), freedom=freedom,
+        lam=lam, judged=int((labelled | others).sum()), correction=mean - human.mean,
+        error=math.sqrt(variance), freedom=freedom,
         skewness=adjusted_skewness(slope * math.sqrt(n), n),
     )  # fmt: skip

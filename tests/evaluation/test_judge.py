@@ -42,7 +42,7 @@ def test_means_are_corrected(metric):
     assert row["hi"] == pytest.approx(expected.mean + width)
     assert row["lambda"] == pytest.approx(expected.lam)
     assert row["worth"] == expected.worth(0.05)
-    assert (row["queries"], row["judged"]) == (30, 80)
+    assert (row["queries"], row["judged"]) == (60, 160)
 
 
 def test_the_interval_is_narrower_than_that_of_human_labels():
@@ -50,8 +50,8 @@ def test_the_interval_is_narrower_than_that_of_human_labels():
     widths = (result.summary["hi"] - result.summary["lo"]) / (alone["hi"] - alone["lo"])
     assert widths.max() < 0.8
     assert result.summary["worth"].min() > 40
-    assert result.per_query["query"].n_unique() == 30  # under human labels
-    assert result.judge.per_query.height == 80
+    assert result.per_query["query"].n_unique() == 60  # under human labels
+    assert result.judge.per_query.height == 160
     assert result["nDCG@5"] == result.summary["mean"][0]
     assert "lambda" in repr(result)
 
@@ -82,12 +82,12 @@ def test_slices_systems_and_weights():
 
 
 def test_a_slice_of_few_human_queries_is_not_corrected():
-    run, human, judge, about = simulated(labelled=14)
+    run, human, judge, about = simulated(labelled=30)
     tables = {"run": run, "human": human, "attributes": about, "by": "lang"}
     result, alone = (evaluate("P@3", judge=x, **tables) for x in (judge, None))
-    small = result.summary.filter(pl.col("queries") < 10)
+    small = result.summary.filter(pl.col("queries") < 20)
     assert small.height == small["lambda"].null_count() >= 1
-    expected = alone.summary.filter(pl.col("queries") < 10)
+    expected = alone.summary.filter(pl.col("queries") < 20)
     assert small.select(expected.columns).equals(expected)
     assert "does not correct" in result.remarks()[-1]
 
@@ -106,7 +106,7 @@ def test_labels_that_are_no_random_sample_or_of_one_only_are_noted():
     best = of_queries(JUDGE, values["query"].tail(30).implode())
     notes = [" ".join(evaluate("nDCG@5", human=x).notes) for x in (HUMAN, best, HUMAN.slice(1))]
     assert ["not a random sample" in note for note in notes] == [False, True, False]
-    assert ["1 of 360" in note for note in notes] == [False, False, True]
+    assert ["1 of 720" in note for note in notes] == [False, False, True]
 
 
 def test_queries_of_the_run_without_any_label_are_noted():
@@ -114,7 +114,7 @@ def test_queries_of_the_run_without_any_label_are_noted():
     plain, result = (evaluate("P@3", run=run) for run in (RUN, more))
     assert not [note for note in plain.notes if "left out" in note]
     (note,) = [note for note in result.notes if "left out" in note]
-    assert note.startswith("1 of 81 queries")
+    assert note.startswith("1 of 161 queries")
     assert plain.summary.equals(result.summary)
 
 
@@ -124,7 +124,7 @@ NINE = [f"q{i:03}" for i in range(9)]
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"human": of_queries(JUDGE, NINE)}, "at least 10"),
+        ({"human": of_queries(JUDGE, NINE)}, "at least 20"),
         ({"judge": HUMAN.slice(12)}, "not labelled by the judge"),
         ({"judge": JUDGE.filter(pl.col("item") < "d5")}, "both labels"),
         ({"judge": HUMAN}, "nothing to correct"),

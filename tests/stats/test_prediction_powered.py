@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 from scipy import special
 
+from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
-from support.judge_simulation import JUDGES, SIZES
+from support.judge_simulation import HIDDEN, JUDGES, SIZES
 from support.judge_simulation import corrected as simulated
 from support.judged_runs import corrected, half_width
 from support.paths import DL19
 from support.simulation import REPEATS, at_most
 
-# The example of ppi-python, twice: eight queries are too few.
-Y = np.tile([0.2, 0.5, 0.9, 1, 0, 0.7, 0.3, 0.8], 2)
-F = np.tile([0.3, 0.4, 0.8, 0.9, 0.2, 0.6, 0.5, 0.9], 2)
-U = np.tile(np.linspace(0, 1, 41), 2)
+# The example of ppi-python, three times: fewer than 20 queries are too few.
+TIMES = 3
+Y = np.tile([0.2, 0.5, 0.9, 1, 0, 0.7, 0.3, 0.8], TIMES)
+F = np.tile([0.3, 0.4, 0.8, 0.9, 0.2, 0.6, 0.5, 0.9], TIMES)
+U = np.tile(np.linspace(0, 1, 41), TIMES)
 N, M = len(Y), len(U)
 
 
@@ -32,7 +34,7 @@ def test_large_samples_as_in_ppi_python(lam, expected):
     sample = corrected(Y, F, U, lam=lam)
     others = lam**2 * U.var() / M
     human = (sample.error**2 - others * M / (M - 1)) * (N - 1) / N
-    width = special.ndtri(0.975) * (2 * (human + others)) ** 0.5
+    width = special.ndtri(0.975) * (TIMES * (human + others)) ** 0.5
     ends = (sample.mean - width, sample.mean + width)
     assert (sample.mean, *ends) == pytest.approx(expected, abs=1e-9)
 
@@ -40,10 +42,11 @@ def test_large_samples_as_in_ppi_python(lam, expected):
 def test_small_samples_by_definition():
     sample = corrected(Y, 2 * F, U)
     cov, var, var_u = np.cov(Y, 2 * F)[0, 1], (2 * F).var(ddof=1), U.var(ddof=1)
-    lam = cov / N / (var / N + var_u / M)
+    unseen = np.square(Y - Y.mean()).max() / N / (N - 1)
+    lam = cov / N / (var / N + var_u / M + unseen)
     assert sample.lam == pytest.approx(lam)
     shift = U.mean() - 2 * F.mean()
-    variance = (Y - lam * 2 * F).var(ddof=1) / N + lam**2 * var_u / M
+    variance = (Y - lam * 2 * F).var(ddof=1) / N + lam**2 * (var_u / M + unseen)
     variance *= (N - 1) / (N - 2)
     variance *= 1 + shift**2 / ((N - 1) * (var / N + var_u / M))
     assert sample.mean == pytest.approx(Y.mean() + lam * shift)
@@ -62,7 +65,7 @@ def test_judges_without_information_change_nothing(judge):
 
 
 def test_too_few_queries_are_not_corrected():
-    assert not isinstance(corrected(Y[:9], F[:9], U), CorrectedSample)
+    assert not isinstance(corrected(Y[:19], F[:19], U), CorrectedSample)
     assert not isinstance(corrected(Y, F, U[:0]), CorrectedSample)
 
 
@@ -88,7 +91,7 @@ def test_equal_weights_and_clusters_of_one_change_nothing():
 
 def test_a_weight_counts_like_repeated_queries():
     """Of a cluster, whose weight is that of its queries."""
-    times = np.tile([1, 2, 1, 3, 1, 1, 2, 1], 2)
+    times = np.tile([1, 2, 1, 3, 1, 1, 2, 1], TIMES)
     codes = np.repeat(np.arange(N), times), N + np.arange(M)
     repeated = corrected(np.repeat(Y, times), np.repeat(F, times), U, codes)
     assert same(corrected(Y, F, U, weights=(times.astype(float), np.ones(M))), repeated)
@@ -96,15 +99,15 @@ def test_a_weight_counts_like_repeated_queries():
 
 def test_clusters_that_have_both_kinds_of_queries():
     """The error is the jackknife's at a fixed lambda: leave out one cluster at a time."""
-    codes = np.arange(N) % 11, np.arange(M) % 11
+    codes = np.arange(N) % 22, np.arange(M) % 22
     sample = corrected(Y, F, U, codes, lam=0.5)
 
     def mean(kept, other):
         return Y[kept].mean() + 0.5 * (U[other].mean() - F[kept].mean())
 
-    left_out = [mean(codes[0] != i, codes[1] != i) for i in range(11)]
+    left_out = [mean(codes[0] != i, codes[1] != i) for i in range(22)]
     squares = np.square(np.array(left_out) - sample.mean).sum()
-    assert sample.error == pytest.approx((10 / 11 * squares) ** 0.5)
+    assert sample.error == pytest.approx((21 / 22 * squares) ** 0.5)
 
 
 def test_undefined_values():
@@ -115,7 +118,28 @@ def test_undefined_values():
     assert len(sample.values) == N
 
 
-TARGET_WIDTHS = {20: (1.03, 0.80), 50: (1.015, 0.78), 200: (1.005, 0.78)}
+def hidden_failures(n, repeats=400, right=0.85, hidden=0.5):
+    """P@1 of queries whose failures a judge hides; how often intervals contain the true mean."""
+    rng, held = np.random.default_rng(n), 0
+    for _ in range(repeats):
+        y = (rng.random(10 * n) < right).astype(float)
+        f = np.where(rng.random(10 * n) < hidden, 1.0, y)
+        sample = corrected(y[:n], f[:n], f[n:], lowest=0.0, highest=1.0)
+        ends = mean_interval(sample.moments, 0.95)
+        held += ends.lo <= right <= ends.hi
+        assert sample.worth(0.05) <= sample.judged == 10 * n
+    return held / repeats
+
+
+def test_a_judge_is_not_trusted_because_few_queries_show_no_error():
+    """A sample of 20 shows none of the hidden failures in 21% of cases."""
+    assert hidden_failures(20) > 0.95
+    agreeing = corrected(np.tile([1.0, 0, 1, 1], 5), np.tile([1.0, 0, 1, 1], 5), np.ones(200))
+    assert agreeing.lam < 1
+    assert agreeing.error > Sample(agreeing.values).error / 4
+
+
+TARGET_WIDTHS = {20: (1.03, 0.84), 50: (1.015, 0.79), 200: (1.005, 0.78)}
 
 
 @pytest.mark.slow
@@ -126,7 +150,8 @@ TARGET_WIDTHS = {20: (1.03, 0.80), 50: (1.015, 0.78), 200: (1.005, 0.78)}
 def test_intervals_hold(judge, n):
     human, held, own, width, _ = simulated(judge, n, REPEATS)
     error = (0.05 / REPEATS) ** 0.5
-    assert held >= human - 0.005 - 2 * error
+    least = 0.93 if judge in HIDDEN else human - 0.005
+    assert held >= least - 2 * error
     assert n == 20 or at_most(1 - held, 0.06)
     assert own < 0.5 or judge != "biased by grade" or n == 20
     useless, good = TARGET_WIDTHS[n]

@@ -9,8 +9,9 @@ import math
 import numpy as np
 import polars as pl
 
-from rankql.stats.means import t_quantile
+from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import correct_sample
+from rankql.stats.sample import Sample
 from support.paths import DL19
 
 RUN = "D_BERT_KD_TASB"
@@ -27,8 +28,10 @@ LABELS = {
     "adversarial": lambda rng, rel: np.clip(3 - rel + slips(rng, rel), 0, 3),
 }
 LENIENCE = np.array([0.45, 0.6, 0.5, 0.0])
+# P@1: its mean under labels of people, and the share of the failures that the judge hides.
+HIDDEN = {"P@1, agrees on 85%": (0.7, 0.5), "P@1, agrees on 95%": (0.9, 0.5)}
 # Judges without labels: the values of other queries, and values with a correlation of 0.7.
-JUDGES = (*LABELS, "unrelated", "correlation 0.7")
+JUDGES = (*LABELS, "unrelated", "correlation 0.7", *HIDDEN)
 
 
 def slips(rng, rel):
@@ -77,6 +80,10 @@ def values(judge=None):
 
 def draw(judge, rng, size):
     """The values of `size` queries under labels of people and of the judge."""
+    if judge in HIDDEN:
+        mean, hidden = HIDDEN[judge]
+        y = (rng.random(size) < mean).astype(float)
+        return y, np.where(rng.random(size) < hidden, 1.0, y)
     people = values()[:, 0]
     queries = rng.integers(0, len(people), size)
     y = people[queries]
@@ -94,17 +101,15 @@ def corrected(judge, n, repeats):
     ones over that of human labels, and the mean of what they are worth in human queries.
     """
     rng = np.random.default_rng([n, 11])
-    truth = values().mean()
+    truth = HIDDEN[judge][0] if judge in HIDDEN else values().mean()
     held, widths, worth = np.zeros(3), np.zeros(2), 0.0
     for _ in range(repeats):
         y, f = draw(judge, rng, RATIO * n)
-        sample = correct_sample(y, f, np.arange(len(y)) < n)
-        human = y[:n].std(ddof=1) / math.sqrt(n) * t_quantile(0.975, n - 1)
-        own = f.std(ddof=1) / math.sqrt(len(f)) * 1.96
-        ends = (human, t_quantile(0.975, sample.freedom) * sample.error, own)
-        means = (y[:n].mean(), sample.mean, f.mean())
-        held += np.abs(np.array(means) - truth) <= ends
-        widths += ends[:2]
+        sample = correct_sample(y, f, np.arange(len(y)) < n, lowest=0.0, highest=1.0)
+        samples = (Sample(y[:n], None, None, 0.0, 1.0), sample, Sample(f))
+        ends = np.array([mean_interval(x.moments, 0.95) for x in samples])
+        held += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        widths += np.diff(ends)[:2, 0]
         worth += sample.worth(0.05)
     return *(held / repeats).tolist(), float(widths[1] / widths[0]), worth / repeats
 

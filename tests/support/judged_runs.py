@@ -7,7 +7,7 @@ from rankql.stats.means import t_quantile
 from rankql.stats.prediction_powered import correct_sample
 
 
-def simulated(queries=80, labelled=30, items=12, seed=5):
+def simulated(queries=160, labelled=60, items=12, seed=5):
     """A run, human labels of some queries, the judge's labels of all."""
     rng = np.random.default_rng(seed)
     names = [f"q{i:03}" for i in range(queries)]
@@ -16,7 +16,7 @@ def simulated(queries=80, labelled=30, items=12, seed=5):
             "query": np.repeat(names, items),
             "item": [f"d{i}" for i in range(items)] * queries,
             "rel": rng.choice(4, queries * items, p=[0.5, 0.2, 0.2, 0.1]),
-            "user": np.repeat(rng.integers(0, 25, queries), items),
+            "user": np.repeat(rng.integers(0, 60, queries), items),
             "lang": np.repeat(rng.choice(["de", "en"], queries), items),
             "traffic": np.repeat(rng.integers(1, 9, queries), items),
         }
