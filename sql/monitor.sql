@@ -10,7 +10,7 @@ CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
          WHEN expected IS NOT NULL THEN rankql_fail('value is too large: a difference of two days is no finite number') END;
 
 -- One row per series and day. `baseline` is the last day of the baseline period. A series is watched if the period has each
--- weekday of it three times; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
+-- weekday of it three times, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
 CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
     WITH logged AS (
         SELECT rankql_slice(rankql_row, series) AS s, CAST(struct_extract(rankql_row, day) AS DATE) AS d,
@@ -35,13 +35,19 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
     ), gaps AS (
         SELECT s, a.weekend, a.usual_e, abs(rankql_shortfall(a.v, b.v)) AS gap, greatest(a.far, b.far) AS far
         FROM centred AS a JOIN centred AS b USING (s, weekday) WHERE a.old AND b.old AND a.d < b.d
+    ), quarters AS (
+        -- The first quartile of the gaps of normal values is 0.4506 standard deviations (Qn of Rousseeuw and Croux). An outage of
+        -- a week moves the median. Rounded values have gaps of 0, which do not count. But most gaps of a constant series are 0.
+        SELECT s, weekend, any_value(usual_e) AS usual_e,
+               CASE WHEN quantile_disc(gap, 0.7) > 0 THEN quantile_cont(gap, 0.25) FILTER (WHERE gap > 0) / 0.4506 ELSE 0 END AS rough
+        FROM gaps GROUP BY ALL
     ), rough AS (
-        -- The median gap of normal values is 0.954 standard deviations, the mean gap 2 / sqrt(pi). Weekends vary at least
-        -- as much as the other days: they are too few to show less.
-        SELECT s, greatest(median(gap) FILTER (WHERE NOT weekend) / 0.954, any_value(usual_e)) AS weekdays,
-               greatest(weekdays, median(gap) FILTER (WHERE weekend) / 0.954) AS weekends
-        FROM gaps GROUP BY s
+        -- Weekends vary at least as much as the other days: they are too few to show less.
+        SELECT s, greatest(max(rough) FILTER (WHERE NOT weekend), max(usual_e)) AS weekdays,
+               greatest(weekdays, max(rough) FILTER (WHERE weekend)) AS weekends
+        FROM quarters GROUP BY s
     ), spreads AS (
+        -- The mean gap of normal values is 2 / sqrt(pi) standard deviations.
         SELECT s, 6 * any_value(r.weekdays) AS far5, 6 * any_value(r.weekends) AS far7,
                greatest(coalesce(avg(gap) FILTER (WHERE NOT weekend AND far <= 6 * r.weekdays) * sqrt(pi()) / 2, 0), any_value(usual_e)) AS spread5,
                greatest(spread5, avg(gap) FILTER (WHERE weekend AND far <= 6 * r.weekends) * sqrt(pi()) / 2) AS spread7
@@ -58,12 +64,16 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
                     THEN rankql_fail('the baseline up to ' || baseline || ' must have each weekday three times. Choose a later day')
                END AS watched
         FROM centred AS c LEFT JOIN spreads USING (s) LEFT JOIN watched AS w USING (s)
+    ), usable AS (
+        SELECT * REPLACE (CASE WHEN count(*) FILTER (WHERE outlying) OVER all_days <= 0.25 * count(*) FILTER (WHERE old) OVER all_days
+                          THEN watched END AS watched)
+        FROM judged WINDOW all_days AS (PARTITION BY s)
     ), compared AS (
         SELECT *, median(v) FILTER (WHERE old AND NOT outlying) OVER (PARTITION BY s, weekday) AS expected,
                rankql_shortfall(expected, v) AS loss,
                CASE WHEN watched IS NULL THEN NULL WHEN spread > 0 THEN loss / spread
                     WHEN loss = 0 THEN 0 ELSE sign(loss) * 'Infinity'::DOUBLE END AS z
-        FROM judged
+        FROM usable
     ), scored AS (
         -- Two days must both be bad. In a week, a day counts so much at most: one outage is one alarm.
         SELECT *, count(*) OVER two = 2 AND min(z) OVER two >= 3.6 * widening AS two_days,

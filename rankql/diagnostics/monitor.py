@@ -31,6 +31,11 @@ METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share
 JUDGED, QUERIES = "judged items only", "queries"
 # A day of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
+# A baseline with a larger share of outlying days does not show what is usual: monitor_days.
+LARGEST_OUTAGE = 0.25
+# Neighbouring days with a higher correlation have more false alarms than chance allows. So many
+# days of the baseline measure it.
+CORRELATED, MEASURABLE = 0.5, 56
 
 
 @dataclass(eq=False, repr=False)
@@ -127,7 +132,9 @@ def monitor(
     compared with the median of the same weekday in the baseline. An alarm is a day that is far
     worse, two bad days in a row, or a bad mean of 7 days, compared with how much weekdays or
     weekends vary in the baseline. Days of the baseline that lie outside are named and left out. The
-    limits come from simulations, in which at most 5% of years have a false alarm.
+    limits come from simulations, in which at most 5% of years have a false alarm if the tails of
+    days are at most those of Student's t with 5 degrees of freedom, and the correlation of
+    neighbouring days at most 0.4.
 
     Parameters
     ----------
@@ -193,7 +200,8 @@ def monitor(
         scored = _score(session, daily.filter(pl.col("day") >= first), last, lower)
     compared = scored.filter(pl.col("kind").is_in((METRIC, SHARE)))["alarm"].count()
     require(compared > 0, f"No metric can be watched: pass days after the baseline, {first} to "
-            f"{last}, and in it each weekday three times with {LEAST_QUERIES} queries")  # fmt: skip
+            f"{last}, and in it each weekday three times with {LEAST_QUERIES} queries, and at "
+            "most a quarter of the days far outside")  # fmt: skip
     alarms = _find_alarms(scored)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
         "metric", "slice", "kind", "day", "mean", "lo", "hi", "queries", "expected", "limit",
@@ -321,6 +329,24 @@ def _describe(scored: pl.DataFrame, first: date, last: date) -> Iterator[str]:
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
     if outlying:
         yield f"Far outside, and left out of the baseline: {_join(outlying)}"
+    shares = watched.filter(pl.col("day") <= last).group_by(KEYS, maintain_order=True)
+    unclear = shares.agg(pl.mean("outlying")).filter(pl.col("outlying") > LARGEST_OUTAGE)
+    if unclear.height:
+        yield (f"Not watched, because more than a quarter of the days of the baseline lie far "
+               f"outside: {_join([*map(_name, unclear.to_dicts())])}. Pass another period as "
+               "baseline= (CLI: --baseline)")  # fmt: skip
+        series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
+    usual = watched.filter(pl.col("day") <= last, ~pl.col("outlying"))
+    if (last - first).days + 1 >= MEASURABLE and usual.height:
+        usual = usual.select(*KEYS, "day", rest=pl.col("mean") - pl.col("expected"))
+        before = usual.with_columns(pl.col("day").dt.offset_by("1d"))
+        both = usual.join(before, on=[*KEYS, "day"]).group_by(KEYS, maintain_order=True)
+        like = both.agg(value=pl.corr("rest", "rest_right").fill_nan(None))
+        rows = like.filter(pl.col("value") > CORRELATED).to_dicts()
+        if rows:
+            named = [f"{_name(row)} (correlation {row['value']:.2f})" for row in rows]
+            yield (f"Neighbouring days resemble each other, so more than 5% of years may have a "
+                   f"false alarm: {_join(named)}")  # fmt: skip
     compared = watched.filter(pl.col("alarm").is_not_null(), day=newest)
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:

@@ -68,6 +68,46 @@ def test_an_outage_in_the_baseline_hides_nothing():
     assert rows.filter("outlying")["day"].to_list() == [date(2026, 1, 17)]
 
 
+@pytest.mark.parametrize("days", [1, 5, 7])
+@pytest.mark.parametrize("step", [None, 0.004], ids=["plain", "rounded"])
+def test_an_outage_of_a_week_in_the_baseline_hides_no_loss(days, step):
+    """Half of the gaps between equal weekdays are those of the outage. Seed 7 is any seed."""
+    values = np.random.default_rng(7).normal(0.8, 0.004, 60)
+    values[7 : 7 + days], values[40:] = 0.2, values[40:] - 0.3
+    values = values if step is None else (values / step).round() * step
+    rows = days_of(values)
+    outlying = rows.filter("outlying")["day"].to_list()
+    assert {*outlying} >= {date(2026, 1, 12 + day) for day in range(days)}
+    assert date(2026, 2, 14) in alarmed(rows)
+
+
+@pytest.mark.parametrize("days", [1, 3])
+def test_an_outage_in_a_constant_baseline_hides_no_small_loss(days):
+    values = np.full(60, 0.8)
+    values[7 : 7 + days], values[40:] = 0.2, 0.79
+    assert alarmed(days_of(values))[:1] == [date(2026, 2, 14)]
+
+
+def test_a_baseline_with_a_longer_outage_is_not_watched():
+    values = waves(60)
+    values[7:14], values[40:] = 0.2, 0.1
+    assert days_of(values)["alarm"].any()
+    values[2] = 0.2
+    rows = days_of(values)
+    assert rows["outlying"].sum() > 7
+    assert rows["alarm"].null_count() == 60
+    fine = log(days=32, queries=150)
+    broken = without(fine, *range(9))
+    others = broken.with_columns(part=pl.lit("b"), query=pl.col("query") + 150)
+    frame = pl.concat([fine.with_columns(part=pl.lit("a")), others])
+    result = rankql.monitor(frame, metrics="nDCG@3", by="part")
+    (note,) = [note for note in result.notes if note.startswith("Not watched")]
+    assert "nDCG@3 [part=b]. Pass another" in note
+    assert result.table.filter(slice="part=b", metric="nDCG@3")["alarm"].null_count() == 32
+    with pytest.raises(rankql.RankqlError, match="a quarter of the days far outside"):
+        rankql.monitor(broken, metrics="nDCG@3")
+
+
 def test_weekends_have_a_spread_of_their_own():
     i = np.arange(70)
     noise = np.sin(7.3 * i * i)
@@ -187,6 +227,25 @@ def test_outages():
     assert result.passed and result.alarms.is_empty()
     assert result.table.filter("outlying", kind="metric")["day"].to_list() == [date(2026, 9, 6)]
     assert any("left out of the baseline: nDCG@3 on 2026-09-06" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(("like", "days", "noted"), [(0.9, 56, True), (0, 56, False),
+                                                     (0.9, 55, False)])  # fmt: skip
+def test_neighbouring_days_that_resemble_each_other_are_noted(like, days, noted):
+    """Days without a query of its own, but an outage, which does not hide the correlation."""
+    rng = np.random.default_rng(1)
+    level = rng.normal(0, 1, 60)
+    for day in range(1, 60):
+        level[day] = like * level[day - 1] + (1 - like**2) ** 0.5 * level[day]
+    level[12] = -40
+    share = np.clip(0.5 + 0.01 * level, 0, 1)
+    frame = pl.DataFrame({
+        "day": [FIRST + timedelta(day) for day in range(60) for _ in range(1000)],
+        "query": np.tile(np.arange(1000), 60), "item": 1, "pos": 1,
+        "rel": (np.tile(np.arange(1000), 60) < np.repeat(share * 1000, 1000)).astype(int),
+    })  # fmt: skip
+    notes = rankql.monitor(frame, metrics="P@1", baseline=days).notes
+    assert noted == any("P@1 (correlation 0." in note for note in notes)
 
 
 def test_the_first_alarm_of_a_week_says_when_the_loss_began():
