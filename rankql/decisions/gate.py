@@ -70,7 +70,8 @@ def gate(
 ) -> Verdict:
     """Check a run against limits: on its means, and on their drop below a baseline.
 
-    Nothing passes without an interval, unless the rankings are identical. Overall limits are not
+    No drop passes without an interval, unless the rankings are identical or the metric is one value
+    for all queries. Minima compare the mean itself, unless `minimum_bound`. Overall limits are not
     adjusted for their number. With `by`, the slices of a limit are adjusted among themselves
     (Holm). The intervals are those of `evaluate` and `compare`. Queries that only the run has are
     left out of the drops. Queries that the run lacks count as the conventions say.
@@ -142,7 +143,7 @@ def gate(
                           "minimum= (CLI: --min)")  # fmt: skip
     require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_rows import describe_rule, limit_rows, recommend_limit
-    from rankql.decisions.pair_comparisons import list_pairs
+    from rankql.decisions.pair_comparisons import describe_rare_losses, list_pairs
     from rankql.decisions.system_values import SystemValues, describe_left_out
 
     require_known_options(options, gate)
@@ -189,9 +190,11 @@ def gate(
     run_result = set_directions(run_result, higher_is_better, names)
     notes = describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
     rows: list[dict[str, Any]] = []
+    decided = []
     if minima:
         alone = align_systems(run_result, ["run"])
         pairs = list_pairs(SystemValues.of(alone, ["run"], cluster), alone, [("run",)])
+        decided += pairs if minimum_bound else []
         for limit in minima:
             level = alpha if minimum_bound else None
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
@@ -210,11 +213,16 @@ def gate(
             prints = {hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
+        decided += pairs
         for limit in drops:
             level = 2 * alpha if limit.side else alpha
             rows += limit_rows(limit, pairs, limit.name(pair), level, min_queries)
             if without_limits:
                 notes += recommend_limit(limit.name(pair), pairs, alpha)
+    notes += describe_rare_losses([
+        pair.sample for pair in decided
+        if pair.overall is None and pair.queries >= max(2, min_queries) and not pair.identical
+    ])  # fmt: skip
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive, pair)

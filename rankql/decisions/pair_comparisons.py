@@ -31,6 +31,8 @@ from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
+# Fewer queries contain no loss of one query in twenty in more than 5% of samples: 0.95^59.
+RARE = 59
 
 
 @dataclass(frozen=True)
@@ -219,6 +221,21 @@ def run_tests(
         for comparison, outcome in zip(members, results, strict=True):
             comparison.result = outcome
     return comparisons, len(tested)
+
+
+def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
+    """A note if a sample is so small that it may contain no rare loss."""
+    smallest = min(samples, key=lambda sample: sample.effective, default=None)
+    if smallest is None or smallest.effective >= RARE:
+        return []
+    unit = "query" if smallest.clusters is None else "cluster"
+    count = text.format_count(int(smallest.effective), unit)
+    effectively = "" if smallest.effective == smallest.units else "effectively "
+    fewest = ", the fewest of a row," if len(samples) > 1 else ""
+    return [
+        f"Rare losses may not be seen: {effectively}{count}{fewest} contain none of the losses "
+        f"that hit one {unit} in twenty in {0.95**smallest.effective:.0%} of samples"
+    ]
 
 
 def _test_jointly(

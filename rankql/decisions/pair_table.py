@@ -15,6 +15,7 @@ from rankql.decisions.pair_comparisons import (
     OVERALL,
     PairComparison,
     Settings,
+    describe_rare_losses,
     run_tests,
 )
 from rankql.decisions.system_values import SystemValues, describe_left_out
@@ -35,8 +36,6 @@ from rankql.stats.tests import (
     count_required_units,
 )
 
-# With fewer queries, a note says that rare losses cannot be seen.
-RARE = 30
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
     **dict.fromkeys(("mean_a", "mean_b", "difference", "lo", "hi"), pl.Float64),
@@ -206,13 +205,7 @@ def describe_tests(
             f"{settings.equivalence:g} either way. Rows that are equivalent have the "
             f"{settings.equivalence_percent} interval, which lies within it"
         )
-    few = [x.queries for x in pairs if x.result.p is not None and x.queries < RARE]
-    if few:
-        chance = f"{0.9 ** max(few):.0%}"
-        notes.append(
-            f"With fewer than {RARE} queries, rare losses may not be seen: {max(few)} queries "
-            f"contain none of those that hit one query in ten in {chance} of samples"
-        )
+    notes += describe_rare_losses([x.sample for x in pairs if x.result.p is not None])
     if tests and test.resampled:
         notes += _describe_resampling(pairs, tests, settings)
     if settings.cluster is not None:

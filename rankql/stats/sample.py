@@ -65,6 +65,11 @@ class Sample:
         """The number of clusters."""
         return len(self.sums)
 
+    @property
+    def effective(self) -> float:
+        """The effective number of queries or clusters: fewer if their sizes or weights differ."""
+        return float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
+
     @cached_property
     def mean(self) -> float:
         """The mean over queries."""
@@ -169,7 +174,7 @@ class Sample:
         if self.constant:
             least = most = self.mean
         return Moments(
-            float(self.sizes.sum() ** 2 / np.square(self.sizes).sum()), self.mean,
+            self.effective, self.mean,
             0.0 if self.constant else self.error, self.freedom, self.slope, least, most,
             self.lowest, self.highest,
         )  # fmt: skip

@@ -646,9 +646,49 @@ def test_false_alarms_where_one_query_in_ten_falls_to_zero(n, most):
     assert np.mean(np.array(p) <= 0.05) < most
 
 
+def rare_losses(notes):
+    """The notes on losses that a sample may not contain."""
+    return [note for note in notes if note.startswith("Rare losses")]
+
+
 def test_few_queries_may_not_show_rare_losses():
     def noted(n):
-        notes = rankql.compare(frames(block(n, 2), queries=range(n))).notes
-        return [note for note in notes if "rare losses" in note]
+        return rare_losses(rankql.compare(frames(block(n, 2), queries=range(n))).notes)
 
-    assert noted(29) and not noted(30)
+    assert noted(58) and not noted(59)
+    (note,) = noted(20)
+    assert "20 queries contain none of the losses that hit one query in twenty in 36%" in note
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({}, None), ({"cluster": "user"}, "12 clusters contain"),
+     ({"weight": "traffic"}, "effectively 24 queries contain")],
+)  # fmt: skip
+def test_clusters_and_weights_count_for_rare_losses(options, words):
+    """The smallest of queries, clusters and effective number counts, in compare and gate."""
+    queries = range(300)
+    about = {"user": np.arange(300) % 12, "traffic": 1 / (1 + np.arange(300))}
+    values = frames(block(300, 2), queries=queries)
+    values = {name: frame.with_columns(**about) for name, frame in values.items()}
+    old, new = values.values()
+    keywords = {"metrics": [old.columns[1]], **options}
+    for result in (
+        rankql.compare(values, **keywords),
+        rankql.gate(new, baseline=old, max_drop=f"{old.columns[1]}:0.05", **options),
+    ):
+        notes = rare_losses(result.notes)
+        assert len(notes) == (words is not None)
+        assert not notes or words in notes[0]
+
+
+def test_a_gate_of_few_queries_says_that_it_may_miss_rare_losses():
+    old = pl.DataFrame({"query": range(12), "AP": [0.6] * 12})
+    new = pl.DataFrame({"query": range(12), "AP": np.linspace(0.6, 0.64, 12)})
+    verdict = rankql.gate(new, baseline=old, max_drop="AP:0.05")
+    (note,) = rare_losses(verdict.notes)
+    assert verdict.passed
+    assert "12 queries contain none of the losses that hit one query in twenty in 54%" in note
+    assert not rare_losses(rankql.gate(new, minimum="AP>=0.5").notes)
+    bound = rankql.gate(new, minimum="AP>=0.5", minimum_bound=True)
+    assert rare_losses(bound.notes) == [note]
