@@ -2440,11 +2440,13 @@ CREATE OR REPLACE MACRO rankql_lower_bound(value, reach) AS
 CREATE OR REPLACE MACRO rankql_upper_bound(value, reach, most) AS
     CASE WHEN value + reach > most AND NOT rankql_impossible(value, most) THEN most ELSE value + reach END;
 
--- Warnings about an estimate.
-CREATE OR REPLACE MACRO rankql_warning(value, most, queries, clicks, size, largest, total, unsupported) AS
+-- Warnings about an estimate. Right ones are often outside the range, but not their intervals. `best` is the largest value.
+CREATE OR REPLACE MACRO rankql_warning(lo, hi, best, estimator, queries, clicks, size, largest, total, unsupported) AS
     nullif(concat_ws('; ',
-        CASE WHEN rankql_impossible(value, most)
-             THEN 'the value is impossible: ' || CASE WHEN value < 0 THEN 'below 0' ELSE 'above ' || most END END,
+        CASE WHEN hi < -1e-9 THEN 'the value is impossible: below 0'
+             WHEN lo > best + 1e-9 THEN 'the value is impossible: above ' || format('{:.3g}', best) END,
+        CASE WHEN estimator = 'IPS' AND clicks > 0 AND total = clicks AND largest = 1
+             THEN 'all clicks have propensity 1: IPS equals the naive estimate' END,
         CASE WHEN clicks = 0 THEN 'there is no click in the first positions'
              WHEN size < 100 THEN 'the effective sample size is below 100' END,
         CASE WHEN largest > 0.1 * total THEN 'one click has more than 10% of the weight' END,
@@ -2495,7 +2497,7 @@ CREATE OR REPLACE MACRO counterfactual(
         FROM items
     ), queries AS (
         SELECT s, place, estimator, bool_or(NOT unsupported) AS shown, sum(clicks) > 0 AS clicked, sum(grade) AS total,
-               dcg(grade, p, k) AS dcg, idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
+               dcg(grade, p, k) AS dcg, coalesce(dcg(1, p, k), 0) AS best, idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
                coalesce(sum(grade / rankql_pos(p, k)), 0) AS arhr,
                coalesce(sum(rankql_checked(grade * e, rankql_pos(p, k))), 0) AS looks,
                CAST(rankql_checked(count(rankql_pos(p, k)), rankql_alone(p, pos, q, query)) AS DOUBLE) AS top,
@@ -2507,16 +2509,16 @@ CREATE OR REPLACE MACRO counterfactual(
                sum(rankql_checked(cut, rankql_pos(p, k))) AS cut
         FROM estimates GROUP BY s, q, place, estimator
     ), lines AS (
-        SELECT *, unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
-            {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total},
-            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg, 'part': idcg},
-            {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': arhr, 'part': total},
-            {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks, 'part': total}
+        SELECT * EXCLUDE (best), unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
+            {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total, 'best': 1},
+            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg, 'part': idcg, 'best': 1},
+            {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': arhr, 'part': total, 'best': 1},
+            {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks, 'part': total, 'best': 1}
         ] ELSE [
-            {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': 1},
-            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg / nullif(idcg, 0), 'part': 1},
-            {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1},
-            {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1}
+            {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': 1, 'best': best},
+            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg / nullif(idcg, 0), 'part': 1, 'best': 1},
+            {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1, 'best': 1},
+            {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1, 'best': 1}
         ] END, lambda x_: x_['line'] < 4 OR examination IS NOT NULL), recursive := true)
         FROM queries
     ), measured AS (
@@ -2526,7 +2528,7 @@ CREATE OR REPLACE MACRO counterfactual(
         FROM measured WINDOW same AS (PARTITION BY s, line, place)
     ), added AS (
         SELECT s, line, place, metric, estimator, any_value(estimate) AS value, count(value) AS n,
-               count(*) - count(value) AS left_out,
+               count(*) - count(value) AS left_out, sum(rankql_checked(best, value)) / nullif(count(value), 0) AS best,
                rankql_ratio_error(value, part, estimate) * rankql_z(confidence) AS reach,
                coalesce(sum(rankql_checked(clicks, value)), 0) AS clicks, coalesce(sum(rankql_checked(weight, value)), 0) AS weight,
                sum(rankql_checked(squares, value)) AS squares, max(rankql_checked(largest, value)) AS largest,
@@ -2540,7 +2542,7 @@ CREATE OR REPLACE MACRO counterfactual(
                rankql_lower_bound(value, reach) AS lo, rankql_upper_bound(value, reach, most) AS hi, n AS queries, left_out,
                CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
-               rankql_warning(value, most, n, clicks, size, largest, weight, never) AS warning
+               rankql_warning(coalesce(lo, value), coalesce(hi, value), best, estimator, n, clicks, size, largest, weight, never) AS warning
         FROM watched
         UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0

@@ -144,11 +144,12 @@ def counterfactual(
     grades, which are then 0 or far above 1. CTR needs `examination`, the propensity of the new
     position. It is the expected share of the first k items that are clicked.
 
-    `lo` and `hi` are a confidence interval for many queries like these; they ignore that
-    propensities may be estimates. `queries` were averaged, `left_out` were not. For the items of
-    these queries in the first k: `clicks`, the effective sample size, the largest weight, and the
-    share of clipped weights. `unsupported` is the share of items never shown, for which all
-    estimators but DR take 0. `warning` says what is doubtful. Joachims et al. 2017; Swaminathan
+    `lo` and `hi` are a confidence interval for many queries like these, if the propensities are
+    known. With propensities of five positions, harvested from the same log, intervals of 95%
+    contain the true value in 38% to 55% of samples. `queries` were averaged, `left_out` were not.
+    For the items of these queries in the first k: `clicks`, the effective sample size, the largest
+    weight, and the share of clipped weights. `unsupported` is the share of items never shown, for
+    which all estimators but DR take 0. `warning` says what is doubtful. Joachims et al. 2017; Swaminathan
     and Joachims 2015; Dudík et al. 2011.
 
     >>> log = pl.DataFrame({"query": 1, "item": [*"ab"], "click": [0, 1]})

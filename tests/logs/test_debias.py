@@ -370,16 +370,50 @@ UNKNOWN = "more than 10% of the items were never shown"
     ],
 )
 def test_warnings(queries, rare, never, warnings):
-    lines = [(q, "a", 1, 1.0, 1) for q in range(queries)]
+    lines = [(q, "a", click, 0.5, 1) for q in range(queries) for click in (0, 1)]
     lines += [(0, "a", 1, 0.01, 1)] if rare else []
     lines += [(q, "n", None, None, 2) for q in range(never)]
     schema = ["query", "item", "click", "propensity", "pos"]
     frame = pl.DataFrame(lines, schema=schema, orient="row")
     for way, run in table_ways("counterfactual", frame, {}):
-        texts = dict(run().filter(estimator="IPS").select("metric", "warning").rows())
-        above = ["the value is impossible: above 1"] if rare else []
-        assert (texts.pop("RR") or "") == "; ".join([*above, *warnings]), way
-        assert {text or "" for text in texts.values()} == {"; ".join(warnings)}, way
+        texts = run().filter(estimator="IPS")["warning"].fill_null("")
+        assert {*texts} == {"; ".join(warnings)}, way
+
+
+@pytest.mark.parametrize(("queries", "most"), [(50, 2), (1, 2), (50, 0)])
+def test_values_above_the_largest_possible_one(queries, most):
+    """By more than the interval: all items are clicked, whatever their propensity."""
+    lines = [
+        (q, item, 1, chance, pos)
+        for q in range(queries)
+        for pos, (item, chance) in enumerate([("a", 0.5), ("b", 0.25), ("c", 0.1)][-most - 1 :], 1)
+    ]
+    frame = pl.DataFrame(
+        lines, schema=["query", "item", "click", "propensity", "pos"], orient="row"
+    )
+    best = {2: "2.13", 0: "1"}[most]
+    for _, run in table_ways("counterfactual", frame, {"k": 3}):
+        rows = {row["estimator"]: row for row in run().filter(metric="DCG@3").to_dicts()}
+        assert f"the value is impossible: above {best}" in rows["IPS"]["warning"]
+        assert "impossible" not in (rows["naive"]["warning"] or "")
+
+
+def test_a_value_above_the_largest_possible_one_by_chance():
+    """Half of the right estimates are above it if every item is relevant."""
+    lines = [(q, click) for q in range(100) for click in (0, 1)] + [(0, 1)]
+    frame = pl.DataFrame(lines, schema=["query", "click"], orient="row")
+    frame = frame.with_columns(item=pl.lit("a"), propensity=0.5, pos=1)
+    row = rankql.counterfactual(frame).filter(metric="DCG", estimator="IPS").row(0, named=True)
+    assert row["value"] > 1 > row["lo"] and row["warning"] is None
+
+
+def test_propensities_of_1_correct_nothing():
+    frame = pl.DataFrame(
+        {"query": range(200), "item": "a", "click": 1, "propensity": 1.0, "pos": 1}
+    )
+    texts = dict(rankql.counterfactual(frame).select("estimator", "warning").rows())
+    equal = "all clicks have propensity 1: IPS equals the naive estimate"
+    assert texts == {"naive": None, "IPS": equal, "SNIPS": None}
 
 
 def test_a_log_without_clicks():
