@@ -57,8 +57,9 @@ def correlate_pairs(
     parts, all_days = [*_list_parts(pairs, groups)], _read_days(pairs, keys)
     if all_days is not None:
         notes.append(
-            "The keys are days: weekday and linear trend are taken out, and similar neighbouring "
-            "days count as fewer"
+            "The keys are days: weekday and linear trend are taken out, and days that resemble "
+            "each other count as fewer. A season or a change of level that both share is not taken "
+            "out"
         )
     for names in measures:
         overall: list[Coefficient] = []
@@ -163,7 +164,7 @@ def correlate_values(
     if repeated:
         return Coefficient(r, reason=REPEATED_DAYS)
     if calendar is not None and days is not None:
-        free *= _independent_share(x, y, np.argsort(days))
+        free *= _independent_share(x, y, days)
     sign = int(math.copysign(1, r)) if free >= FREEDOM else None
     if 1 - abs(r) <= ROUNDING:
         return Coefficient(math.copysign(1.0, r), reason=PERFECT, sign=sign)
@@ -196,17 +197,24 @@ def _calendar(days: Codes, codes: Codes | None) -> Array:
     return np.asarray(left[:, sizes > ROUNDING * sizes[0]])
 
 
-def _independent_share(x: Array, y: Array, order: Codes) -> float:
-    """The share of days that are independent, for series of autocorrelation a and b.
+def _independent_share(x: Array, y: Array, days: Codes) -> float:
+    """The share of days that are independent: 1 / (1 + 2 sum of p_k a_k b_k), at most 1.
 
-    (1 - a b) / (1 + a b), Bartlett 1935, with a and b corrected for their bias after a trend has
-    been taken out. About 5% of unrelated series then seem related (test_associate.py).
+    a_k and b_k are the autocorrelations of both series at a lag of k days, and p_k is the number of
+    pairs of days with this lag over the number of days (Bartlett 1935). Lags above a quarter of the
+    period are too noisy. About 5% of unrelated series then seem related (test_associate.py).
     """
-    n, product = len(x), 1.0
-    for z in (x[order], y[order]):
-        lag = float(z[1:] @ z[:-1] / (z @ z))
-        product *= min(max((n * lag + 2) / max(n - 4, 1), 0.0), 0.95)
-    return (1 - product) / (1 + product)
+    place = days - days.min()
+    span = int(place.max()) + 1
+    sums = []
+    for z in (x, y, np.ones(len(x))):  # the sums of products at each lag, by Fourier transform
+        grid = np.zeros(span)
+        grid[place] = z
+        sums.append(np.fft.irfft(np.square(np.abs(np.fft.rfft(grid, 2 * span))), 2 * span))
+    of_x, of_y, pairs = (z[1 : 1 + span // 4] for z in sums)
+    known = pairs > 0.5
+    products = of_x[known] * of_y[known] / (pairs[known] * (x @ x) * (y @ y))
+    return 1 / max(1.0, 1 + 2 * len(x) * float(products.sum()))
 
 
 def _deviations(values: Array, codes: Codes | None, calendar: Array | None) -> Array:
