@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.decisions.gate import gate
-from rankql.decisions.verdict import BETTER, INCONCLUSIVE, SIGNIFICANT
+from rankql.decisions.arguments import require_metrics
+from rankql.decisions.gate_limits import default_drops, parse_limits
+from rankql.decisions.gate_rows import MIN_QUERIES, limit_rows, recommend_limit
+from rankql.decisions.pair_comparisons import list_pairs
+from rankql.decisions.system_values import SystemValues
+from rankql.decisions.verdict import BETTER, INCONCLUSIVE, SCHEMA, SIGNIFICANT, Verdict
 from rankql.errors import RankqlError
 from rankql.text import join_words
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
-    from rankql.decisions.verdict import Verdict
 
 Drops = str | Sequence[str] | Mapping[str, float] | None
 
@@ -104,20 +107,18 @@ def _name_places(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) -> Verdict:
-    """Check one system against another with the gate."""
+    """Hold the differences of two systems to the limits, as `gate` does."""
     settings, result = comparison.settings, comparison.result
-    results = {}
-    for name in (old, new):
-        catalogue = {
-            metric: [row for row in rows if row["system"] == name]
-            for metric, rows in result.meta.catalogue.items()
-        }
-        meta = replace(result.meta, system=False, catalogue=catalogue)
-        values = result.frame().filter(system=name).drop("system")
-        # The steps have the rankings of all systems.
-        results[name] = replace(result, meta=meta, values=values, steps=None, _summary=None)
-    by = [group for group in result.meta.groupings if group != [settings.cluster]]
-    return gate(
-        results[new], baseline=results[old], max_drop=max_drop, by=by, cluster=settings.cluster,
-        alpha=settings.alpha,
-    )  # fmt: skip
+    groups = [group for group in result.meta.groupings if group != [settings.cluster]]
+    result = replace(result, meta=replace(result.meta, groupings=groups))
+    known = [result.metrics]
+    limits = parse_limits("max_drop", max_drop or (), known) or default_drops([], known)
+    names = [limit.name(result) for limit in limits]
+    require_metrics(result, names)
+    values = SystemValues.of(result, [old, new], settings.cluster)
+    pairs = list_pairs(values, result, [(old, new)])
+    rows, notes = [], []
+    for limit, name in zip(limits, names, strict=True):
+        rows += limit_rows(limit, pairs, name, settings.alpha, MIN_QUERIES)
+        notes += [] if max_drop else recommend_limit(name, pairs, settings.alpha)
+    return Verdict(pl.DataFrame(rows, schema=SCHEMA), replace(result, notes=notes))

@@ -24,6 +24,8 @@ from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.power import queries_to_decide, testable_margin
 from rankql.stats.tests import MeanTest, SkewedStudent
 
+# The default of min_queries=.
+MIN_QUERIES = 10
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
 
 

@@ -144,6 +144,11 @@ class SystemValues:
 
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
     """Notes on queries that are missing or undefined in a system."""
+    if values.paired is not None:
+        yield (
+            "The means of a pair are corrected with the weight of the judge for its difference, so "
+            "they differ from those of each system alone"
+        )
     total = text.format_queries(len(values.queries))
     # 0 would be the best value of a metric if lower is better.
     lower = [name for name in values.values if name in values.lower]

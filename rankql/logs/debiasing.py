@@ -149,8 +149,8 @@ def counterfactual(
     contain the true value in 38% to 55% of samples. `queries` were averaged, `left_out` were not.
     For the items of these queries in the first k: `clicks`, the effective sample size, the largest
     weight, and the share of clipped weights. `unsupported` is the share of items never shown, for
-    which all estimators but DR take 0. `warning` says what is doubtful. Joachims et al. 2017; Swaminathan
-    and Joachims 2015; Dudík et al. 2011.
+    which all estimators but DR take 0. `warning` says what is doubtful. Joachims et al. 2017;
+    Swaminathan and Joachims 2015; Dudík et al. 2011.
 
     >>> log = pl.DataFrame({"query": 1, "item": [*"ab"], "click": [0, 1]})
     >>> new = log.with_columns(propensity=pl.Series([1.0, 0.5]), pos=pl.Series([2, 1]))

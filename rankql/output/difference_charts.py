@@ -99,7 +99,9 @@ def draw_differences(
     mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
     scale = {"domain": _difference_range(comparison, metric, (a, b))}
     axis = {"format": ",d", "tickMinStep": 1}
-    title = f"{len(frame):,} queries, sorted by gain"
+    judged = comparison.result.judge is not None
+    queries = "human queries, not corrected" if judged else "queries"
+    title = f"{len(frame):,} {queries}, sorted by gain"
     encoding = {
         "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
         "x2": {"field": "to"},
@@ -119,6 +121,7 @@ def draw_differences(
     words = (
         f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
         f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
+        f"{' (human labels, not corrected)' if judged else ''}"
     )
     return panels.make_panel(layers, rows, _title(comparison, metric, a, b), [words])
 

@@ -1,10 +1,13 @@
 """The first line of the report: whether a new system may replace an old one."""
 
+import numpy as np
 import polars as pl
 import pytest
 
 import rankql
 from rankql.decisions.answer import answer
+from rankql.output import difference_charts
+from support import judged_runs
 
 # By system: the change of each query against the old system, by part.
 CHANGES = {"old": (0, 0), "up": (0.1, 0.1), "mixed": (0.1, -0.1), "down": (-0.1, -0.1),
@@ -58,6 +61,26 @@ def test_the_best_of_several_is_held_against_the_baseline():
     assert line.startswith("May up replace old? Yes.") and "up is best on AP" in line
     for undecidable in (compare("old", "down", "up"), compare("old")):
         assert not answer(undecidable).startswith("May")
+
+
+def test_a_judge_corrects_the_answer():
+    """The corrected interval decides, where that of people alone does not."""
+    run, human, judge, _ = judged_runs.simulated()
+    noise = pl.Series(np.random.default_rng(9).normal(0, 2, run.height))
+    runs = {"old": run.with_columns(pl.col("score") + noise), "new": run}
+    alone, both = (
+        rankql.compare(runs, qrels=human, metrics="nDCG@5", judge=x) for x in (None, judge)
+    )
+    ends = [-x.table["lo"][0] for x in (both, alone)]
+    limit = f"nDCG@5:{sum(ends) / 2:.4f}"
+    assert ends[0] < ends[1]
+    assert "The gate passed: nDCG@5 drop" in answer(both, limit)
+    assert "The gate is inconclusive" in answer(alone, limit)
+    assert "Not gated" not in answer(both)
+    assert any("weight of the judge for its difference" in note for note in both.notes)
+    spec = difference_charts.draw_differences(both, "nDCG@5", "old", "new")
+    assert "60 human queries, not corrected" in str(spec)
+    assert "(human labels, not corrected)" in str(spec)
 
 
 def test_a_wrong_limit_is_an_error():
