@@ -23,6 +23,9 @@ INFLATED_FROM = 20
 # (run_simulation.py --means): of a metric whose range is known, and of one without both ends.
 SKEWED_IN_RANGE = 0.4
 SKEWED_WITHOUT_RANGE = 0.65
+# Values whose spread is a smaller share of a known range are almost the same: their interval is
+# between that of equal values, which knows nothing of the others, and Student's t.
+SMALL_SPREAD = 0.01
 # Values at both ends of the range, such as 0 and 1, have this share of the largest variance. Their
 # intervals hold however skewed they are. With fewer values, the skewness of a sample says little.
 AT_BOTH_ENDS = 0.95
@@ -69,6 +72,23 @@ class Moments:
         )
 
     @property
+    def sameness(self) -> float:
+        """1 if all values are the same, 0 if their spread is at least 1% of a known range."""
+        low, high = self.range
+        known = math.isfinite(low) and math.isfinite(high)
+        spread = (self.most - self.least) / (high - low) if known else math.inf
+        return max(0.0, 1 - spread / SMALL_SPREAD)
+
+    def widened(self, ends: Interval, alpha: float) -> Interval:
+        """The interval, nearer to `constant_interval` the more the values are the same."""
+        low, high = self.range
+        same = constant_interval(self.mean, self.n, low, high, alpha) if self.sameness else None
+        if same is None:
+            return ends
+        below, above = max(0.0, ends.lo - same.lo), max(0.0, same.hi - ends.hi)
+        return Interval(ends.lo - self.sameness * below, ends.hi + self.sameness * above)
+
+    @property
     def too_skewed(self) -> bool:
         """Whether n is too small for the skewness, so that the interval may be too narrow."""
         low, high = self.range
@@ -88,15 +108,17 @@ def mean_interval(
     """The confidence interval of a mean; None if there is none.
 
     Equal values: see `constant_interval`. If both ends of the range are known, the t interval of
-    the logit of the mean; otherwise Student's t, widened for skewness and cut at a known end.
+    the logit of the mean, wider for almost equal values; otherwise Student's t, widened for
+    skewness and cut at a known end.
     interval="t" is Student's t alone, cut at known ends.
     """
     low, high = moments.range
     if interval == "auto" and moments.least == moments.most:
-        return constant_interval(moments.mean, moments.n, low, high, confidence)
+        return constant_interval(moments.mean, moments.n, low, high, 1 - confidence)
     quantile = t_quantile((1 + min(confidence, HIGHEST_CONFIDENCE)) / 2, moments.freedom)
     if interval == "auto" and math.isfinite(low) and math.isfinite(high):
-        return logistic_interval(moments.mean, quantile * moments.error, low, high)
+        ends = logistic_interval(moments.mean, quantile * moments.error, low, high)
+        return moments.widened(ends, 1 - confidence)
     slope = moments.slope if interval == "auto" else 0.0
     return skewed_interval(moments.mean, moments.error, quantile, slope).within(low, high)
 
@@ -116,7 +138,7 @@ def logistic_interval(mean: float, width: float, lowest: float, highest: float) 
 
 
 def constant_interval(
-    value: float, n: float, lowest: float, highest: float, confidence: float
+    value: float, n: float, lowest: float, highest: float, alpha: float
 ) -> Interval | None:
     """The interval of a mean if all n values are the same, none without both ends of the range.
 
@@ -126,7 +148,7 @@ def constant_interval(
     """
     if n < 2 or not math.isfinite(lowest) or not math.isfinite(highest):
         return None
-    share = ((1 - confidence) / 2) ** (1 / n)
+    share = (alpha / 2) ** (1 / n)
     return Interval(lowest + share * (value - lowest), highest - share * (highest - value))
 
 

@@ -69,8 +69,13 @@ def queries_to_decide(sample: Sample, interval: Interval, level: float) -> int |
 
 def testable_margin(sample: Sample, interval: Interval, level: float) -> float:
     """The loss that a run without a loss rules out with a power of 80%."""
+    return _rounded_up(difference_by_interval(sample, interval, level))
+
+
+def difference_by_interval(sample: Sample, interval: Interval, level: float) -> float:
+    """About the mean that an interval at this level excludes from 0 with a power of 80%."""
     width = max(interval.hi - sample.mean, sample.mean - interval.lo)
-    return _rounded_up(_with_power(sample, width, level))
+    return _with_power(sample, width, level)
 
 
 def _with_power(sample: Sample, width: float, level: float) -> float:

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from rankql.stats.means import (
     ROUNDING,
     Interval,
     constant_interval,
-    mean_interval,
+    logistic_interval,
     skewed_interval,
     unskewed_quantile,
 )
-from rankql.stats.power import detectable_difference
+from rankql.stats.power import detectable_difference, difference_by_interval
 from rankql.stats.sample import Array, Sample
 from rankql.stats.tukey import randomised_range, studentised_range
 
@@ -215,18 +215,39 @@ class SkewedStudent(PairedTest):
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """p and the interval of the skewed t statistic."""
-        mean = sample.mean
+        mean, moments = sample.mean, sample.moments
         if sample.constant:
-            n, lowest, highest = sample.moments.n, sample.lowest, sample.highest
-            ends = constant_interval(mean, n, lowest, highest, 1 - alpha)
-            end = lowest if mean > 0 else highest
-            share = end / (end - mean) if mean else 1.0
-            p = min(1.0, 2 * max(0.0, share) ** n)
-            return p, ends or Interval(-math.inf, math.inf)
-        quantile = unskewed_quantile(mean / sample.error, sample.slope)
-        p = min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))
-        width = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
-        return p, skewed_interval(mean, sample.error, width, sample.slope)
+            ends = constant_interval(mean, moments.n, sample.lowest, sample.highest, alpha)
+            return _constant_p(sample), ends or Interval(-math.inf, math.inf)
+        p = self.varied_p(sample)
+        if moments.sameness and 0 < p < (largest := _constant_p(sample)):
+
+            def nearest(logarithm: float) -> float:
+                level = math.exp(logarithm)
+                ends = moments.widened(self.varied_interval(sample, level), level)
+                return ends.lo if mean > 0 else -ends.hi
+
+            if nearest(math.log(largest)) <= 0:
+                p = largest
+            elif nearest(math.log(p)) < 0:
+                p = math.exp(optimize.brentq(nearest, math.log(p), math.log(largest)))
+        return p, moments.widened(self.varied_interval(sample, alpha), alpha)
+
+    def varied_p(self, sample: Sample) -> float:
+        """p of values that differ."""
+        quantile = unskewed_quantile(sample.mean / sample.error, sample.slope)
+        return min(1.0, 2 * float(special.stdtr(sample.freedom, -max(0.0, quantile))))
+
+    def varied_interval(self, sample: Sample, alpha: float) -> Interval:
+        """The interval of values that differ."""
+        width = -float(special.stdtrit(sample.freedom, alpha / 2))
+        return skewed_interval(sample.mean, sample.error, width, sample.slope)
+
+    def detectable(self, sample: Sample, alpha: float) -> float | None:
+        """By the interval, if values are almost the same."""
+        if sample.constant or sample.is_dominated or not sample.moments.sameness:
+            return super().detectable(sample, alpha)
+        return difference_by_interval(sample, self.test(sample, alpha)[1], alpha)
 
 
 class MeanTest(SkewedStudent):
@@ -234,19 +255,33 @@ class MeanTest(SkewedStudent):
 
     label = "interval of a mean"
 
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
-        """The level at which the interval of the mean ends at 0, and the interval."""
+    def varied_p(self, sample: Sample) -> float:
+        """The level at which the interval of the logit of the mean ends at 0."""
         low, high = sample.lowest, sample.highest
-        if sample.constant or not (math.isfinite(low) and math.isfinite(high)):
-            return super().test(sample, alpha)
-        ends = mean_interval(sample.moments, 1 - alpha)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return super().varied_p(sample)
         share, zero = (sample.mean - low) / (high - low), -low / (high - low)
         if not 0 < zero < 1:
-            return 0.0, ends or Interval(low, high)
+            return 0.0
         distance = float(special.logit(share) - special.logit(zero))
         width = sample.error / (high - low) / (share * (1 - share))
-        p = 2 * float(special.stdtr(sample.freedom, -abs(distance / width)))
-        return p, ends or Interval(low, high)
+        return 2 * float(special.stdtr(sample.freedom, -abs(distance / width)))
+
+    def varied_interval(self, sample: Sample, alpha: float) -> Interval:
+        """The interval of the logit of the mean."""
+        low, high = sample.lowest, sample.highest
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return super().varied_interval(sample, alpha)
+        width = -float(special.stdtrit(sample.freedom, alpha / 2)) * sample.error
+        return logistic_interval(sample.mean, width, low, high)
+
+
+def _constant_p(sample: Sample) -> float:
+    """The level at which the interval of equal values, by `constant_interval`, ends at 0."""
+    mean = sample.mean
+    end = sample.lowest if mean > 0 else sample.highest
+    share = end / (end - mean) if mean else 1.0
+    return min(1.0, 2 * max(0.0, share) ** sample.moments.n)
 
 
 TESTS: dict[str, type[PairedTest]] = {

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import rankql
+from rankql.stats import tests
 from rankql.stats.corrections import CORRECTIONS, adjust_p_values, significance_levels
 from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Sample
@@ -632,6 +633,44 @@ def test_tukey_of_many_orders_is_sampled():
     ]
     assert both[1]["p_adjusted"].to_list() == pytest.approx(both[0]["p_adjusted"], abs=0.05)
     count_significant(both[1])
+
+
+# Almost equal differences.
+
+
+@pytest.mark.parametrize("n", [12, 30])
+@pytest.mark.parametrize(("test", "mean"), [("auto", 0.02), ("auto", -0.02), ("mean", 0.02)])
+def test_nothing_jumps_from_equal_differences_to_others(n, test, mean):
+    """From a spread of 0 to 2% of the range of 2; from 1% on, it is Student's t."""
+    test = {"auto": TESTS["auto"], "mean": tests.MeanTest}[test]()
+    shape = np.random.default_rng(n).uniform(0, 1, n)
+    shape = (shape - shape.min()) / np.ptp(shape) - 0.5
+    shares = [0, 1e-8, *np.linspace(0.0001, 0.02, 200)]
+    samples = [Sample(mean + 2 * share * shape, None, None, -1.0, 1.0) for share in shares]
+    results = [test.apply(sample, 0.05) for sample in samples]
+    widths = np.array([result.hi - result.lo for result in results])
+    assert np.abs(np.diff(widths)).max() < 0.012 * widths.max()
+    for sample, result in zip(samples, results, strict=True):
+        assert (result.lo <= 0 <= result.hi) == (result.p > 0.05)
+        at_p = test.apply(sample, max(result.p, 1e-12))
+        assert result.p in (1.0, pytest.approx(0, abs=1e-12)) or (
+            min(abs(at_p.lo), abs(at_p.hi)) < 1e-9
+        )
+    detectable = [test.detectable(sample, 0.05) for sample in samples[1:]]
+    assert np.abs(np.diff(detectable)).max() < 0.012 * max(detectable)
+
+
+def test_almost_equal_losses_are_no_proof():
+    """As equal ones: 12 queries that gain 0.02 show little of the others."""
+    noise = 1e-6 * np.random.default_rng(3).normal(size=12)
+    old = pl.DataFrame({"query": range(12), "AP": 0.5})
+    equal, almost = (
+        rankql.gate(old.with_columns(AP=pl.Series(0.52 + x)), baseline=old, max_drop="AP:0.05")
+        for x in (0 * noise, noise)
+    )
+    assert equal.outcome == almost.outcome == "inconclusive"
+    for column in ("lo", "hi"):
+        assert equal.table[column][0] == pytest.approx(almost.table[column][0], abs=1e-3)
 
 
 # Rare losses.
