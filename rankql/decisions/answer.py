@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -117,7 +117,8 @@ def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) ->
     require_metrics(result, names)
     values = SystemValues.of(result, [old, new], settings.cluster)
     pairs = list_pairs(values, result, [(old, new)])
-    rows, notes = [], []
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
     for limit, name in zip(limits, names, strict=True):
         rows += limit_rows(limit, pairs, name, settings.alpha, MIN_QUERIES)
         notes += [] if max_drop else recommend_limit(name, pairs, settings.alpha)

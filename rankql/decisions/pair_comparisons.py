@@ -26,7 +26,7 @@ from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability, require_whole_number
 from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
 from rankql.stats.family import Family
-from rankql.stats.sample import Sample
+from rankql.stats.sample import Array, Sample
 from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
 # Why a metric without values per query has no test.
@@ -146,7 +146,8 @@ class PairComparison:
             return None
         level = settings.alpha if self.result.level is None else self.result.level
         size = settings.paired_test.detectable(self.sample, level)
-        return size if size is not None and size <= self.sample.highest else None
+        possible = size is not None and math.isfinite(size) and size <= self.sample.highest
+        return size if possible else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
@@ -243,8 +244,7 @@ def _test_jointly(
 ) -> list[TestResult]:
     """Tukey's test of all systems on a metric and slice."""
     metric, part = members[0].metric, members[0].slice
-    rows = values.values[metric][values.slices[part]]
-    rows = rows[~np.isnan(rows).any(axis=1)]
+    rows = shared_values(values, metric, part)
     if any(member.queries != len(rows) for member in members):
         raise RankqlError(
             f"correction='tukey' needs queries that all systems share: {metric} is undefined in "
@@ -252,3 +252,9 @@ def _test_jointly(
         )
     places = [(values.systems.index(x.a), values.systems.index(x.b)) for x in members]
     return family.joint_results(rows, places)
+
+
+def shared_values(values: SystemValues, metric: str, part: str) -> Array:
+    """The values of the queries of a slice for which all systems are defined, by system."""
+    rows = values.values[metric][values.slices[part]]
+    return rows[~np.isnan(rows).any(axis=1)]

@@ -17,6 +17,7 @@ from rankql.decisions.pair_comparisons import (
     Settings,
     describe_rare_losses,
     run_tests,
+    shared_values,
 )
 from rankql.decisions.system_values import SystemValues, describe_left_out
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, TOO_FEW
@@ -35,6 +36,7 @@ from rankql.stats.tests import (
     ZERO_VARIANCE,
     count_required_units,
 )
+from rankql.stats.tukey import UNEQUAL, compare_spreads
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
@@ -131,7 +133,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     if result.equivalent:
         return f"{b} and {a} are {verdict}: {basis}"
     words, detectable = f"no significant difference between {b} and {a}: {basis}", None
-    if not pair.sample.constant:
+    if not pair.sample.constant and result.level != 0:
         detectable = pair.detectable(settings)
         if detectable is None:
             words += f". These are too few queries to detect any difference with {POWER:.0%} power"
@@ -205,6 +207,8 @@ def describe_tests(
             f"{settings.equivalence:g} either way. Rows that are equivalent have the "
             f"{settings.equivalence_percent} interval, which lies within it"
         )
+    if settings.correction == "tukey" and tests:
+        notes += _describe_unequal(values, pairs)
     notes += describe_rare_losses([x.sample for x in pairs if x.result.p is not None])
     if tests and test.resampled:
         notes += _describe_resampling(pairs, tests, settings)
@@ -240,6 +244,18 @@ def _describe_family(label: str, tests: int, settings: Settings) -> Iterator[str
         f"lo, hi: the {settings.percent} confidence interval of the difference{level}. It excludes "
         f"0 exactly if the adjusted p-value is at most {settings.alpha:g}"
     )
+
+
+def _describe_unequal(values: SystemValues, pairs: Sequence[PairComparison]) -> Iterator[str]:
+    """A note on metrics where systems vary differently, which Tukey's test does not allow."""
+    tested = dict.fromkeys((x.metric, x.slice) for x in pairs if x.result.p is not None)
+    ratios = {key: compare_spreads(shared_values(values, *key)) for key in tested}
+    if names := [text.add_slice(*key) for key, ratio in ratios.items() if ratio > UNEQUAL]:
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        yield (
+            f"Tukey's test assumes that systems vary alike, but standard deviations differ by more "
+            f"than a factor of {UNEQUAL:g}: {', '.join(names[:3])}{more}. Use correction='holm'"
+        )
 
 
 def _describe_resampling(

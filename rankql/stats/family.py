@@ -26,7 +26,10 @@ class Family:
     equivalence: float | None = None
 
     def joint_results(self, values: Array, pairs: Sequence[tuple[int, int]]) -> list[TestResult]:
-        """Tukey's HSD of pairs of columns of `values`, a row per query; one sample per pair."""
+        """Tukey's HSD of pairs of columns of `values`, a row per query; one sample per pair.
+
+        If systems vary differently, the test of a pair alone may be the stricter one: it counts.
+        """
         joint = self.test.joint(values, self.alpha)
         results = [self.test.apply(sample, self.alpha) for sample in self.samples]
         assert joint
@@ -38,8 +41,11 @@ class Family:
             mean = float((values[:, b] - values[:, a]).mean())
             level = 2 * float(special.stdtr(sample.freedom, -width / sample.error))
             ends = Interval(mean - width, mean + width).within(sample.lowest, sample.highest)
-            results[i] = replace(result, lo=ends.lo, hi=ends.hi, reason="", p_adjusted=p(mean),
-                                 level=level)  # fmt: skip
+            if result.lo is not None and result.hi is not None:
+                ends = Interval(min(ends.lo, result.lo), max(ends.hi, result.hi))
+            results[i] = replace(result, lo=ends.lo, hi=ends.hi, reason="",
+                                 p_adjusted=max(p(mean), result.p),
+                                 level=min(level, self.alpha))  # fmt: skip
         return results
 
     def results(self) -> list[TestResult]:

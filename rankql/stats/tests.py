@@ -281,7 +281,7 @@ def _constant_p(sample: Sample) -> float:
     mean = sample.mean
     end = sample.lowest if mean > 0 else sample.highest
     share = end / (end - mean) if mean else 1.0
-    return min(1.0, 2 * max(0.0, share) ** sample.moments.n)
+    return float(min(1.0, 2 * max(0.0, share) ** sample.moments.n))
 
 
 TESTS: dict[str, type[PairedTest]] = {

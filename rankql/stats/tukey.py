@@ -16,6 +16,17 @@ from rankql.stats.sample import Array
 PATTERNS, BATCH = 2**20, 2**21
 
 
+# If the standard deviations of systems differ by a larger factor, up to 10% of families of 5 equal
+# systems, and 38% of those of 20, have a significant pair.
+UNEQUAL = 1.5
+
+
+def compare_spreads(values: Array) -> float:
+    """The largest standard deviation of a system over the smallest, apart from the queries."""
+    spreads = (values - values.mean(axis=1, keepdims=True)).std(axis=0)
+    return float(spreads.max() / spreads.min()) if spreads.min() > 0 else math.inf
+
+
 def studentised_range(values: Array, alpha: float) -> tuple[Callable[[float], float], float]:
     """p of a difference of two means, and the difference with p = alpha, in a two-way layout.
 

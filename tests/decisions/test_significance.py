@@ -620,10 +620,14 @@ def test_tukey(name, p):
     rows = [[2, 3, 5], [4, 4, 7], [1, 3, 2], [6, 5, 9], [3, 6, 6], [5, 4, 8]]
     systems = frames(np.array(rows) / 10, queries=range(6))
     compared = rankql.compare(systems, test=name, correction="tukey")
-    assert compared.table["p_adjusted"].to_list() == pytest.approx(p, abs=6e-6)
+    alone = rankql.compare(systems, test=name, correction="none").table
+    expected = np.maximum(p, alone["p"].to_numpy())  # never less than that of the pair alone
+    assert compared.table["p_adjusted"].to_list() == pytest.approx(expected, abs=6e-6)
     count_significant(compared.table)
-    widths = compared.table["hi"] - compared.table["lo"]
-    assert widths.to_list() == pytest.approx([widths[0]] * 3)  # simultaneous
+    widths, of_pairs = (x["hi"] - x["lo"] for x in (compared.table, alone))
+    simultaneous = widths.filter(widths > of_pairs + 1e-9)
+    assert len(simultaneous) > 0
+    assert simultaneous.to_list() == pytest.approx([simultaneous[0]] * len(simultaneous))
 
 
 def test_tukey_of_many_orders_is_sampled():
@@ -633,6 +637,37 @@ def test_tukey_of_many_orders_is_sampled():
     ]
     assert both[1]["p_adjusted"].to_list() == pytest.approx(both[0]["p_adjusted"], abs=0.05)
     count_significant(both[1])
+
+
+@pytest.mark.parametrize("test", ["t", "randomisation"])
+def test_tukey_notes_systems_that_vary_differently(test):
+    """A pair is never more significant than alone, and has no narrower interval."""
+    rng = np.random.default_rng(4)
+    spread = np.array([3, 3, 0.02, 0.02, 0.02])
+    values = rng.normal(0.5, 0.3, (12, 1)) + 0.1 * rng.normal(0, 1, (12, 5)) * spread
+    unequal, equal = (
+        rankql.compare(frames(x, queries=range(len(x))), test=test, correction="tukey")
+        for x in (values, rng.normal(0.5, 0.1, (100, 5)))
+    )
+    noted = [any("vary alike" in note for note in x.notes) for x in (unequal, equal)]
+    assert noted == [True, False]
+    alone = rankql.compare(frames(values), test=test, correction="none").table
+    table = unequal.table
+    assert (table["p_adjusted"] >= table["p"]).all()
+    assert ((table["lo"] <= alone["lo"]) & (table["hi"] >= alone["hi"])).fill_null(True).all()
+    assert ((table["lo"] > 0) | (table["hi"] < 0)).to_list() == table["verdict"].is_in(
+        ["better", "worse"]
+    ).to_list()
+
+
+def test_tukey_of_nearly_noiseless_systems():
+    """The level of the pair underflows."""
+    rng = np.random.default_rng(4)
+    values = rng.normal(0.5, 0.2, (200, 4))
+    values[:, 1] = values[:, 0] + 1e-9 * rng.normal(size=200)
+    table = rankql.compare(frames(values, queries=range(200)), test="t", correction="tukey").table
+    row = table.row(0, named=True)
+    assert row["detectable"] is None and "too few" not in row["sentence"]
 
 
 # Almost equal differences.
