@@ -15,6 +15,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combine import combine_systems, require_same_judgments
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import ROWS, Argument, Request, align_results, identify
+from rankql.registry.column_names import USERS, squash
 from rankql.registry.parse import is_metric, resolve_names
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
@@ -124,10 +125,12 @@ def combine_results(
         )
     if tables := [name for name, argument in arguments.items() if argument.kind == "values"]:
         results = align_results(results, tables, request.attributes)
+    notes = note_users(arguments, request.attributes)
     if not several:
-        return next(iter(results.values()))
+        result = next(iter(results.values()))
+        return replace(result, notes=[*notes, *result.notes])
     combined = combine_systems(results)
-    return replace(combined, notes=[*require_same_judgments(results), *combined.notes])
+    return replace(combined, notes=[*notes, *require_same_judgments(results), *combined.notes])
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:
@@ -139,6 +142,24 @@ def select_metrics(result: Result, metrics: Any) -> Result:
         names += resolve_names(metric, result.metrics, result.conventions)
     require_metrics(result, names)
     return replace(result, meta=replace(result.meta, metrics=list(dict.fromkeys(names))))
+
+
+def note_users(arguments: Mapping[str, Argument], used: Sequence[str | None]) -> list[str]:
+    """A note if rows of a table have the same session or user, whose column is not used."""
+    for kind, result in arguments.values():
+        if kind != "values" or result is None:
+            continue
+        rows = result.frame()
+        rows = rows.filter(rows[result.meta.query].is_first_distinct())
+        for name in rows.columns:
+            if squash(name) in USERS and name not in (*used, result.meta.query):
+                users = rows[name].drop_nulls()
+                if 1 < users.n_unique() < len(users):
+                    return [
+                        f"Queries with the same {name} are not independent: pass cluster={name!r} "
+                        f"(CLI: --cluster {name}), which widens the intervals"
+                    ]
+    return []
 
 
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:

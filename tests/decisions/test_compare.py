@@ -362,3 +362,24 @@ def test_one_of_everything_reads_well():
     assert "needs at least 10 clusters, not 1" in same.sentences[0]
     assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
     assert "Queries are clustered by u: 12 clusters of 1 query" in compare("abcdefghijkl").notes
+
+
+@pytest.mark.parametrize("kind", [str, int])
+def test_users_of_tables_of_values_are_noted(kind):
+    """As for runs, unless the column is used."""
+    values = np.random.default_rng(1).uniform(size=(2, 60))
+    about = {"query": range(60), "user": pl.Series([i // 3 for i in range(60)]).cast(pl.String)}
+    if kind is int:
+        about = {"query": range(60), "visitor_id": [i // 3 for i in range(60)]}
+    old, new = (pl.DataFrame({**about, "AP": x}) for x in values)
+    name = [*about][1]
+    for options, noted in (({}, True), ({"cluster": name}, False), ({"by": name}, False)):
+        compared = rankql.compare({"old": old, "new": new}, metrics="AP", **options)
+        verdict = rankql.gate(new, baseline=old, max_drop="AP:0.1", **options)
+        for result in (compared, verdict):
+            notes = [note for note in result.notes if "are not independent" in note]
+            assert bool(notes) == noted
+            assert not notes or f"pass cluster={name!r} (CLI: --cluster {name})" in notes[0]
+    one_each = old.with_columns(pl.col("query").alias(name).cast(old[name].dtype))
+    alone = rankql.compare({"old": one_each, "new": one_each}, metrics="AP")
+    assert not any("are not independent" in note for note in alone.notes)
