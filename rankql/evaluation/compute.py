@@ -119,8 +119,10 @@ def _reduce(
         return _run(facts, reduction), reduction, None
     except duckdb.Error as error:
         counters = Reduction(inputs, reduction.conventions)
+        # Without the error about a negative grade, other errors come first.
+        lenient = replace(reduction.conventions, negative="zero")
         try:
-            return _run(facts, counters), counters, error
+            return _run(facts, replace(counters, conventions=lenient)), counters, error
         except duckdb.Error:
             raise error from None
 
