@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 # Tables of counts with more grades are too sparse, and too large.
 MOST_GRADES = 50
-# Intervals of fewer queries are rough.
-FEW_QUERIES = 10
+# Intervals of fewer queries are rough: if queries differ much, those of weighted kappa contain the
+# true value in 79% of samples of 10 queries, and in 88.5% of 25.
+FEW_QUERIES = 50
 
 
 @dataclass(repr=False, eq=False)

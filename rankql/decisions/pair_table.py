@@ -243,6 +243,7 @@ def _describe_family(label: str, tests: int, settings: Settings) -> Iterator[str
     yield (
         f"lo, hi: the {settings.percent} confidence interval of the difference{level}. It excludes "
         f"0 exactly if the adjusted p-value is at most {settings.alpha:g}"
+        f"{'' if settings.equivalence is None else ', unless the row is equivalent'}"
     )
 
 

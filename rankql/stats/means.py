@@ -21,7 +21,7 @@ SKEWNESS_INFLATION = 6.0
 INFLATED_FROM = 20
 # If the mean is more skewed than this, an interval may hold it in less than 93% of samples
 # (run_simulation.py --means): of a metric whose range is known, and of one without both ends.
-SKEWED_IN_RANGE = 0.4
+SKEWED_IN_RANGE = 0.25
 SKEWED_WITHOUT_RANGE = 0.65
 # Values whose spread is a smaller share of a known range are almost the same: their interval is
 # between that of equal values, which knows nothing of the others, and Student's t.

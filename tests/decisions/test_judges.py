@@ -165,5 +165,8 @@ def test_labels_of_one_only_are_left_out_and_counted():
     assert report.table["pairs"][0] == 60
     assert any("48 items" in note for note in report.notes)
     assert any("rough" in note for note in report.notes)
+    for queries, noted in ((49, True), (50, False)):
+        many = judges(*simulated(queries)[1::-1])
+        assert any("rough" in note for note in many.notes) == noted
     one = judges(llm.head(1), human)
     assert "1 item in 1 query. " in one.sentences[0] and "has no interval" in one.notes[-1]

@@ -359,7 +359,7 @@ def _skewness(values):
 
 
 def means_covered(name, n, repeats=REPEATS):
-    """How often the interval of evaluate contains the true mean, and how often a note warns."""
+    """How often an interval of evaluate contains the true mean, and how often a note warns."""
     draw, mean, metric = MEANS[name]
     rng = np.random.default_rng(n)
     mean = draw(rng, (1000, 1000)).mean() if mean is None else mean
@@ -371,8 +371,9 @@ def means_covered(name, n, repeats=REPEATS):
         "n_eff": np.full(repeats, float(n)),
     }  # fmt: skip
     ends = mean_intervals(pl.DataFrame(columns), [metric] * repeats, "auto", 1 - ALPHA)
-    covered = sum(lo is not None and lo <= mean <= hi for lo, hi, _ in ends)
-    return covered / repeats, sum(skewed for *_, skewed in ends) / repeats
+    known = [(lo, hi) for lo, hi, _ in ends if lo is not None]  # equal unbounded values have none
+    covered = sum(lo <= mean <= hi for lo, hi in known) / len(known)
+    return covered, sum(skewed for *_, skewed in ends) / repeats
 
 
 def means_of_users(size, repeats=REPEATS, users=40, queries=5):
