@@ -11,7 +11,7 @@ import polars as pl
 
 from rankql.decisions.arguments import require_metrics
 from rankql.decisions.gate_limits import default_drops, parse_limits
-from rankql.decisions.gate_rows import MIN_QUERIES, limit_rows, recommend_limit
+from rankql.decisions.gate_rows import limit_rows, recommend_limit
 from rankql.decisions.pair_comparisons import list_pairs
 from rankql.decisions.system_values import SystemValues
 from rankql.decisions.verdict import BETTER, INCONCLUSIVE, SCHEMA, SIGNIFICANT, Verdict
@@ -111,15 +111,14 @@ def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) ->
     settings, result = comparison.settings, comparison.result
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
-    known = [result.metrics]
-    limits = parse_limits("max_drop", max_drop or (), known) or default_drops([], known)
-    names = [limit.name(result) for limit in limits]
-    require_metrics(result, names)
+    limits = parse_limits("max_drop", max_drop or (), [result.metrics])
+    limits = limits or default_drops([], [result.metrics])
+    require_metrics(result, names := [limit.name(result) for limit in limits])
     values = SystemValues.of(result, [old, new], settings.cluster)
     pairs = list_pairs(values, result, [(old, new)])
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     for limit, name in zip(limits, names, strict=True):
-        rows += limit_rows(limit, pairs, name, settings.alpha, MIN_QUERIES)
+        rows += limit_rows(limit, pairs, name, settings.alpha)
         notes += [] if max_drop else recommend_limit(name, pairs, settings.alpha)
     return Verdict(pl.DataFrame(rows, schema=SCHEMA), replace(result, notes=notes))

@@ -125,7 +125,7 @@ def combine_results(
         )
     if tables := [name for name, argument in arguments.items() if argument.kind == "values"]:
         results = align_results(results, tables, request.attributes)
-    notes = note_users(arguments, request.attributes)
+    notes = describe_users(arguments, request.attributes)
     if not several:
         result = next(iter(results.values()))
         return replace(result, notes=[*notes, *result.notes])
@@ -144,21 +144,19 @@ def select_metrics(result: Result, metrics: Any) -> Result:
     return replace(result, meta=replace(result.meta, metrics=list(dict.fromkeys(names))))
 
 
-def note_users(arguments: Mapping[str, Argument], used: Sequence[str | None]) -> list[str]:
+def describe_users(arguments: Mapping[str, Argument], used: Sequence[str | None]) -> list[str]:
     """A note if rows of a table have the same session or user, whose column is not used."""
-    for kind, result in arguments.values():
-        if kind != "values" or result is None:
-            continue
-        rows = result.frame()
-        rows = rows.filter(rows[result.meta.query].is_first_distinct())
+    tables = [x.result for x in arguments.values() if x.kind == "values" and x.result is not None]
+    for result in tables:
+        rows = result.frame().unique(result.meta.query)
         for name in rows.columns:
-            if squash(name) in USERS and name not in (*used, result.meta.query):
-                users = rows[name].drop_nulls()
-                if 1 < users.n_unique() < len(users):
-                    return [
-                        f"Queries with the same {name} are not independent: pass cluster={name!r} "
-                        f"(CLI: --cluster {name}), which widens the intervals"
-                    ]
+            users = rows[name].drop_nulls()
+            known = squash(name) in USERS and name not in (*used, result.meta.query)
+            if known and 1 < users.n_unique() < len(users):
+                return [
+                    f"Queries with the same {name} are not independent: pass cluster={name!r} "
+                    f"(CLI: --cluster {name}), which widens the intervals"
+                ]
     return []
 
 

@@ -20,7 +20,7 @@ from rankql.decisions.alignment import (
 )
 from rankql.decisions.arguments import (
     Results,
-    note_users,
+    describe_users,
     read_systems,
     require_attributes,
     require_metrics,
@@ -160,7 +160,6 @@ def gate(
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     arguments = read_systems(data, qrels, request, keywords)
     results = {name: argument.result for name, argument in arguments.items()}
-    user_notes = note_users(arguments, request.attributes)
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
@@ -225,7 +224,8 @@ def gate(
         pair.sample for pair in decided
         if pair.overall is None and pair.queries >= max(2, min_queries) and not pair.identical
     ])  # fmt: skip
-    notes = list(dict.fromkeys([*notes, *user_notes, *run_result.notes]))
+    notes += describe_users(arguments, request.attributes)
+    notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive, pair)
 

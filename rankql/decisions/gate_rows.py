@@ -24,8 +24,6 @@ from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.power import queries_to_decide, testable_margin
 from rankql.stats.tests import MeanTest, SkewedStudent
 
-# The default of min_queries=.
-MIN_QUERIES = 10
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
 
 
@@ -44,7 +42,7 @@ def limit_rows(
     pairs: Sequence[PairComparison],
     metric: str,
     alpha: float | None,
-    min_queries: int,
+    min_queries: int = 10,
 ) -> Iterator[dict[str, Any]]:
     """The rows of a limit, by slice: decided by intervals at this level, or by the means if None.
 

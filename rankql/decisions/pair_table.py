@@ -249,13 +249,12 @@ def _describe_family(label: str, tests: int, settings: Settings) -> Iterator[str
 
 def _describe_unequal(values: SystemValues, pairs: Sequence[PairComparison]) -> Iterator[str]:
     """A note on metrics where systems vary differently, which Tukey's test does not allow."""
-    tested = dict.fromkeys((x.metric, x.slice) for x in pairs if x.result.p is not None)
-    ratios = {key: compare_spreads(shared_values(values, *key)) for key in tested}
-    if names := [text.add_slice(*key) for key, ratio in ratios.items() if ratio > UNEQUAL]:
-        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    tested = {(x.metric, x.slice) for x in pairs if x.result.p is not None}
+    if unequal := sum(compare_spreads(shared_values(values, *x)) > UNEQUAL for x in tested):
         yield (
-            f"Tukey's test assumes that systems vary alike, but standard deviations differ by more "
-            f"than a factor of {UNEQUAL:g}: {', '.join(names[:3])}{more}. Use correction='holm'"
+            "Tukey's test assumes that systems vary alike, but their standard deviations differ by "
+            f"more than a factor of {UNEQUAL:g} in {unequal:,} of "
+            f"{len(tested):,} metrics and slices. Use correction='holm'"
         )
 
 

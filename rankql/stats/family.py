@@ -39,13 +39,12 @@ class Family:
                 continue
             a, b = pairs[i]
             mean = float((values[:, b] - values[:, a]).mean())
-            level = 2 * float(special.stdtr(sample.freedom, -width / sample.error))
+            level = min(self.alpha, 2 * float(special.stdtr(sample.freedom, -width / sample.error)))
             ends = Interval(mean - width, mean + width).within(sample.lowest, sample.highest)
             if result.lo is not None and result.hi is not None:
                 ends = Interval(min(ends.lo, result.lo), max(ends.hi, result.hi))
-            results[i] = replace(result, lo=ends.lo, hi=ends.hi, reason="",
-                                 p_adjusted=max(p(mean), result.p),
-                                 level=min(level, self.alpha))  # fmt: skip
+            results[i] = replace(result, lo=ends.lo, hi=ends.hi, reason="", level=level,
+                                 p_adjusted=max(p(mean), result.p))  # fmt: skip
         return results
 
     def results(self) -> list[TestResult]:
