@@ -12,6 +12,7 @@ from rankql.diagnostics.findings import Finding, as_examples
 from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal, quote
+from rankql.registry.column_names import is_distance
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
@@ -434,6 +435,7 @@ class CheckData:
         roles, unused = dict(table.roles), None
         if "pos" in roles:
             unused = "score" if "score" in roles else None
+            table = replace(table, ascending=bool(unused) and is_distance(roles["score"]))
         elif ranks := table.known("pos"):
             roles["pos"], unused = ranks[0], "pos"
         system = ""

@@ -56,8 +56,12 @@ QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "use
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # The names of systems in a table of values per query.
 SYSTEMS = ("system", "variant")
-# Names of scores of which the lowest is best, unless the caller says otherwise.
-_DISTANCES = ("distance", "dist")
+# Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
+_DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
+# What may stand before them: how vectors are compared. Alone they say no direction.
+_MEASURES = ("l2", "cosine", "euclidean", "manhattan", "hamming", "vector")
+_MEASURED = re.compile(rf"(?:{'|'.join(_MEASURES)})({'|'.join(_DISTANCES + _SIMILARITIES)})")
+_PRODUCTS = ("inner_product", "dot_product")
 
 
 @cache
@@ -66,8 +70,14 @@ def squash(name: str) -> str:
     return re.sub(r"[-_\s]", "", name.lower())
 
 
-# How names are compared: spelled exactly, else in another way.
-SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash)
+def strip_measure(name: str) -> str:
+    """A squashed name without the measure before it: l2_distance is distance."""
+    measured = _MEASURED.fullmatch(squash(name))
+    return measured[1] if measured else squash(name)
+
+
+# How names are compared: spelled exactly, else in another way, else without a measure.
+SPELLINGS: Sequence[Callable[[str], str]] = (str.lower, squash, strip_measure)
 # All recognised names.
 COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
 
@@ -79,19 +89,36 @@ def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
         spelled = {spell(column): column for column in reversed(columns)}
         for name in names:
             if spell(name) in spelled:
-                return spelled[spell(name)]
+                several = spell is strip_measure and len(spelled) < len(columns)
+                alike = [x for x in columns if several and spell(x) == spell(name)]
+                return None if len(alike) > 1 else spelled[spell(name)]
     return None
 
 
 def known_names(role: str, columns: Iterable[str]) -> list[str]:
     """The columns with a recognised name of a role."""
     names = set(map(squash, ROLES[role]))
-    return [name for name in columns if squash(name) in names]
+    return [name for name in columns if strip_measure(name) in names]
 
 
 def is_distance(name: str) -> bool:
     """Is the lowest score of a column of this name the best?"""
-    return name.lower() in _DISTANCES
+    return strip_measure(name) in _DISTANCES
+
+
+def _words(name: str) -> set[str]:
+    return {*re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())}
+
+
+def has_two_directions(name: str) -> bool:
+    """Does a name say that the lowest is best, and that the highest is?"""
+    return all(not _words(name).isdisjoint(each) for each in (_DISTANCES, _SIMILARITIES))
+
+
+def likely_scores(columns: Iterable[str]) -> list[str]:
+    """The columns that may be scores, by a word of their names."""
+    words, products = {*_DISTANCES, *_SIMILARITIES, *_MEASURES}, {*map(squash, _PRODUCTS)}
+    return [x for x in columns if not words.isdisjoint(_words(x)) or squash(x) in products]
 
 
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:
@@ -149,5 +176,10 @@ def recognise_defaults(
         if known and role not in given and isinstance(default, str) and default not in columns:
             if (column := recognise(role, columns)) is None:
                 raise missing_column(role, "", columns)
+            if role == "score" and is_distance(column):
+                raise RankqlError(
+                    f"{column} may be the score, but its lowest value is the best, and here the "
+                    f"highest is. Pass score=-pl.col({column!r})"
+                )
             found[role] = column
     return found

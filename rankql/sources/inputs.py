@@ -11,7 +11,14 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
-from rankql.registry.column_names import ROLES, SUBTOPIC_NAMES, SUBTOPICS, find_name, is_distance
+from rankql.registry.column_names import (
+    ROLES,
+    SUBTOPIC_NAMES,
+    SUBTOPICS,
+    find_name,
+    has_two_directions,
+    is_distance,
+)
 from rankql.sources.computed import assume_grades, map_events, resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import unnest_lists
@@ -349,8 +356,14 @@ def _rounded_type(session: Session, table: Table) -> str:
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:
     """Is the lowest score the best? By the caller, or by the name of the column."""
+    name = table.roles["score"]
     if descending is None:
-        return is_distance(table.roles["score"])
+        if has_two_directions(name):
+            raise RankqlError(
+                f"{table.label}: {name} may be a distance or a score. Pass descending=False if the "
+                "lowest is best, else descending=True"
+            )
+        return is_distance(name)
     return not descending
 
 

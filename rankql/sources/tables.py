@@ -15,6 +15,7 @@ from rankql.registry.column_names import (
     SPELLINGS,
     find_name,
     known_names,
+    likely_scores,
     missing_column,
     recognise,
 )
@@ -283,6 +284,9 @@ def assign_roles(
     for role in needed:
         if role not in roles:
             hint = ""
+            if role == "score" and (likely := likely_scores(table.free_columns(role))):
+                hint = f". Is it {' or '.join(likely)}? If the lowest is best, also pass "
+                hint += "descending=False"
             if role == "rel":
                 hint = ", or rel='1' if every row is relevant"
                 left = [n for n in table.free_columns(role) if n not in roles.values()]

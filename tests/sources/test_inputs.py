@@ -499,6 +499,61 @@ def test_every_function_takes_distances(run, options):
     assert rankql.evaluate(mixed, NEAREST, "AP").summary["mean"].to_list() == [ap] * 2
 
 
+@pytest.mark.parametrize("name", [
+    *("_distance", "Distance", "dist", "l2_distance", "L2Distance", "cosineDistance"),
+    *("cosine-distance", "euclidean_dist", "vector_distance", "hammingDistance"),
+])  # fmt: skip
+def test_names_of_distances(name):
+    result = rankql.evaluate(DISTANCES.rename({"distance": name}), NEAREST, "AP")
+    assert result["AP"] == rankql.evaluate(NEGATED, NEAREST, "AP")["AP"]
+    assert result.columns["run"]["order"] == "ascending"
+
+
+@pytest.mark.parametrize(
+    "name", ["_score", "cosine_similarity", "cosineSimilarity", "vector_score", "hamming_sim"]
+)
+def test_names_of_similarities(name):
+    run = NEGATED.rename({"score": name})
+    assert rankql.evaluate(run, NEAREST, "AP").columns["run"]["score"] == name
+
+
+@pytest.mark.parametrize("name", ["cosine", "inner_product", "DotProduct", "distance_score", "l2"])
+def test_a_name_without_a_direction_asks(name):
+    run = DISTANCES.rename({"distance": name})
+    with pytest.raises(RankqlError, match=rf"^No score column .* Is it {name}\? If the lowest is"):
+        rankql.evaluate(run, NEAREST, "AP")
+    near = rankql.evaluate(run, NEAREST, "AP", score=name, descending=False)
+    assert near["AP"] == rankql.evaluate(NEGATED, NEAREST, "AP")["AP"]
+    if name == "distance_score":
+        with pytest.raises(RankqlError, match=r"^run: distance_score may be a distance or a score"):
+            rankql.evaluate(run, NEAREST, "AP", score=name)
+
+
+def test_two_measures_of_one_kind_ask():
+    two = DISTANCES.select("query", "item", l2_distance="distance", cosine_distance="distance")
+    with pytest.raises(RankqlError, match=r"Is it l2_distance or cosine_distance\?"):
+        rankql.evaluate(two, NEAREST, "AP")
+    named = two.with_columns(score=-pl.col("l2_distance"))
+    assert rankql.evaluate(named, NEAREST, "AP").columns["run"]["score"] == "score"
+    features = two.with_columns(note_distances=1, score=-pl.col("l2_distance"))
+    assert rankql.evaluate(features, NEAREST, "AP").columns["run"]["score"] == "score"
+
+
+def test_functions_of_polars_refuse_a_distance():
+    rows = DISTANCES.join(NEAREST, on=["query", "item"], how="left").with_columns(
+        pl.col("rel").fill_null(0)
+    )
+    assert rankql.auc_by_score(rows, score=-pl.col("distance"), item="item")["auc_by_score"][0] > 0.9
+    with pytest.raises(RankqlError, match=r"^distance may be the score, .* -pl.col\('distance'\)"):
+        rankql.auc_by_score(rows)
+
+
+def test_check_reads_the_order_of_distances_next_to_positions():
+    placed = DISTANCES.with_columns(pos=pl.col("distance").rank("ordinal").over("query"))
+    kinds = [finding.kind for finding in rankql.check(placed, NEAREST).findings]
+    assert "rank-score-order" not in kinds
+
+
 def test_descending_is_refused_where_it_orders_nothing():
     with pytest.raises(RankqlError, match=r"^descending must be True or False, not 0"):
         rankql.evaluate(SCORES, NEAREST, descending=0)
