@@ -32,6 +32,7 @@ from rankql.evaluation.overlap import (
 )
 from rankql.evaluation.request import Columns, Reading
 from rankql.macros import quote
+from rankql.registry.column_names import RELEVANT, RETRIEVED, find_name
 from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
 from rankql.sources.reader import fetch
@@ -111,8 +112,10 @@ def _read_inputs(
     rest = (None, columns, reading.system)
     if qrels is None:
         run = open_runs(session, run)
-        found = {t.find("rel") for t in flatten_inputs(run)} - {None, *map(str, columns.values())}
-        if columns["rel"] is None and not found:
+        tables = [*flatten_inputs(run)]
+        found = {t.find("rel") for t in tables} - {None, *map(str, columns.values())}
+        lists = all(find_name(t.columns, x) for t in tables for x in (RETRIEVED, RELEVANT))
+        if columns["rel"] is None and not found and not lists:
             empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
             inputs = read_inputs(session, run, empty, *rest, descending=reading.descending)
             return replace(inputs, qrels=None)

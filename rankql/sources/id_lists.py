@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
+    EVENTS,
     PREDICTED,
     QUESTIONS,
     RELEVANT,
     RETRIEVED,
     ROLES,
+    TIMES,
     find_name,
     is_distance,
     known_names,
+    squash,
 )
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
@@ -42,15 +45,17 @@ class _Lists(NamedTuple):
     values: str
     item: str
     grade: str
-    # What the Columns line says of the grades.
+    # What the Columns line says of the grades; "" if rel= names their field.
     assumed: str
+    # The field of the grades that rel= names or maps.
+    field: str = ""
     # An object or MAP: its numbers rank the ids of a run, because it has no order.
     scored: bool = False
 
     @property
     def graded(self) -> str:
         """The name of the column with the grades, as errors say it."""
-        return f"grade in {self.column}"
+        return self.field or f"grade in {self.column}"
 
 
 def unnest_lists(
@@ -86,7 +91,7 @@ def unnest_lists(
         _require_one_row(session, numbered, keys, column)
         unnested[name] = _unnest_run(session, numbered, column, kept)
         if qrels is None and (ids := find_list(table, RELEVANT, own)):
-            relevant.append((numbered, _read_lists(session, numbered, ids)))
+            relevant.append((numbered, _read_lists(session, numbered, ids, columns.get("rel", 1))))
         elif qrels is None:
             raise RankqlError(
                 f"{table.label} has lists of retrieved ids ({column}), but none of relevant ids: "
@@ -107,7 +112,7 @@ def unnest_lists(
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
         qrels = _add_query(session, qrels, query[1])
-        lists = [(qrels, _read_lists(session, qrels, column))]
+        lists = [(qrels, _read_lists(session, qrels, column, columns.get("rel", 1)))]
         qrels = _load_judgments(session, lists, [_kept(qrels, kept)])
     return unnested, qrels, columns
 
@@ -221,8 +226,11 @@ def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
     )
 
 
-def _read_lists(session: Session, table: Table, column: str) -> _Lists:
-    """How to read the ids and grades of a column of lists."""
+def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _Lists:
+    """How to read the ids and grades of a column of lists.
+
+    rel: the argument of the caller; 1 if the ids need no grades.
+    """
     kind, name = table.columns[column], quote(column)
     graded = f"grades in {column}"
     if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
@@ -233,19 +241,21 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
                 raise _wrong_type(table, column)
             pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
             pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
-        return _Lists(column, pairs, "x_['key']", "x_['value']", graded, True)
+        return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
         fields = _list_fields(session, table, column)
-        item, grade = (find_name(fields, names) for names in ((*ROLES["item"], "id"), ROLES["rel"]))
+        item = find_name(fields, (*ROLES["item"], "id"))
         if item is None:
             raise RankqlError(
                 f"{table.label}: {column} has no id: expected a field called id, or one of "
                 f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
             )
         refuse_rounded(session, table, column, f"unnest(x_)[{literal(item)}]", fields[item])
-        rel = f"x_[{literal(grade)}]" if grade else "1"
-        return _Lists(column, name, f"x_[{literal(item)}]", rel, graded if grade else every)
+        grade, field = _find_grade(session, table, column, fields, rel)
+        value, every = (f"x_[{literal(grade)}]", graded) if grade else ("1", every)
+        assumed = "" if field else every
+        return _Lists(column, name, f"x_[{literal(item)}]", value, assumed, field)
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
         nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
         nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
@@ -254,6 +264,33 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
     return _Lists(column, name, "x_", "1", every)
+
+
+def _find_grade(
+    session: Session, table: Table, column: str, fields: Mapping[str, str], rel: Any
+) -> tuple[str | None, str]:
+    """The field with the grades, and its name if rel= names or maps it."""
+    named = rel[0] if isinstance(rel, list | tuple) and rel else rel
+    if isinstance(named, str) and named in fields:
+        return named, named
+    texts = [field for field, kind in fields.items() if is_text(kind)]
+    if isinstance(rel, Mapping):
+        event = find_name(texts, (*EVENTS, *ROLES["rel"]))
+        return event, event or ""
+    grade = find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS)
+    if grade or rel is not None:
+        return grade, grade if grade and is_text(fields[grade]) else ""
+    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, "id")}
+    numbers = [x for x, kind in fields.items() if is_number(kind) and squash(x) not in known]
+    for field in numbers:
+        value = f"unnest(list_transform({quote(column)}, lambda x_: x_[{literal(field)}]))"
+        sql = f"SELECT count(DISTINCT x_) > 1 FROM (SELECT {value} AS x_ FROM {table.sql})"
+        if session.con.execute(sql).fetchall()[0][0]:
+            raise RankqlError(
+                f"{table.label}: is {field} the grade of the ids in {column}? Pass rel={field!r}, "
+                "or rel='1' if every one of them is relevant"
+            )
+    return None, ""
 
 
 def _kept(table: Table, kept: Sequence[str]) -> str:
@@ -301,7 +338,8 @@ def _load_judgments(
         for (each, ids), columns in zip(lists, others, strict=True)
     )
     roles = {"query": table.roles["query"], "item": first.column, "rel": first.graded}
-    return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, {"rel": first.assumed})
+    assumed = {"rel": first.assumed} if first.assumed else {}
+    return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, assumed)
 
 
 def _load(

@@ -147,6 +147,56 @@ def test_retrieved_ids_have_scores(tmp_path):
     assert note.startswith("Ids such as 'y#1' look like chunks")
 
 
+def labelled(field, *values):
+    """A row whose first relevant id was not retrieved, and whose second was."""
+    ids = [{"document_id": str(i), field: value} for i, value in enumerate(values, 1)]
+    return {"question": "q", "retrieved": ["2", "6"], "relevant": ids}
+
+
+@pytest.mark.parametrize("form", ["frame", "pandas", "parquet", "jsonl"])
+def test_a_number_of_relevant_ids_may_be_their_grade(form, tmp_path):
+    data, _ = written(pl.DataFrame([labelled("my_label", 4, 0)]), form, tmp_path)
+    for run, qrels, label in ((data, None, "run"), ({"q": ["2", "6"]}, data, "qrels")):
+        if qrels is not None:
+            qrels = pl.DataFrame([labelled("my_label", 4, 0)]).drop("retrieved")
+        message = rf"^{label}: is my_label the grade of the ids in relevant\? Pass rel='my_label'"
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate(run, qrels, "RR")
+        with pytest.raises(RankqlError, match=message):
+            rankql.check(run, qrels)
+        assert rankql.evaluate(run, qrels, "RR", rel="my_label")["RR"] == 0
+        assert rankql.evaluate(run, qrels, "RR", rel="1")["RR"] == 1
+
+
+@pytest.mark.parametrize("field", ["page", "chunk_id", "timestamp"])
+def test_other_numbers_of_ids_are_ignored(field):
+    same = labelled(field, 3, 3 if field == "page" else 4)
+    row = {**same, "retrieved": [{"id": "2", "page": 1}, {"id": "6", "page": 9}]}
+    assert rankql.evaluate(pl.DataFrame([row]), None, "RR")["RR"] == 1
+
+
+@pytest.mark.parametrize("field", ["label", "event"])
+def test_labels_of_relevant_ids_are_mapped(field):
+    row = pl.DataFrame([labelled(field, "yes", "no")])
+    for rel in ({"yes": 2, "no": 0}, (field, {"yes": 2, "no": 0})):
+        result = rankql.evaluate(row, None, "RR", rel=rel)
+        assert result["RR"] == 0
+        assert result.columns["qrels"]["rel"] == f"{field} (yes: 2, no: 0)"
+    with pytest.raises(RankqlError, match=f"^qrels: {field} must be a number, not text"):
+        rankql.evaluate(row, None, "RR")
+
+
+@pytest.mark.parametrize("distances", [(0.1, 0.9), (0.9, 0.1)])
+def test_distances_of_retrieved_ids_are_in_order(distances):
+    hits = [{"id": x, "_distance": d} for x, d in zip("ab", distances, strict=True)]
+    row = pl.DataFrame([{"query": "q", "retrieved": hits, "relevant": ["a"]}])
+    if distances == (0.1, 0.9):
+        assert rankql.evaluate(row, None, "RR")["RR"] == 1
+    else:
+        with pytest.raises(RankqlError, match="is not in the order of its field _distance"):
+            rankql.evaluate(row, None, "RR")
+
+
 @pytest.mark.parametrize("field", ["score", "rank"])
 def test_lists_are_in_the_order_of_their_scores(field):
     hits = pl.DataFrame({"id": ["x", "y"], "score": [0.1, 0.9], "rank": [2, 1]}).select("id", field)
