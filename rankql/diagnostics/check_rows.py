@@ -11,6 +11,7 @@ from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
 from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
 from rankql.evaluation.steps import BY_ITEM
+from rankql.evaluation.threshold import RATINGS, RATINGS_PROBLEM
 from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
 from rankql.sources.inputs import Inputs
@@ -223,6 +224,13 @@ CHECKS = (
         "no item has grade 1 or more",
         "Metrics such as nDCG, AP and recall are undefined for these queries, which are left out "
         "of means. Change this with undefined= or threshold=.",
+    ),
+    RowCheck(
+        "ratings", "warning", "graded",
+        RATINGS.format(threshold=1, rows="rows"),
+        RATINGS_PROBLEM.replace("{threshold:g}", "1"),
+        "Metrics of relevant items, such as P and RR, are near 1. For ratings pass threshold=, often 4.",
+        noun="", applies=lambda table: "rel" not in table.table.assumed,
     ),
     RowCheck(
         "ties-at-k", "warning", "runs",

@@ -37,6 +37,7 @@ from rankql.evaluation.request import (
 from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.steps import Steps
+from rankql.evaluation.threshold import note_threshold
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.all_metrics import RATING
@@ -238,6 +239,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             else:
                 result = result.write_values(arguments.output)
         notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
+        if not arguments.reading.own_threshold:
+            notes += note_threshold(facts, metrics, conventions)
         if arguments.cluster is not None:
             notes.append(count_clusters(result.frame(), result.meta))
         elif arguments.interval is not None:

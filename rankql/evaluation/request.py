@@ -64,6 +64,8 @@ class Reading:
     # A column of documents, or the text before the number of a chunk.
     collapse: str | None = None
     positions: str | None = None
+    # Does the caller pass threshold=?
+    own_threshold: bool = False
 
     def __post_init__(self) -> None:
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
@@ -87,6 +89,7 @@ class Reading:
             {role: options.get(role) for role in ROLES},
             choose(options.get("conventions"), changes),
             **{name: options.get(name) for name in names},
+            own_threshold=options.get("threshold") is not None,
         )
 
 
