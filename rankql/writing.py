@@ -33,6 +33,8 @@ def output_path(
     """The path of an output file, links resolved, or STDOUT; refuse inputs and devices."""
     if not isinstance(path, str | os.PathLike):
         raise RankqlError(f"output must be a path, not {path!r}")
+    if not os.fspath(path):
+        raise RankqlError("output is empty. Pass the path of a file, or leave it out")
     name = os.path.expanduser(path)
     if name in ("-", "/dev/stdout"):
         return STDOUT

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import glob
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -189,6 +188,14 @@ def read_signature(path: str) -> _Signature:
     return _Signature(types, values, _read_parameters(ast.get_docstring(node) or ""))
 
 
+@cache
+def _convention_texts() -> str:
+    """The docstring of `Conventions`, from its source: python -OO leaves docstrings out."""
+    body = ast.parse(Path(conventions.__file__).read_text(encoding="utf-8")).body
+    node = next(x for x in body if isinstance(x, ast.ClassDef) and x.name == "Conventions")
+    return ast.get_docstring(node) or ""
+
+
 def _read_parameters(docstring: str) -> dict[str, str]:
     """The first paragraph on each parameter, in a docstring with a list of them."""
     _, _, text = docstring.partition("Parameters\n----------\n")
@@ -204,7 +211,7 @@ def derive_options(path: str, leave_out: Sequence[str] = ()) -> Iterator[click.O
     """The options of a function."""
     signature = read_signature(path)
     texts = {
-        **_read_parameters(inspect.getdoc(conventions.Conventions) or ""),
+        **_read_parameters(_convention_texts()),
         **read_signature("evaluation.evaluate").texts,
         **signature.texts,
     }

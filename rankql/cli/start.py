@@ -16,6 +16,8 @@ def run(program: str | None = None) -> NoReturn:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.stdout is None:  # closed, as by >&-
+        sys.exit(f"{program or 'rankql'}: stdout is closed. Redirect it, for example to /dev/null")
     from rankql.cli.main import main
 
     try:

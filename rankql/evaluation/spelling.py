@@ -178,6 +178,7 @@ def repair(run: Table, qrels: Table | None, pairs: Mapping[str, tuple[object, ob
                 value = step.sql.format(value)
             values.append(value.replace(f", {_BLANKS}", "") if " " in f"{ids}" else value)
         same = len({*values}) == 1
-        remedies.append(f"{role}={values[0] if same else values!r}" if not same
-                        else f'{role}="{values[0]}"')
+        remedies.append(
+            f"{role}={values[0] if same else values!r}" if not same else f'{role}="{values[0]}"'
+        )
     return f"Pass {' and '.join(remedies)}" if remedies else "Write them the same way in both"

@@ -87,6 +87,9 @@ def parse(
 def list_metrics(metrics: Any) -> Any:
     """Metrics as texts: a dict, or one in a list, holds the user's own as label: SQL."""
     if isinstance(metrics, Mapping):
+        for label in metrics:
+            if "=" in str(label):
+                raise RankqlError(f"The label {label!r} of a metric contains '='. Write it without")
         return [f"{label} = {sql}" for label, sql in metrics.items()]
     if isinstance(metrics, list | tuple) and any(isinstance(each, Mapping) for each in metrics):
         return [

@@ -138,8 +138,7 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
 def _to_frame(rows: Any) -> pl.DataFrame:
     """The rows, without pyarrow if they are few and of simple types."""
     if hasattr(rows, "pl"):  # DuckDB 1
-        frame: pl.DataFrame = rows.pl()
-        return frame
+        return plain_booleans(rows.pl())
     few = FEW_VALUES // len(rows.description) if has_pyarrow() else FEW
     known = TYPES | {'"NULL"': pl.Null}
     schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
@@ -155,7 +154,13 @@ def _to_frame(rows: Any) -> pl.DataFrame:
 def _read_arrow(rows: Any) -> pl.DataFrame:
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
-        return pl.DataFrame(rows.to_arrow_table())
+        return plain_booleans(pl.DataFrame(rows.to_arrow_table()))
+
+
+def plain_booleans(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with booleans of polars. With arrow_lossless_conversion, DuckDB has its own."""
+    own = [name for name, kind in frame.schema.items() if "arrow.bool8" in str(kind)]
+    return frame.with_columns(frame[name].ext.storage().cast(pl.Boolean) for name in own)
 
 
 def fits_one_thread(frame: pl.DataFrame) -> bool:

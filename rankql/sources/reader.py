@@ -18,7 +18,14 @@ from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.parse import function_of
 from rankql.sources.files import CONVERT, DATA, File, suffix_of, uneven_line
-from rankql.sources.frames import fetch_rows, polars_counts, read_frame, refuse_nul, register_frame
+from rankql.sources.frames import (
+    fetch_rows,
+    plain_booleans,
+    polars_counts,
+    read_frame,
+    refuse_nul,
+    register_frame,
+)
 from rankql.sources.private import create_macros, has_room, in_transaction, is_private
 from rankql.sources.tables import EXACT, Table, is_text
 
@@ -308,8 +315,7 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False, few: bool = Tr
     query = create_macros(session.con, sql, checked)
     if few and session.keeps_order():
         return read_frame(session.con, query)
-    frame: pl.DataFrame = session.con.sql(query).pl()
-    return frame
+    return plain_booleans(session.con.sql(query).pl())
 
 
 def render_script(session: Reader, sql: str) -> str:

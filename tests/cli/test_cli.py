@@ -551,3 +551,21 @@ run()
 """
     done = python(files, "-c", script)
     assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_options_without_docstrings_and_a_closed_output(files):
+    inputs = [str(files / name) for name in ("distances.csv", "judged.csv")]
+    command = [sys.executable, "-OO", "-m", "rankql", "eval", *inputs]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("metric")
+    closed = f"{shlex.join([sys.executable, '-m', 'rankql', 'metrics'])} >&-"
+    done = subprocess.run(closed, shell=True, capture_output=True, text=True)
+    assert done.returncode == 1 and "stdout is closed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_empty_name_of_a_file_is_refused(files):
+    result = CliRunner().invoke(
+        main, ["eval", str(files / "distances.csv"), str(files / "judged.csv"), "-o", ""]
+    )
+    assert result.exit_code == 2 and "output is empty" in result.stderr

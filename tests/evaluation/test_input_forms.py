@@ -379,3 +379,11 @@ def test_times_with_a_zone_as_queries(monkeypatch):
     ):
         with pytest.raises(rankql.RankqlError, match=example):
             evaluate(*tables, **options)
+
+
+def test_booleans_of_arrow_are_read():
+    con = duckdb.connect(config={"arrow_lossless_conversion": True})
+    table = pl.select(query=pl.int_range(20_000) // 10, item=pl.int_range(20_000), rel=1)
+    table = table.with_columns(score=pl.col("item") * 1.0)
+    result = rankql.evaluate(table, None, ["nDCG@10", "AP", "P@5"], con=con, interval=None)
+    assert result.summary["mean"].to_list() == [1, 1, 1]

@@ -112,3 +112,9 @@ def test_discounts_in_the_name_of_a_metric():
     for wrong in ("[0, 1]", "[a]", "x", "[1, inf]", "[1_0]"):
         with pytest.raises(rankql.RankqlError, match="discounts must be a list"):
             rankql.evaluate(ranked, metrics=f"nDCG(discounts={wrong})@2")
+
+
+def test_a_label_with_an_equals_sign_is_refused():
+    own = {"rel=3": "count(*) FILTER (rel = 3)"}
+    with pytest.raises(rankql.RankqlError, match="'rel=3' of a metric contains '='"):
+        rankql.evaluate({"a": ["x"]}, {"a": ["x"]}, [own])

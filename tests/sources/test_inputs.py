@@ -543,7 +543,9 @@ def test_functions_of_polars_refuse_a_distance():
     rows = DISTANCES.join(NEAREST, on=["query", "item"], how="left").with_columns(
         pl.col("rel").fill_null(0)
     )
-    assert rankql.auc_by_score(rows, score=-pl.col("distance"), item="item")["auc_by_score"][0] > 0.9
+    assert (
+        rankql.auc_by_score(rows, score=-pl.col("distance"), item="item")["auc_by_score"][0] > 0.9
+    )
     with pytest.raises(RankqlError, match=r"^distance may be the score, .* -pl.col\('distance'\)"):
         rankql.auc_by_score(rows)
 
