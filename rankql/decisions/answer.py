@@ -116,8 +116,7 @@ def _check_drops(comparison: Comparison, old: str, new: str, max_drop: Drops) ->
     require_metrics(result, names := [limit.name(result) for limit in limits])
     values = SystemValues.of(result, [old, new], settings.cluster)
     pairs = list_pairs(values, result, [(old, new)])
-    rows: list[dict[str, Any]] = []
-    notes: list[str] = []
+    rows, notes = list[dict[str, Any]](), list[str]()
     for limit, name in zip(limits, names, strict=True):
         rows += limit_rows(limit, pairs, name, settings.alpha)
         notes += [] if max_drop else recommend_limit(name, pairs, settings.alpha)

@@ -146,8 +146,7 @@ class PairComparison:
             return None
         level = settings.alpha if self.result.level is None else self.result.level
         size = settings.paired_test.detectable(self.sample, level)
-        possible = size is not None and math.isfinite(size) and size <= self.sample.highest
-        return size if possible else None
+        return size if size is not None and math.inf > size <= self.sample.highest else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
