@@ -234,7 +234,7 @@ def change_by(change):
     """Values of 20 queries: those of the worst system, changed by a number or by noise."""
     if change is NOISE:
         return [x + noise for x, noise in zip(SPREAD, NOISE, strict=True)]
-    return [x + change + 0.001 * (i * round(20 * change) % 11) for i, x in enumerate(SPREAD)]
+    return [x + change + 0.002 * (i * round(20 * change) % 11) for i, x in enumerate(SPREAD)]
 
 
 def values(**changes):

@@ -53,7 +53,7 @@ INSTANCES = {
     "Result": lambda: rankql.evaluate(RUNS, QRELS, ["nDCG@3", "AP"], attributes=PARTS, by="part"),
     "Result of one system": lambda: rankql.evaluate(OLD, QRELS, "AP"),
     "Result with a judge": lambda: rankql.evaluate(
-        RUNS, QRELS.head(15 * ITEMS), ["nDCG@3", "AP"], judge=JUDGED
+        RUNS, QRELS.head(20 * ITEMS), ["nDCG@3", "AP"], judge=JUDGED
     ),
     "JudgeReport": lambda: rankql.judges({EVIL: JUDGED, "b": JUDGED}, QRELS, RUNS),
     "Comparison": lambda: rankql.compare(RUNS, qrels=QRELS, metrics=["nDCG@3", "AP"]),
@@ -120,7 +120,8 @@ def test_attributes_and_conversions(name):
     assert list(result.to_pandas().columns) == result.table.columns
     assert pl.from_arrow(result.to_arrow()).equals(result.table)
     plain = result.to_dict()
-    assert len(plain["table"]) == len(result.table) and plain["notes"] == result.notes
+    assert len(plain["table"]) == len(result.table)
+    assert plain["notes"][: len(result.notes)] == result.notes  # and those on skewed means
     assert json.loads(result.to_json()).keys() == plain.keys()
     if not name.startswith(("Report", "Association", "Monitoring", "Wide", "Judge")):
         assert {"query", *result.summary["metric"]} <= {*result.per_query.columns}
