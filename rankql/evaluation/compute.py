@@ -86,20 +86,19 @@ def finish(reduced: Reduced, metrics: Sequence[Metric]) -> tuple[pl.DataFrame, l
         return _compute_in_parts(facts, metrics, conventions, reduced.failure)
     if reduced.failure is not None:
         raise reduced.failure
-    if reduced.values is None:
-        try:
+    try:
+        if reduced.values is None:
             return _read(facts, facts.inputs, metrics, conventions), []
-        except duckdb.OutOfMemoryException as error:
-            return _compute_in_parts(facts, metrics, conventions, error)
-    named = [metric for metric, _ in reduced.reduction.metrics.values()]
-    values = _replace_flagged(reduced, named)
-    others = [metric for metric in metrics if metric not in named]
-    if others:
-        rest = _read(facts, facts.inputs, others, conventions)
-        values = values.hstack(rest.drop(name for name in values.columns if name in rest.columns))
+        named = [metric for metric, _ in reduced.reduction.metrics.values()]
+        values = _replace_flagged(reduced, named)
+        others = [metric for metric in metrics if metric not in named]
+        rest = _read(facts, facts.inputs, others, conventions) if others else values[[]]
+    except duckdb.OutOfMemoryException as error:
+        return _compute_in_parts(facts, metrics, conventions, error)
+    values = values.hstack([x for x in rest.get_columns() if x.name not in values.columns])
     weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
     keys = values.columns[: values.columns.index(MISSING) + 1]
-    return values.select(*keys, *(metric.name for metric in metrics), *weights), []
+    return values[[*keys, *(metric.name for metric in metrics), *weights]], []
 
 
 def count_rankings(session: Session, inputs: Inputs, conventions: Conventions) -> Counters:
@@ -163,7 +162,7 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
     if not flagged.height:
         return values
     inputs = facts.inputs
-    queries = flagged.select(pl.col(inputs.query).alias("query").unique())
+    queries = flagged[inputs.query].unique().to_frame("query")
     # A BIT comes back as bytes that are not those of its text.
     if flagged.height < values.height and queries["query"].dtype != pl.Binary:
         table = facts.session.register("flagged", queries)
@@ -171,17 +170,23 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         key = "{key}" if queries["query"].dtype.is_numeric() else "CAST({key} AS VARCHAR)"
         flags = f"SELECT {key.format(key='query')} FROM {table.sql}"
         inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({flags})")
-    window = _read_flagged(facts, inputs, metrics, reduced).select(values.columns)
-    keys = values.columns[: 1 + inputs.many]
+    names, keys = values.columns, [str(i) for i in range(1 + inputs.many)]
+    window = _read_flagged(facts, inputs, metrics, reduced)[names]
+    # Names of users may be patterns of polars.
+    flagged, values, window = (
+        pl.DataFrame({str(i): column for i, column in enumerate(frame[names].get_columns())})
+        for frame in (flagged, values, window)
+    )
     kept, replaced = (
-        frame.join(flagged.select(keys), on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
+        frame.join(flagged, on=keys, how=how, nulls_equal=True)  # type: ignore[arg-type]
         for frame, how in ((values, "anti"), (window, "semi"))
     )
     rows = pl.concat([kept, replaced.cast(kept.schema)])
     # In the order of DuckDB, which may be that of a collation.
-    return values.select(keys).join(
-        rows, on=keys, how="left", nulls_equal=True, maintain_order="left"
-    )
+    order = values.select(keys)
+    rows = order.join(rows, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    rows.columns = names
+    return rows
 
 
 def _read_flagged(
@@ -195,10 +200,11 @@ def _read_flagged(
     source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
     repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
     steps = with_ctes(query.steps, kept="run" if inputs.part else "")
+    name = f"{INTERNAL_PREFIX}repeats"
     rows = fetch_frame(
-        facts.session, f"{steps}SELECT *, ({repeats}) AS repeats FROM ({query.select})"
+        facts.session, f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
     )
-    if rows["repeats"].any():
+    if rows[name].any():
         columns = unique_columns(facts.inputs, metrics, conventions, True)
         require_unique(facts.run_sql, facts.inputs, [c for c in columns if c[0] == "run"])
     return rows
@@ -218,7 +224,7 @@ def _compute_in_parts(
             rows = pl.concat(_read(facts, piece, metrics, conventions) for piece in pieces)
         except duckdb.OutOfMemoryException:
             continue
-        return rows.sort(rows.columns[: 1 + facts.inputs.many], nulls_last=True), [
+        return rows.sort(pl.nth(range(1 + facts.inputs.many)), nulls_last=True), [
             f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
             "parts. A higher memory_limit is faster"
         ]
