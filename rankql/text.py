@@ -158,6 +158,12 @@ def add_slice(name: str, part: str, *, brackets: bool = False) -> str:
     return f"{name} [{part}]" if brackets else f"{name}, {part}"
 
 
+def show_id(value: object) -> str:
+    """An id in a sentence. Letters with separate accents look like others, so they are escaped."""
+    looks_alike = isinstance(value, str) and not unicodedata.is_normalized("NFC", value)
+    return ascii(value) if looks_alike else repr(value)
+
+
 def join_words(words: Sequence[str]) -> str:
     """Join words for a sentence: a, b and c."""
     *most, last = words

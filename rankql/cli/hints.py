@@ -6,6 +6,7 @@ one message serves both.
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -14,11 +15,12 @@ from pathlib import Path
 
 import click
 
-# An argument in a message, with its value if that is quoted: rel=, rel='grade'.
-_ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|(?!\.?\w|[@\[({]))", re.ASCII)
+# An argument in a message, with its value if that is quoted: rel=, rel='grade', item="lower(id)".
+_ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|\"([^\"]*)\"|(?!\.?\w|[@\[({]))", re.ASCII)
 
 # A list of names in a message, which is one value of an option: query=['user', 'day'].
-_LIST = re.compile(r"(?<![\w(@,])(query|item)=\[('[^']*'(?:, '[^']*')*)\]")
+_QUOTED = r"(?:'[^']*'|\"[^\"]*\")"
+_LIST = re.compile(rf"(?<![\w(@,])(query|item)=(\[{_QUOTED}(?:, {_QUOTED})*\])")
 
 # An argument with the option it stands for: minimum= (CLI: --min).
 _BOTH_LANGUAGES = re.compile(
@@ -39,7 +41,7 @@ def as_cli_options(text: str) -> str:
     }
 
     def option(match: re.Match[str]) -> str:
-        name, value = options.get(match[1]), match[2]
+        name, value = options.get(match[1]), match[2] or match[3]
         if name is None:
             return match[0]
         value = "COLUMN" if value == "..." else value
@@ -47,7 +49,7 @@ def as_cli_options(text: str) -> str:
 
     for value, name in (("False", "--ascending"), ("True", "--descending")):
         text = re.sub(rf"\bdescending={value}", name, text)
-    text = _LIST.sub(lambda m: f"{m[1]}='{m[2].replace(chr(39), '').replace(', ', ',')}'", text)
+    text = _LIST.sub(lambda m: f"--{m[1]} {shlex.quote(','.join(ast.literal_eval(m[2])))}", text)
     text = _BOTH_LANGUAGES.sub(r"\1", text)
     return _ARGUMENT.sub(option, text)
 

@@ -71,8 +71,24 @@ def _parse_numbers(text: str) -> tuple[float, ...]:
 
 
 def _parse_columns(text: str) -> str | list[str]:
-    """Parse one column, or several separated by commas; an expression, such as f(a, b), is one."""
-    return text.split(",") if "," in text and not re.search(r"[()\[']", text) else text
+    """Parse one column or expression, or several separated by commas."""
+    parts = split_commas(text)
+    return parts if len(parts) > 1 else text
+
+
+_PART = re.compile(r"""(?:[^,"'()\[\]{}]|"[^"]*"|'[^']*'|[(\[{]|[)\]}]|,)""")
+
+
+def split_commas(text: str) -> list[str]:
+    """The parts between commas that are outside of brackets and quotes."""
+    parts, depth = [""], 0
+    for token in _PART.findall(text):
+        depth += (token in "([{") - (token in ")]}")
+        if token == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
 
 
 # The grade of an event, as in buy=3.
@@ -121,7 +137,7 @@ _SPELLINGS = {
     "metrics": _Spelling("NAME", ("-m", "--metric"), list,
                          "Repeat -m for several; `rankql metrics` lists all.", _REPEATED),
     "metric": _Spelling("NAME", ("-m", "--metric")),
-    "by": _Spelling("COLUMN[,COLUMN]", (), lambda by: [names.split(",") for names in by],
+    "by": _Spelling("COLUMN[,COLUMN]", (), lambda by: [*map(split_commas, by)],
                     "Repeat --by for several.", _REPEATED),
     "k": _Spelling(names=("-k",)),
     "of": _Spelling("QUERY", ("-Q", "--of")),

@@ -10,6 +10,7 @@ from typing import Any
 from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
 from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
+from rankql.evaluation.spelling import repair, with_normal
 from rankql.evaluation.steps import BY_ITEM
 from rankql.evaluation.threshold import RATINGS, RATINGS_PROBLEM
 from rankql.macros import literal, quote
@@ -67,6 +68,9 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
     for row in data.fetch(table, sql):
         count = int(row["count"])
         words = names | row | {"share": count / table.rows}
+        if check.kind == "id-spelling":
+            pairs = [[example["run"], example["qrels"]] for example in row["examples"]]
+            words["repair"] = repair(table.table, data.inputs.qrels, {check.role: pairs})
         message = check.problem.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)
@@ -99,18 +103,6 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
     }
 
 
-# Spellings of one id differ in surrounding spaces, case, and the code points of accents. Spellings
-# of numbers also differ in leading zeros and a final .0.
-_BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
-_FLOAT = r"regexp_replace(normal, '^(-?[0-9]+)\.0+$', '\1')"
-_PADDED = r"regexp_replace(normal, '^(-?)0+([0-9])', '\1\2')"
-_SPELLINGS = (
-    f"lower(trim(nfc_normalize(id), {_BLANKS}))",
-    f"CASE WHEN contains(normal, '.') THEN {_FLOAT} ELSE normal END",
-    f"CASE WHEN normal[:1] IN ('0', '-') THEN {_PADDED} ELSE normal END",
-)
-
-
 def _check_spelling(role: str) -> RowCheck:
     """A check for ids of the run that match ids of qrels except for spelling."""
 
@@ -118,21 +110,17 @@ def _check_spelling(role: str) -> RowCheck:
         return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
 
     def normalised(ids: str) -> str:
-        sql = f"(SELECT CAST(id AS VARCHAR) AS id FROM {ids})"
-        for normal in _SPELLINGS:
-            sql = f"(SELECT id, {normal} AS normal FROM {sql})"
-        return sql
+        return with_normal(f"(SELECT CAST(id AS VARCHAR) AS id FROM {ids})", "id")
 
     ids = [f"(SELECT DISTINCT {role} AS id FROM {table})" for table in ("rows", "qrels")]
     unmatched = f"(FROM {ids[0]} ANTI JOIN {ids[1]} USING (id))"
     sql = f"""SELECT r.id AS run, min(q.id) AS qrels
-              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (normal)
+              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (normal_id)
               GROUP BY r.id"""
     return RowCheck(
         "id-spelling", "error", "pairs", sql, f"{role} is spelled differently in qrels",
-        "These ids count as unjudged or missing. Write ids the same way in both tables: spaces, "
-        "case, zeros, type.",
-        noun="id", needs=(role,), applies=has_text,
+        "These ids count as unjudged or missing. {repair}.",
+        noun="id", needs=(role,), applies=has_text, role=role,
     )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def _and_more(finding: Finding, more: int) -> str:
 
 def _example_text(example: Mapping[str, Any]) -> str:
     values = {
-        name: f"{value:.15g}" if isinstance(value, float) else repr(value)
+        name: f"{value:.15g}" if isinstance(value, float) else text.show_id(value)
         for name, value in example.items()
     }
     return ", ".join(f"{name} {value}" for name, value in values.items())

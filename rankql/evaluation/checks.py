@@ -20,6 +20,7 @@ from rankql.evaluation.overlap import (
     require_common_items,
     require_ranked_rows,
 )
+from rankql.evaluation.spelling import note_spelling
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
@@ -65,6 +66,7 @@ def require_sound(
         notes += note_unjudged(overlap, judged)
         if not one_query:
             notes += require_common_items(run_sql, inputs, counters)
+            notes += note_spelling(run_sql, inputs, counters)
         notes += note_short_rankings(run_sql, inputs, conventions, metrics)
     require_unique_rows(run_sql, inputs, unique)
     return notes

@@ -17,7 +17,7 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
-from rankql.text import format_queries, is_or_are
+from rankql.text import format_queries, is_or_are, show_id
 
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
@@ -349,7 +349,7 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
     what = "judged" if inputs.qrels else "in the reference"
     return (
         f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has "
-        f"item {item!r}, {table.label} has {other_item!r}{kinds}. Write item ids the same way in "
+        f"item {show_id(item)}, {table.label} has {show_id(other_item)}{kinds}. Write item ids the same way in "
         f"both{hint}"
     )
 
@@ -382,4 +382,4 @@ def run_label(system: str | None) -> str:
 
 def format_examples(values: Sequence[object] | None) -> str:
     """A few values for an error."""
-    return ", ".join(map(repr, values or []))
+    return ", ".join(map(show_id, values or []))

@@ -74,7 +74,7 @@ def unnest_lists(
     query = parse_pair("query", columns.get("query"), tables, qrels is not None)
     item = columns.get("item")
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
+    own = item[1] if item[1] != item[0] and qrels is None else None  # the relevant ids of a run
     runs = {
         name: _as_lists(session, _as_lists(session, table, item[0], RETRIEVED), own, RELEVANT)
         for name, table in runs.items()

@@ -159,6 +159,7 @@ def test_every_check_has_a_case():
         "text-scores",
         "text-grades",
         "ties-at-k",
+        "ratings",  # in tests/evaluation/test_threshold_notes.py
         "reversed-scores",  # in tests/sources/test_inputs.py
     }
 
