@@ -32,8 +32,10 @@ from rankql.sources.tables import Table, assign_roles, is_number, is_text
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
-# What separates several ids in one cell.
-_SEPARATOR = r"[\s,]"
+# What separates several ids in one cell, and what does if none of them matches an id.
+_SEPARATORS, _SEPARATOR = (r"\s*[,;|]\s*", r"[\s,;|]+"), r"[\s,]+"
+# So many cells decide which.
+_SAMPLE = 1000
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -75,14 +77,20 @@ def unnest_lists(
     item = columns.get("item")
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
     own = item[1] if item[1] != item[0] and qrels is None else None  # the relevant ids of a run
-    runs = {
-        name: _as_lists(session, _as_lists(session, table, item[0], RETRIEVED), own, RELEVANT)
-        for name, table in runs.items()
-    }
-    qrels = qrels and _as_lists(session, qrels, item[1], RELEVANT)
+    ranked = _Side([*runs.values()], RETRIEVED, query[0], item[0])
+    judged = _Side([qrels], RELEVANT, query[1], item[1]) if qrels else None
+    cells = _as_lists(session, ranked, judged or ranked._replace(known=RELEVANT, item=own))
+    ranked = ranked._replace(tables=[each.table for each in cells])
+    columns_of = {name: each.column for name, each in zip(runs, cells, strict=True)}
+    if judged:
+        ((qrels, judged_column, *_),) = _as_lists(session, judged, ranked)
+    else:
+        own_side = ranked._replace(known=RELEVANT, item=own)
+        ranked = own_side._replace(tables=[x.table for x in _as_lists(session, own_side, ranked)])
+    runs = dict(zip(runs, ranked.tables, strict=True))
     unnested, relevant = dict(runs), []
     for name, table in runs.items():
-        column = find_list(table, RETRIEVED, item[0])
+        column = find_list(table, RETRIEVED, item[0]) or columns_of[name]
         if column is None:
             _refuse_unknown_lists(table, item[0])
             continue
@@ -105,7 +113,7 @@ def unnest_lists(
         keys = [quote(table.roles["query"]) for table, _ in relevant]
         relevant[0] = (replace(relevant[0][0], label="qrels"), relevant[0][1])
         return unnested, _load_judgments(session, relevant, keys), columns
-    if qrels is not None and (column := find_list(qrels, RELEVANT, item[1])):
+    if qrels is not None and (column := find_list(qrels, RELEVANT, item[1]) or judged_column):
         if find_list(qrels, RETRIEVED):
             raise RankqlError(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
@@ -141,36 +149,150 @@ def _is_nested(kind: str) -> bool:
     return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
 
 
-def _as_lists(session: Session, table: Table, item: Any, known: Sequence[str]) -> Table:
-    """The table with lists from an expression, or from cells with several ids."""
-    if table.unit == "ids":  # unnested already
-        return table
-    if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
-        computed = add_column(session, table, "item", item)
-        return computed if computed.columns[item].endswith("]") else table
-    column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
-    names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
-    if not (column and is_text(table.columns[column])) or {*names} - {column}:
-        return table
-    key = table.find("query", None, QUESTIONS)
-    once = f"count(*) = count(DISTINCT {quote(key)})" if key else "true"
-    text = f"CAST({quote(column)} AS VARCHAR)"
-    sql = rf"""SELECT bool_or(regexp_matches(trim({text}), '{_SEPARATOR}')),
-        bool_or(regexp_matches({text}, '^\s*[\[{{]')), {once} FROM {table.sql}"""
-    ((separated, encoded, unique),) = session.con.execute(sql).fetchall()
-    listed = find_name([column], known) is not None
-    # A run with several rows per query has one id in each, which may have blanks.
-    own = known is RETRIEVED and unique and not find_name([column], ROLES["item"])
-    several = separated and (own or listed or find_name([column], PREDICTED))
-    if encoded or not (listed or several):
-        return table
-    ids = f"list_filter(string_split_regex({text}, '{_SEPARATOR}+'), lambda x_: x_ <> '')"
-    return replace(
+class _Side(NamedTuple):
+    """The runs or the judgments: names of their lists, and the arguments query= and item=."""
+
+    tables: Sequence[Table]
+    known: Sequence[str]
+    query: Any
+    item: Any
+
+
+class _Cells(NamedTuple):
+    """A table, and its column of cells with several ids."""
+
+    table: Table
+    column: str | None = None
+    # Does a cell have a separator?
+    separated: bool = False
+    # Is it a list, if no id matches?
+    listed: bool = False
+    # Has a query one cell?
+    unique: bool = True
+
+    @property
+    def text(self) -> str:
+        """The cell as text."""
+        return f"trim(CAST({quote(self.column or '')} AS VARCHAR))"
+
+    def pieces(self, separator: str) -> str:
+        """The ids in a cell; without a separator, it is one id."""
+        ids = f"string_split_regex({self.text}, '{separator}')" if separator else f"[{self.text}]"
+        return f"list_filter({ids}, lambda x_: x_ <> '')"
+
+
+def _as_lists(session: Session, side: _Side, other: _Side) -> list[_Cells]:
+    """The tables with lists from an expression, or from cells with several ids.
+
+    A cell is several ids if more cells of all tables match the other side then.
+    """
+    cells = [_find_cells(session, table, side) for table in side.tables]
+    separated = [each for each in cells if each.separated]
+    counts = [_count_matches(session, each, side, other) for each in separated]
+    whole, *parts = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
+    best = max(parts)
+    separator = _SEPARATOR if not (whole or best) else ""
+    if best > whole:
+        separator = _SEPARATORS[parts.index(best)]
+    return [_split(each, separator, bool(whole), best > whole) for each in cells]
+
+
+def _split(cells: _Cells, separator: str, whole: bool, matched: bool) -> _Cells:
+    """The table with lists of what the separator gives, if it is a list."""
+    table, column = cells.table, cells.column
+    if matched and not cells.unique and whole:
+        separator, matched = "", False
+    if column is None or not (cells.listed or (matched and cells.separated)):
+        return _Cells(table)
+    said = "one id" if not separator else "several ids" if cells.separated else ""
+    split = replace(
         table,
-        sql=f"(SELECT * REPLACE ({ids} AS {quote(column)}) FROM {table.sql})",
+        sql=f"(SELECT * REPLACE ({cells.pieces(separator)} AS {quote(column)}) FROM {table.sql})",
         columns={**table.columns, column: "VARCHAR[]"},
+        cells={**table.cells, **({column: f"{column} ({said} per cell)"} if said else {})},
         lasting=False,
     )
+    return _Cells(split, column)
+
+
+def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
+    """The column of a table that may have several ids in a cell."""
+    item, known = side.item, side.known
+    if table.unit == "ids":  # unnested already
+        return _Cells(table)
+    if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
+        computed = add_column(session, table, "item", item)
+        return _Cells(computed if computed.columns[item].endswith("]") else table)
+    column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
+    names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
+    column = column or (table.find("item") if item is None else None)
+    if not (column and is_text(table.columns[column])) or {*names} - {column}:
+        return _Cells(table)
+    listed = find_name([column], known) is not None
+    key = table.find("query", column_name(side.query), QUESTIONS)
+    once = f"count(*) = count(DISTINCT {quote(key)})" if key else "true"
+    cells = _Cells(table, column)
+    sample = table.sql if listed or isinstance(item, str) else f"(FROM {table.sql} LIMIT {_SAMPLE})"
+    sql = rf"""SELECT bool_or(regexp_matches({cells.text}, '{_SEPARATORS[1]}')),
+        bool_or(regexp_matches({cells.text}, '{_SEPARATOR}')),
+        bool_or(regexp_matches({cells.text}, '^[\[{{]')), {once} FROM {sample}"""
+    ((separated, spaced, encoded, unique),) = session.con.execute(sql).fetchall()
+    if encoded:
+        return _Cells(table)
+    # A run with several rows per query has one id in each, which may have blanks.
+    named = known is RETRIEVED and unique and not find_name([column], ROLES["item"])
+    listed = listed or bool(spaced and (named or find_name([column], PREDICTED)))
+    separated = separated and (unique or listed or known is RELEVANT)
+    return _Cells(table, column, separated, listed, unique)
+
+
+def _count_matches(session: Session, cells: _Cells, side: _Side, other: _Side) -> list[int]:
+    """The cells that match the other side as one id, and by each separator."""
+    table, same = cells.table, other.tables is side.tables
+    key = table.find("query", None if same else column_name(side.query), QUESTIONS)
+    if not (key or same):
+        return [0, 0, 0]
+    query = "row_" if same else f"CAST({quote(key or '')} AS VARCHAR)"
+    rows = (
+        f"(SELECT row_number() OVER () AS row_, * FROM {table.sql} "
+        f"WHERE regexp_matches({cells.text}, '{_SEPARATORS[1]}') LIMIT {_SAMPLE})"
+    )
+    kinds = " UNION ALL ".join(
+        f"SELECT row_, {query} AS q_, {i} AS n_, unnest({cells.pieces(separator)}) AS id_ "
+        f"FROM cells_"
+        for i, separator in enumerate(("", *_SEPARATORS))
+    )
+    others = [replace(table, sql="cells_")] if same else other.tables
+    pairs = [pair for each in others if (pair := _pairs(session, each, other, table, query, same))]
+    if not pairs:
+        return [0, 0, 0]
+    counts = ", ".join(f"count(DISTINCT row_) FILTER (n_ = {i})" for i in range(3))
+    sql = f"""WITH cells_ AS MATERIALIZED {rows}
+        SELECT {counts} FROM ({kinds}) SEMI JOIN ({" UNION ALL ".join(pairs)}) USING (q_, id_)"""
+    return [*session.con.execute(sql).fetchall()[0]]
+
+
+def _pairs(
+    session: Session, table: Table, side: _Side, cells: Table, query: str, same: bool
+) -> str | None:
+    """SQL of the queries and ids of a table: as they are, and the pieces of cells."""
+    source = cells if same else table
+    nested = [name for name, kind in table.columns.items() if _is_nested(kind)]
+    named = side.item if isinstance(side.item, str) and table.has(side.item) else None
+    column = named or find_name(nested, [*side.known, *PREDICTED])
+    column = column or find_name(table.columns, side.known) or table.find("item")
+    key = None if same else table.find("query", column_name(side.query), QUESTIONS)
+    if column is None or not (same or key):
+        return None
+    query = query if same else f"CAST({quote(key or '')} AS VARCHAR)"
+    ids = f"[CAST({quote(column)} AS VARCHAR)]"
+    if column in nested:
+        lists = _read_lists(session, replace(source), column)
+        ids = f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
+    elif is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
+        parts = [_Cells(table, column).pieces(separator) for separator in ("", *_SEPARATORS)]
+        ids = f"flatten([{', '.join(parts)}])"
+    return f"SELECT {query} AS q_, unnest({ids}) AS id_ FROM {table.sql}"
 
 
 def _wrong_type(table: Table, column: str) -> RankqlError:
@@ -347,7 +469,8 @@ def _load(
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
     loaded = session.load(table.label, sql, text=False)
-    return replace(loaded, roles=roles, assumed={**table.assumed, **assumed}, unit="ids")
+    assumed = {**table.assumed, **assumed}
+    return replace(loaded, roles=roles, assumed=assumed, unit="ids", cells=table.cells)
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:

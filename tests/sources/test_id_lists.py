@@ -473,3 +473,58 @@ def test_vectors_are_not_ids(kind):
     con.execute("ALTER TABLE run ADD COLUMN found VARCHAR[]")
     with pytest.raises(RankqlError, match=r"^run has lists \(found\), but none with a known name"):
         rankql.evaluate("run", metrics="RR", con=con)
+
+
+# Several ids in one cell
+
+CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
+FOUND = {"a": ["d2", "x"], "b": ["d3"]}
+
+
+@pytest.mark.parametrize("name", ["bought", "relevant", "item", "doc_id"])
+@pytest.mark.parametrize("cell", ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "])
+def test_pieces_of_cells_are_ids_if_they_match(name, cell):
+    qrels = CELLS.rename({"bought": name}).with_columns(pl.col(name).replace("d1 d2", cell))
+    rows = pl.DataFrame([(q, d) for q in FOUND for d in FOUND[q]], ["query", "item"], orient="row")
+    scored = rows.with_columns(score=-pl.int_range(pl.len()).cast(pl.Float64))
+    options = {"item": ("item", "bought")} if name == "bought" else {}
+    for run in (FOUND, scored, {"one": FOUND, "two": {"a": ["x"], "b": ["d3"]}}):
+        result = rankql.evaluate(run, qrels, ["R@5", "RR"], **options)
+        assert result.summary["mean"].to_list()[:2] == [0.75, 1]
+        assert result.columns["qrels"]["item"] == f"{name} (several ids per cell)"
+
+
+@pytest.mark.parametrize("name", ["bought", "relevant", "item"])
+def test_ids_with_blanks_stay_one_id(name):
+    run = {"a": ["Employee Handbook.pdf", "x"], "b": ["d3"]}
+    options = {"item": ("item", "bought")} if name == "bought" else {}
+    one = pl.DataFrame({"query": ["a", "b"], name: ["Employee Handbook.pdf", "d3"]})
+    assert rankql.evaluate(run, one, "R@5", **options)["R@5"] == 1
+    two = one.with_columns(pl.Series(name, ["Other File.pdf, Employee Handbook.pdf", "d3"]))
+    assert rankql.evaluate(run, two, "R@5", **options)["R@5"] == 0.75
+
+
+def test_one_column_of_cells_is_read_in_one_way():
+    table = pl.DataFrame({
+        "question": ["a", "b", "c"],
+        "retrieved": ["red shoe", "d3", "d5"],
+        "relevant": ["red shoe", "blue shoe", "d5"],
+    })  # fmt: skip
+    result = rankql.evaluate(table, None, "R@5")
+    assert result.per_query["R@5"].to_list() == [1, 0, 1]
+    assert result.columns["run"]["item"] == "retrieved (one id per cell)"
+
+
+def test_rows_of_one_query_are_split_only_if_none_matches():
+    run = {"a": ["red shoe", "shoe"], "b": ["d3"]}
+    rows = {"query": ["a", "a", "b"], "item": ["red shoe", "blue shoe", "d3"]}
+    assert rankql.evaluate(run, pl.DataFrame(rows), "R@5")["R@5"] == 0.75
+    rows["item"] = ["d1 d2", "d7", "d3"]
+    assert rankql.evaluate(FOUND, pl.DataFrame(rows), "R@5")["R@5"] == pytest.approx(2 / 3)
+
+
+def test_an_expression_splits_cells():
+    pair = ("item", "string_split(bought, ' ')")
+    frame = pl.DataFrame({"query": ["a", "a", "b"], "item": ["d2", "x", "d3"], "score": [3, 2, 1]})
+    for run in (FOUND, frame):
+        assert rankql.evaluate(run, CELLS, "R@5", item=pair)["R@5"] == 0.75
