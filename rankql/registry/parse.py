@@ -73,7 +73,8 @@ def parse(
     names = list_metrics(names)
     if not isinstance(names, str | list | tuple):
         raise RankqlError(f"metrics must be names such as 'nDCG@10', not {names!r}")
-    texts = [names] if isinstance(names, str) else list(names)
+    given = [names] if isinstance(names, str) else names
+    texts = [part for text in given for part in split_metrics(text)]
     if not texts:
         raise RankqlError("metrics is empty. Name at least one metric, such as 'nDCG@10'")
     by_name: dict[str, Metric] = {}
@@ -82,6 +83,29 @@ def parse(
         if other.expression != metric.expression:
             raise RankqlError(f"Two metrics are called {metric.name!r}. Rename one of them")
     return list(by_name.values())
+
+
+# A text in quotes, a pair of brackets without others inside, or another character.
+_PART = re.compile(r"""'[^']*'|"[^"]*"|[(\[{][^()\[\]{}]*[)\]}]|.""", re.DOTALL)
+
+
+def split_metrics(text: Any) -> list[Any]:
+    """The metrics in a text, separated by commas: 'nDCG@5,10,RR' is nDCG@5,10 and RR.
+
+    An expression of the user, which has an equals sign outside brackets, is one metric.
+    """
+    parts = _PART.findall(text) if isinstance(text, str) else []
+    if "," not in parts or "=" in parts:
+        return [text]
+    metrics: list[str] = []
+    for name in "".join("\0" if part == "," else part for part in parts).split("\0"):
+        if metrics and name.strip().isdigit():  # one more cutoff
+            metrics[-1] += f",{name.strip()}"
+        elif name.strip():
+            metrics.append(name.strip())
+        else:  # nothing before or after a comma
+            return [text]
+    return metrics
 
 
 def list_metrics(metrics: Any) -> Any:
@@ -189,7 +213,7 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
             raise RankqlError(f"{text!r}: the cutoff is given twice")
         for cutoff in [k] if match["k"] is None else match["k"].split(","):
             if match["k"] is not None:
-                _require_no_name(text, cutoff.strip())
+                _require_no_options(text, cutoff.strip())
             metric = _metric(text, record, options, cutoff)
             yield _subtopic_metric(metric) if subtopics else metric
     elif re.fullmatch(r"[^=()@]+=\s*", text):
@@ -240,16 +264,12 @@ def _subtopic_metric(metric: Metric) -> Metric:
     return Metric(None, label=metric.name, expression=expression)
 
 
-def _require_no_name(text: str, cutoff: str) -> None:
-    """Refuse options, or the name of another metric, in place of a cutoff."""
+def _require_no_options(text: str, cutoff: str) -> None:
+    """Refuse options in place of a cutoff."""
     k, bracket, options = cutoff.partition("(")
     if bracket:
         name = text.partition("@")[0]
         raise RankqlError(f"{text!r}: write options before the cutoff: {name}({options}@{k}")
-    if any(word.lower() in _index(EVALUATED) for word in re.findall(r"[A-Za-z]\w*", cutoff)):
-        raise RankqlError(
-            f"{text!r}: {cutoff!r} is not a cutoff. Pass a list of metrics (CLI: repeat the option)"
-        )
 
 
 def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:

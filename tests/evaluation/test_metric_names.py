@@ -118,3 +118,18 @@ def test_a_label_with_an_equals_sign_is_refused():
     own = {"rel=3": "count(*) FILTER (rel = 3)"}
     with pytest.raises(rankql.RankqlError, match="'rel=3' of a metric contains '='"):
         rankql.evaluate({"a": ["x"]}, {"a": ["x"]}, [own])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nDCG@10,MRR", ["nDCG@10", "MRR"]),
+        ("nDCG@5,10, AP", ["nDCG@5", "nDCG@10", "AP"]),
+        ("P(rel=2)@5 ,R@5,20", ["P(rel=2)@5", "R@5", "R@20"]),
+        ("x = coalesce(sum(rel), 0)", ["x"]),
+        ("x = CASE WHEN true THEN 'a,b' <> 'c' END", ["x"]),
+    ],
+)
+def test_commas_separate_metrics_and_cutoffs(text, expected):
+    assert [metric.name for metric in names.parse(text)] == expected
+    assert [metric.name for metric in names.parse([text])] == expected
