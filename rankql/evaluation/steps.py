@@ -272,12 +272,10 @@ def _judgments(inputs: Inputs) -> str:
 
 def _rows_within(inputs: Inputs, k: int | None) -> str:
     """The rows of the run in the first k positions. Elsewhere, an item may occur once more."""
-    if k is None:
-        return f"(FROM run WHERE {'score' if inputs.scored else 'pos'} IS NOT NULL)"
     if not inputs.scored:
-        return f"(FROM run WHERE pos <= {k})"
-    order = f"PARTITION BY {inputs.keys} ORDER BY score DESC NULLS LAST"
-    return f"(FROM run QUALIFY rank() OVER ({order}) <= {k})"
+        return f"(FROM run WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'})"
+    rank = f"rank() OVER (PARTITION BY {inputs.keys} ORDER BY score DESC)"
+    return f"(FROM run WHERE score IS NOT NULL{'' if k is None else f' QUALIFY {rank} <= {k}'})"
 
 
 def _join_then_rank(
