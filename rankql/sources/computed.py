@@ -18,6 +18,7 @@ from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Table,
+    is_number,
     is_text,
     mentioned,
     require_column,
@@ -25,6 +26,8 @@ from rankql.sources.tables import (
     unknown_column,
 )
 
+# The arguments whose expressions are no numbers.
+_IDS = ("query", "item", "collapse", "by", "cluster", "day")
 # A column that the caller names: its name, an SQL expression, or several columns of a key.
 Spec: TypeAlias = str | tuple[str, ...]
 
@@ -146,21 +149,23 @@ def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
         raise unknown_column(role, name, [table])
     require_scalar(name, f"{role}={name!r}")
     reads = mentioned(table.columns, name)
-    source, kept = table.sql, "*"
-    if table.text and role not in ("query", "item", "collapse"):
-        source, kept = _with_numbers(session, table, reads)
-    value = f"(\n{name}\n)"
-    try:
-        # A condition may have no aggregate and no window function.
-        sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
-        ((_, kind, *_),) = session.con.execute(sql).fetchall()
-    except (duckdb.Error, ValueError) as error:
-        why = database_message(error) if isinstance(error, duckdb.Error) else "it has many columns"
-        raise RankqlError(
-            f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
-            f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}"
-        ) from error
-    return table.with_column(name, value, kind, reads, source, kept)
+    value, failure = f"(\n{name}\n)", None
+    for flags in (False, True) if role not in _IDS else (None,):  # true is 1 if it must be a number
+        source, kept = table.sql, "*"
+        if flags or (table.text and flags is False):
+            source, kept = _with_numbers(session, table, reads, bool(flags))
+        try:
+            # A condition may have no aggregate and no window function.
+            sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
+            ((_, kind, *_),) = session.con.execute(sql).fetchall()
+            return table.with_column(name, value, kind, reads, source, kept)
+        except (duckdb.Error, ValueError) as error:
+            failure = failure or error
+    why = database_message(failure) if isinstance(failure, duckdb.Error) else "it has many columns"
+    raise RankqlError(
+        f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
+        f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}"
+    ) from failure
 
 
 def _key_text(table: Table, name: str) -> str:
@@ -173,14 +178,25 @@ def _key_text(table: Table, name: str) -> str:
     return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
-def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tuple[str, str]:
-    """A text file whose columns of numbers are numbers, and what selects their text again."""
-    kinds = {quote(column): _number_type(session, table, column) for column in columns}
-    numbers = {column: kind for column, kind in kinds.items() if kind}
+def _with_numbers(
+    session: Session, table: Table, columns: Sequence[str], flags: bool = False
+) -> tuple[str, str]:
+    """A source whose columns of numbers are numbers, and what selects them as they are again.
+
+    flags: true and false are 1 and 0 too.
+    """
+    numbers = {}
+    for column in columns:
+        name, kind = quote(column), _number_type(session, table, column) if table.text else None
+        is_flag = f"SELECT bool_and(lower(CAST({name} AS VARCHAR)) IN ('true', 'false')) "
+        if kind:
+            numbers[name] = f"CAST({name} AS {kind})"
+        elif flags and session.con.execute(f"{is_flag} FROM {table.sql}").fetchall()[0][0]:
+            numbers[name] = f"CAST(CAST({name} AS BOOLEAN) AS INTEGER)"
     if not numbers:
         return table.sql, "*"
     texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
-    casts = ", ".join(f"CAST({column} AS {kind}) AS {column}" for column, kind in numbers.items())
+    casts = ", ".join(f"{value} AS {column}" for column, value in numbers.items())
     copies, originals = (
         ", ".join(f"{one} AS {other}" for one, other in pairs)
         for pairs in ([(column, text) for text, column in texts.items()], texts.items())
@@ -307,6 +323,16 @@ def _map_events(
     event = find_name(texts, known)
     option = ",".join(f"{name}={grade}" for name, grade in grades.items())
     rel = f"rel={dict(grades)!r} (CLI: --rel {shlex.quote(option)})"
+    flags = [table.actual_name(name) for name in grades if table.has(name)]
+    flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
+    if column is None and len(flags) == len(grades):
+        if event is not None:
+            raise RankqlError(
+                f"{table.label}: {rel} may map the values of {event}, or the columns "
+                f"{', '.join(flags)}. Pass rel=({event!r}, {dict(grades)!r}) (CLI: --rel "
+                f"{shlex.quote(f'{event}=' + option.replace('=', ':'))}), or drop {event}"
+            )
+        return _map_flags(session, table, dict(zip(flags, grades.values(), strict=True)), rel)
     if column is not None:
         event = require_column(table, column, "rel")
         if event not in texts:
@@ -315,7 +341,8 @@ def _map_events(
     if event is None:
         raise RankqlError(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}. Found: "
-            f"{', '.join(texts) or 'none'}. Name it: rel=('...', {{...}})"
+            f"{', '.join(texts) or 'none'}. Name it: rel=('...', {{...}}). Or write the name of "
+            "a column of yes and no for each grade"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     rows = session.con.execute(
@@ -333,3 +360,24 @@ def _map_events(
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     sql = f"CAST(CASE {value} {cases} END AS {kind})"
     return table.with_column(_MAPPED, sql, kind, [event], assumed={"rel": f"{event} ({pairs})"})
+
+
+def _map_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> Table:
+    """The table with the highest grade of the columns that are true, else 0."""
+    values = []
+    for name, grade in grades.items():
+        value = f"CAST({quote(name)} AS VARCHAR)"
+        true = f"(TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 1)"
+        no = f"(NOT TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 0)"
+        sql = f"SELECT {value} FROM {table.sql} WHERE {value} IS NOT NULL"
+        rows = session.con.execute(f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1")
+        for (other,) in rows.fetchall():
+            raise RankqlError(
+                f"{table.label}: {name} has {other!r}, but {rel} reads it as yes or no: true, "
+                "false, 1, 0 or NULL. For numbers write an expression: rel='...'"
+            )
+        values.append(f"CASE WHEN {true} THEN {grade!r} END")
+    kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"
+    said = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
+    sql = f"CAST(coalesce(greatest({', '.join(values)}), 0) AS {kind})"
+    return table.with_column(_MAPPED, sql, kind, [*grades], assumed={"rel": said})

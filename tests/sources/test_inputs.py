@@ -546,7 +546,7 @@ def test_functions_of_polars_refuse_a_distance():
     assert (
         rankql.auc_by_score(rows, score=-pl.col("distance"), item="item")["auc_by_score"][0] > 0.9
     )
-    with pytest.raises(RankqlError, match=r"^distance may be the score, .* -pl.col\('distance'\)"):
+    with pytest.raises(RankqlError, match=r"^distance may be the score, .*=-pl.col\('distance'\)"):
         rankql.auc_by_score(rows)
 
 
