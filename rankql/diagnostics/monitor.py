@@ -21,6 +21,7 @@ from rankql.macros import literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
+from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
@@ -171,6 +172,8 @@ def monitor(
     shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
+        if isinstance(day, str):
+            ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
         for name, role in ((day, "day"), (query, "query")):
             require(isinstance(name, str) and run.has(name), f"days has no column {name!r}. Name "

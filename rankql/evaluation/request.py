@@ -19,6 +19,7 @@ from rankql.registry.conventions import (
     describe_option,
     option_names,
 )
+from rankql.sources.computed import name_expression
 from rankql.sources.tables import Data, Rel
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     """The groupings of by=: names are one grouping, each list of names is one."""
     if isinstance(by, str):
-        return [[by]]
+        return [[name_expression(by)]]
     message = f"by must be names of columns, or lists of them, not {by!r}"
     if not isinstance(by, list | tuple):
         raise RankqlError(message)
@@ -151,6 +152,7 @@ def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     groups = [[group] if isinstance(group, str) else list(group) for group in by]
     if not all(isinstance(name, str) for group in groups for name in group):
         raise RankqlError(message)
+    groups = [[*map(name_expression, group)] for group in groups]
     distinct: dict[frozenset[str], list[str]] = {}
     for group in filter(None, groups):
         distinct.setdefault(frozenset(group), [*dict.fromkeys(group)])

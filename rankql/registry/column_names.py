@@ -54,8 +54,9 @@ SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # The names of times, which are no grades.
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
-# The names of systems in a table of values per query.
+# The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
+RANKED_SYSTEMS = ("system", "run", "run_id", "model", "variant", "ranker", "algorithm")
 # Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
 _DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
 # What may stand before them: how vectors are compared. Alone they say no direction.

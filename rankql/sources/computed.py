@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ from rankql.sources.tables import (
 )
 
 # The arguments whose expressions are no numbers.
-_IDS = ("query", "item", "collapse", "by", "cluster", "day")
+_IDS = ("query", "item", "collapse")
 # A column that the caller names: its name, an SQL expression, or several columns of a key.
 Spec: TypeAlias = str | tuple[str, ...]
 
@@ -134,8 +135,49 @@ def parse_pair(
     return first, second
 
 
-def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
-    """The table with a computed column, which is called like its expression."""
+class Named(str):
+    """The name of an SQL expression, as in "timestamp::date AS day"."""
+
+    sql: str
+
+
+def name_expression(text: str) -> str:
+    """The name after AS, or the text itself."""
+    match = re.fullmatch(r"(?is)(.+?)\s+AS\s+(\w+)", text)
+    if not match or isinstance(text, Named):
+        return text
+    name = Named(match[2])
+    name.sql = match[1]
+    return name
+
+
+def add_attribute(
+    session: Session, name: str, argument: str, groups: Sequence[Sequence[Table]]
+) -> list[list[Table]]:
+    """The tables, the first group that can with a column of an attribute if it is an expression.
+
+    groups: the tables of each place, in the order in which an attribute is sought.
+    """
+    tables, sql = [table for group in groups for table in group], getattr(name, "sql", name)
+    found, failure = [[*group] for group in groups], None
+    if sql == name and (name.isidentifier() or any(table.has(name) for table in tables)):
+        return found
+    if any(table.has(name) for table in tables):
+        raise RankqlError(f"{argument}: there is a column {name!r}. Choose another name after AS")
+    for group in found:
+        if group and all(mentioned(table.columns, sql) for table in group):
+            try:
+                group[:] = [add_column(session, table, argument, sql, name) for table in group]
+                return found
+            except RankqlError as error:
+                failure = failure or error
+    raise failure or unknown_column(argument, name, tables)
+
+
+def add_column(
+    session: Session, table: Table, role: str, spec: Spec, called: str | None = None
+) -> Table:
+    """The table with a computed column, which is called like its expression by default."""
     name = column_name(spec) or ""
     if table.has(name):
         return table
@@ -158,7 +200,7 @@ def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
             # A condition may have no aggregate and no window function.
             sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
             ((_, kind, *_),) = session.con.execute(sql).fetchall()
-            return table.with_column(name, value, kind, reads, source, kept)
+            return table.with_column(called or name, value, kind, reads, source, kept)
         except (duckdb.Error, ValueError) as error:
             failure = failure or error
     why = database_message(failure) if isinstance(failure, duckdb.Error) else "it has many columns"
@@ -183,7 +225,7 @@ def _with_numbers(
 ) -> tuple[str, str]:
     """A source whose columns of numbers are numbers, and what selects them as they are again.
 
-    flags: true and false are 1 and 0 too.
+    flags: true and false are 1 and 0 too, and times in text are times.
     """
     numbers = {}
     for column in columns:
@@ -193,6 +235,10 @@ def _with_numbers(
             numbers[name] = f"CAST({name} AS {kind})"
         elif flags and session.con.execute(f"{is_flag} FROM {table.sql}").fetchall()[0][0]:
             numbers[name] = f"CAST(CAST({name} AS BOOLEAN) AS INTEGER)"
+        elif flags and is_text(table.columns[column]):
+            times = f"SELECT count({name}) = count(TRY_CAST({name} AS TIMESTAMP)) FROM {table.sql}"
+            if session.con.execute(times).fetchall()[0][0]:
+                numbers[name] = f"CAST({name} AS TIMESTAMP)"
     if not numbers:
         return table.sql, "*"
     texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}

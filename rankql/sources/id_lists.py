@@ -470,7 +470,10 @@ def _load(
     """The rows of a table with lists, unnested once: several queries read them."""
     loaded = session.load(table.label, sql, text=False)
     assumed = {**table.assumed, **assumed}
-    return replace(loaded, roles=roles, assumed=assumed, unit="ids", cells=table.cells)
+    system = "" if "rel" in roles else table.system
+    return replace(
+        loaded, roles=roles, assumed=assumed, unit="ids", cells=table.cells, system=system
+    )
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:

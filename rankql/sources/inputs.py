@@ -12,6 +12,8 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.registry.column_names import (
+    RANKED_SYSTEMS,
+    RETRIEVED,
     ROLES,
     SUBTOPIC_NAMES,
     SUBTOPICS,
@@ -19,9 +21,14 @@ from rankql.registry.column_names import (
     has_two_directions,
     is_distance,
 )
-from rankql.sources.computed import assume_grades, map_events, resolve_columns
+from rankql.sources.computed import (
+    add_attribute,
+    assume_grades,
+    map_events,
+    resolve_columns,
+)
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.id_lists import unnest_lists
+from rankql.sources.id_lists import find_list, unnest_lists
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Data,
@@ -176,8 +183,13 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
+    if system is None and not is_several_runs(run):
+        ((name, table),) = runs.items()
+        if found := _find_system(session, table, columns, by):
+            system, runs = found, {name: replace(table, system=found)}
     if compared is None:
-        kept = [*by, *([system] if system else [])]
+        words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+        kept = [*by, *itertools.chain(*words), *([system] if system else [])]
         runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     columns, graded = map_events(session, columns, [judgments] if judgments else [*runs.values()])
     if judgments:
@@ -189,6 +201,9 @@ def read_inputs(
     sides, (opened, others, abouts) = resolve_columns(
         session, columns, tables, bool(judgments), [*by, system]
     )
+    for name in by:
+        argument = "weight" if name == weight else "by"
+        abouts, others, opened = add_attribute(session, name, argument, [abouts, others, opened])
     preferred = find_common_id_columns([*opened, *others])
     if order is not None:
         require(order == "rows", f"order must be 'rows' or None, not {order!r}")
@@ -235,6 +250,37 @@ def read_inputs(
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
     _require_different_names(inputs)
     return inputs
+
+
+# Queries that decide whether a column is that of the systems, and rows in which they are sought.
+_FEW_QUERIES, _FIRST_ROWS = 20, 1000
+
+
+def _find_system(
+    session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
+) -> str | None:
+    """The column of a known name without which items of a query repeat, and with which not."""
+    query, item = (
+        name[0] if isinstance(name, list | tuple) and role == "item" and name else name
+        for role, name in ((role, columns.get(role)) for role in ("query", "item"))
+    )
+    taken = {*by, *map(str, columns.values())}
+    found = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
+    if not (names := [name for name in found if name is not None and name not in taken]):
+        return None
+    keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
+    lists = find_list(table, RETRIEVED, item)
+    ids = [*keys, *([] if lists else [table.find("item", item)])]
+    if not all(isinstance(name, str) and table.has(name) for name in ids):
+        return None
+    key, pairs = (", ".join(map(quote, each)) for each in (keys, ids))
+    sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
+    counts = ", ".join(f"count(DISTINCT ({pairs}, {quote(name)}))" for name in names)
+    sql = f"SELECT count(*), count(DISTINCT ({pairs})), {counts} FROM {rows}"
+    ((total, without, *each),) = session.con.execute(sql).fetchall()
+    unique = (name for name, count in zip(names, each, strict=True) if count == total > without)
+    return next(unique, None)
 
 
 def _require_different_names(inputs: Inputs) -> None:

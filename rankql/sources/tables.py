@@ -59,6 +59,8 @@ class Table:
     exact: str = ""
     # What its rows are called in errors.
     unit: str = "rows"
+    # The column of the systems, if it is recognised and not named.
+    system: str = ""
     # What the Columns line says of columns whose cells may have several ids.
     cells: Mapping[str, str] = field(default_factory=dict)
     # The frame, if it is from pandas.
@@ -81,6 +83,7 @@ class Table:
         """The columns by role, and the order of the scores if the lowest is best."""
         assumed = {role: what for role, what in self.assumed.items() if role in self.roles}
         assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
+        assumed |= {"system": self.system} if self.system else {}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
     @property

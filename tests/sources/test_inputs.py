@@ -692,3 +692,55 @@ def test_a_run_with_one_score_for_all_items_is_noted(scores, conventions, noted,
     for source in (run, tmp_path / "run.parquet"):
         notes = rankql.evaluate(source, qrels, conventions=conventions).notes
         assert any("all 3 rows of the run have the same" in note for note in notes) == noted
+
+
+# A column of systems
+
+ONE = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [3.0, 2.0, 1.0]})
+TWO = ONE.with_columns(score=-pl.col("score"))
+ONE_RELEVANT = pl.DataFrame({"query": ["a", "b"], "item": ["y", "x"], "rel": [1, 1]})
+
+
+def both_systems(name):
+    runs = {"A": ONE, "B": TWO}
+    return pl.concat([run.with_columns(pl.lit(each).alias(name)) for each, run in runs.items()])
+
+
+@pytest.mark.parametrize(
+    "name", ["system", "run", "run_id", "Model", "variant", "ranker", "algorithm"]
+)
+def test_a_column_of_systems_is_recognised(name):
+    table = both_systems(name)
+    for run, qrels in (
+        (table, ONE_RELEVANT),
+        (table.join(ONE_RELEVANT, on=["query", "item"], how="left"), None),
+    ):
+        result = rankql.evaluate(run, qrels, "RR")
+        assert result.summary.select("system", "mean").rows() == [("A", 0.75), ("B", 1)]
+        assert result.columns["run"]["system"] == name
+        assert rankql.compare(run, qrels, "RR").systems == ["A", "B"]
+        assert rankql.check(run, qrels).ok
+        assert rankql.explain(run, qrels, "a", "RR", which="B").value == 1
+
+
+def test_a_column_of_systems_of_lists():
+    lists = pl.DataFrame({
+        "query": ["a", "a"], "model": ["A", "B"],
+        "retrieved": [["x", "y"], ["y"]], "relevant": [["y"], ["y"]],
+    })  # fmt: skip
+    assert rankql.evaluate(lists, None, "RR").summary["mean"].to_list() == [0.5, 1]
+
+
+@pytest.mark.parametrize("values", [["A", "A", "A"], ["A", "B", "A"]])
+def test_another_column_of_such_a_name_is_ignored(values):
+    run = ONE.with_columns(model=pl.Series(values))
+    result = rankql.evaluate(run, ONE_RELEVANT, "RR")
+    assert result["RR"] == 0.75 and "system" not in result.columns["run"]
+
+
+def test_duplicates_that_no_system_explains_are_refused():
+    with pytest.raises(RankqlError, match=r"^run has duplicates: query 'a'"):
+        rankql.evaluate(both_systems("other"), ONE_RELEVANT, "RR")
+    with pytest.raises(RankqlError, match=r"^run has duplicates: query 'a'"):
+        same = pl.concat([ONE, TWO]).with_columns(model=pl.lit("A"))
+        rankql.evaluate(same, ONE_RELEVANT, "RR")
