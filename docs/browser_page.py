@@ -22,7 +22,7 @@ from pathlib import Path
 from rankql import macros
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.registry.all_metrics import EVALUATED
-from rankql.registry.column_names import DISTANCES, ROLES
+from rankql.registry.column_names import DISTANCES, MEASURES, ROLES
 
 SOURCES = Path(__file__).parent / "browser"
 CACHE = SOURCES.parents[1] / ".browser_cache"
@@ -87,7 +87,7 @@ def names_module(has_engine: bool) -> str:
     constants = {
         "HAS_ENGINE": has_engine,
         "ROLES": ROLES,
-        "DISTANCES": DISTANCES,
+        "DISTANCES": [x + name for x in ("", *MEASURES) for name in DISTANCES],
         "DEFAULT_METRICS": DEFAULT_METRICS,
         "METRICS": records,
     }

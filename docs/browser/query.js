@@ -133,7 +133,8 @@ function idText(file, role) {
 function numberOf(file, role) {
   const column = file.roles[role];
   const value = `rankql_read_${role}(${quote(column)}, ${literal(`${file.name}: ${column}`)})`;
-  return role === "score" && DISTANCES.includes(column.toLowerCase()) ? `(0 - ${value})` : value;
+  const name = column.toLowerCase().replace(/[-_\s]/g, "");
+  return role === "score" && DISTANCES.includes(name) ? `(0 - ${value})` : value;
 }
 
 export function requireRoles(file, judged) {

@@ -58,10 +58,10 @@ TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 SYSTEMS = ("system", "variant")
 RANKED_SYSTEMS = ("system", "run", "run_id", "model", "variant", "ranker", "algorithm")
 # Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
-_DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
+DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
 # What may stand before them: how vectors are compared. Alone they say no direction.
-_MEASURES = ("l2", "cosine", "euclidean", "manhattan", "hamming", "vector")
-_MEASURED = re.compile(rf"(?:{'|'.join(_MEASURES)})({'|'.join(_DISTANCES + _SIMILARITIES)})")
+MEASURES = ("l2", "cosine", "euclidean", "manhattan", "hamming", "vector")
+_MEASURED = re.compile(rf"(?:{'|'.join(MEASURES)})({'|'.join(DISTANCES + _SIMILARITIES)})")
 _PRODUCTS = ("inner_product", "dot_product")
 
 
@@ -104,7 +104,7 @@ def known_names(role: str, columns: Iterable[str]) -> list[str]:
 
 def is_distance(name: str) -> bool:
     """Is the lowest score of a column of this name the best?"""
-    return strip_measure(name) in _DISTANCES
+    return strip_measure(name) in DISTANCES
 
 
 def _words(name: str) -> set[str]:
@@ -113,12 +113,12 @@ def _words(name: str) -> set[str]:
 
 def has_two_directions(name: str) -> bool:
     """Does a name say that the lowest is best, and that the highest is?"""
-    return all(not _words(name).isdisjoint(each) for each in (_DISTANCES, _SIMILARITIES))
+    return all(not _words(name).isdisjoint(each) for each in (DISTANCES, _SIMILARITIES))
 
 
 def likely_scores(columns: Iterable[str]) -> list[str]:
     """The columns that may be scores, by a word of their names."""
-    words, products = {*_DISTANCES, *_SIMILARITIES, *_MEASURES}, {*map(squash, _PRODUCTS)}
+    words, products = {*DISTANCES, *_SIMILARITIES, *MEASURES}, {*map(squash, _PRODUCTS)}
     return [x for x in columns if not words.isdisjoint(_words(x)) or squash(x) in products]
 
 

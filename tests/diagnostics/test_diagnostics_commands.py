@@ -24,7 +24,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands(command, tmp_path):
-    run, qrels, *_ = simulated(30)
+    run, qrels, *_ = simulated(30, 30)
     other = run.with_columns(score=-run["score"])
     paths = {name: str(tmp_path / f"{name}.parquet") for name in ("run", "other", "qrels")}
     for path, table in zip(paths.values(), (run, other, qrels), strict=True):
