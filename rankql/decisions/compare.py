@@ -19,7 +19,7 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.evaluate import describe_counts, evaluate
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
@@ -58,8 +58,8 @@ def compare(
 ) -> Comparison:
     """Compare systems on the same queries: how large is each difference, and is it significant?
 
-    The difference is b - a, over the queries for which both are defined. A query that one system
-    lacks counts as the conventions say.
+    The difference is b - a. Means, order and tests of a metric use the queries for which all
+    systems define it. A query that one system lacks counts as the conventions say.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def compare(
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
     require_package("scipy", "stats", "compare")
-    from rankql.decisions.alignment import align_systems
+    from rankql.decisions.alignment import align_systems, keep_shared_queries
     from rankql.decisions.pair_comparisons import Settings
     from rankql.decisions.pair_table import compare_pairs
 
@@ -163,7 +163,8 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     settings.check()
-    result.notes[:0] = name_notes
+    counts = describe_counts(result)  # which are not those of the comparison
+    result.notes[:] = [*name_notes, *(note for note in result.notes if note not in counts)]
     if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
         systems = list(runs)
     else:
@@ -173,8 +174,9 @@ def compare(
     result = replace(aligned, interval="auto", confidence=confidence, _summary=None)
     meta = replace(result.meta, groupings=groups, cluster=cluster or result.meta.cluster)
     result = replace(result, meta=meta)
+    result, left_out = keep_shared_queries(result, baseline)
     table, notes = compare_pairs(result, systems, settings)
-    notes = list(dict.fromkeys([*notes, *result.notes]))
+    notes = list(dict.fromkeys([*notes, *left_out, *result.notes]))
     return Comparison(result, table, settings, systems, notes, source)
 
 

@@ -27,7 +27,7 @@ from rankql.results import (
     save_result,
 )
 from rankql.stats.means import ROUNDING
-from rankql.text import format_interval, has_or_have, is_or_are, join_words
+from rankql.text import format_interval, join_words
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -377,23 +377,15 @@ def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> 
         return "No system has a mean above 0 on ", ""
     top = means["mean"].max() if higher else means["mean"].min()
     best = means.filter((pl.col("mean") - top).abs() <= ROUNDING)["system"].sort().to_list()
-    better, won, verdicts = [], [], set()
+    won, verdicts = [], set()
     for a, b, difference, verdict in comparison.table.filter(slice="all", metric=metric)[
         "a", "b", "difference", "verdict"
     ].rows():
         winner, loser = (b, a) if ((difference or 0) > 0) == higher else (a, b)
-        if loser in best and winner not in best and abs(difference or 0) > ROUNDING:
-            better.append(winner)
         if best == [winner] or best == [loser]:
             verdicts.add(verdict)
             if best == [winner] and verdict in SIGNIFICANT:
                 won.append(loser)
-    if better:
-        return (
-            f"{_join_names(best)} {has_or_have(len(best))} the best mean on ",
-            f", but not over the same queries: {_join_names(better)} {is_or_are(len(better))} "
-            "better on those of both",
-        )
     if len(best) > 1:
         return f"{_join_names(best)} are tied for best on ", ""
     lead = f"{best[0]} is best on "

@@ -195,7 +195,11 @@ def describe_tests(
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
     test = settings.paired_test
-    label = test.label[0].upper() + test.label[1:]
+    counts = sorted({pair.n for pair in pairs if pair.slice == "all"})
+    few = f"{counts[0]:,} to " if len(counts) > 1 else ""
+    by_metric = " by metric" if few else ""
+    queries = f"{few}{text.format_queries(counts[-1])}{by_metric}"
+    label = f"{test.label[0].upper()}{test.label[1:]}, {queries}"
     notes = [*_describe_family(label, tests, settings)]
     for reason in (UNBOUNDED, FEW_RESAMPLES, EQUAL):
         if count := sum(pair.result.reason == reason for pair in pairs):

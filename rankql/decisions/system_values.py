@@ -68,11 +68,12 @@ class SystemValues:
         missing = {name: int(frame[MISSING].sum()) for name, frame in frames.items()}
         lower = frozenset(filter(result.lower_is_better, result.metrics))
         # A missing query that is left out is not undefined too.
-        left_out = pl.col(MISSING) & (rules["missing"] == "skip")
+        missed = pl.col(MISSING).any().over(key)
+        left_out = missed & (rules["missing"] == "skip")
         undefined = {
-            name: rows.filter(
-                pl.col(name).is_null() & ~(pl.col(MISSING) if name in lower else left_out)
-            )[key].n_unique()
+            name: rows.filter(pl.col(name).is_null() & ~(missed if name in lower else left_out))[
+                key
+            ].n_unique()
             for name in result.metrics
             if name not in result.catalogue_metrics
         }

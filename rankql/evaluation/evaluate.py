@@ -19,7 +19,7 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.checks import evaluation_errors, note_users, validate_columns
 from rankql.evaluation.collapse import read_rankings
 from rankql.evaluation.compute import compute
-from rankql.evaluation.means import Meta, count_clusters, require_interval
+from rankql.evaluation.means import Meta, compared_value, count_clusters, require_interval
 from rankql.evaluation.readable import (
     catalogue_meta,
     is_catalogue,
@@ -113,7 +113,7 @@ def evaluate(
         Column of queries that belong together, such as a user, which intervals then respect.
     judge : table, optional
         Labels of all queries by a language model, if the judgments are human labels of a random
-        sample of at least 10 queries.
+        sample of at least 20 queries.
 
         Means are then those of human labels, corrected by the judge: unbiased whatever the judge
         does, with a narrower interval if it is good.
@@ -239,6 +239,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             else:
                 result = result.write_values(arguments.output)
         notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
+        notes += describe_counts(result)
         if not arguments.reading.own_threshold:
             notes += note_threshold(facts, metrics, conventions)
         if arguments.cluster is not None:
@@ -447,4 +448,23 @@ def _undefined_notes(result: Result, metrics: Sequence[Metric]) -> list[str]:
             f"{name} counts only the {format_queries(fewest)} with a relevant item; over all "
             f"queries it is {each} (undefined='zero')"
         )
+    return notes
+
+
+def describe_counts(result: Result) -> list[str]:
+    """A note on each metric whose means are over more queries in one system than in another."""
+    if not result.meta.system:
+        return []
+    names = [name for name in result.metrics if name not in result.catalogue_metrics]
+    values = (compared_value(name, result.conventions) for name in names)
+    rows = result.frame().select("system", *values).group_by("system").agg(pl.all().count())
+    notes = []
+    for name in names if len(rows) else ():
+        counts = rows.sort(name, "system")["system", name].rows()
+        (fewest, count), (most, highest) = counts[0], counts[-1]
+        if count < highest:
+            notes.append(
+                f"{name}: means are over {count:,} ({fewest}) to {format_queries(highest)} "
+                f"({most}), those with a value; compare uses the same queries for all systems"
+            )
     return notes

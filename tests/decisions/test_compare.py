@@ -383,3 +383,27 @@ def test_users_of_tables_of_values_are_noted(kind):
     one_each = old.with_columns(pl.col("query").alias(name).cast(old[name].dtype))
     alone = rankql.compare({"old": one_each, "new": one_each}, metrics="AP")
     assert not any("are not independent" in note for note in alone.notes)
+
+
+def test_a_system_that_finds_less_does_not_look_better():
+    qrels = {f"q{i}": {"a": 1, "b": 0, "c": 0} for i in (1, 2, 3)}
+    bad = {"q1": ["b", "c"], "q2": ["b", "c"], "q3": ["a", "b"]}
+    good = {"q1": ["b", "a", "c"], "q2": ["b", "a", "c"], "q3": ["a", "b"]}
+    runs = {"bad": bad, "good": good}
+    evaluated = rankql.evaluate(runs, qrels, "AUC")
+    assert evaluated.summary["mean"].to_list() == pytest.approx([1, 2 / 3])
+    assert any("AUC: means are over 1 (bad) to 3 queries (good)" in x for x in evaluated.notes)
+    two = rankql.compare(runs, qrels, ["AUC", "GAUC"])
+    assert two.summary["mean"].to_list() == [1, 1, 1, 1]
+    assert (two.table["mean_a"] == two.table["mean_b"]).all()
+    assert not any("means are over" in note for note in two.notes)
+    assert two.title == "bad and good are tied for best on both metrics"
+    assert any("t test widened for skewness, 1 query." in note for note in two.notes)
+    # One set of queries for all pairs, also with a baseline, and a note on what that leaves out.
+    for baseline in (None, "good"):
+        three = rankql.compare({**runs, "other": good}, qrels, "AUC", baseline=baseline)
+        assert three.summary["mean"].to_list() == [1, 1, 1] and set(three.table["n"]) == {1}
+        cause = "AUC: 2 of 3 queries of good and other are left out"
+        assert any(cause in x and "bad for 2" in x for x in three.notes)
+    # A query that a run lacks counts as 0 in a metric that is defined there.
+    assert rankql.compare({"x": {"q1": ["a"]}, "y": good}, qrels, "RR").table["n"].item() == 3
