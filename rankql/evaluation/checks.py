@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from shlex import quote as shell_quote
 
 import duckdb
 
@@ -24,13 +25,13 @@ from rankql.evaluation.spelling import note_spelling
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
-from rankql.registry.column_names import USERS, squash
+from rankql.registry.column_names import EVENTS, ROLES, USERS, find_name, squash
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, reword_error
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, unknown_column
+from rankql.sources.tables import Table, is_text, text_number, unknown_column
 from rankql.text import format_count, format_queries, has_or_have
 
 # So many rows are enough to see whether users have several queries.
@@ -390,6 +391,34 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
             )
 
 
+# More values are not labels.
+MAX_LABELS = 10
+
+
+def _refuse_labels(session: Session, table: Table) -> None:
+    """Refuse grades that are a few words, with the mapping that reads them."""
+    name = table.roles.get("rel")
+    if name is None or not is_text(table.columns[name]):
+        return
+    value = f"CAST({quote(name)} AS VARCHAR)"
+    word = f"SELECT 1 FROM {table.sql} WHERE {value} IS NOT NULL AND {text_number(name)} IS NULL"
+    if not session.con.execute(f"{word} LIMIT 1").fetchall():
+        return
+    values = f"SELECT {value}, count(*) FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY 1"
+    rows = session.con.execute(f"{values} ORDER BY 1 LIMIT {MAX_LABELS + 1}").fetchall()
+    if len(rows) > MAX_LABELS or sum(count for _, count in rows) == len(rows) > 2:
+        return
+    grades = ", ".join(f"{label!r}: ..." for label, _ in rows)
+    column = find_name([name], (*EVENTS, *ROLES["rel"]))
+    mapping = f"rel={{{grades}}}" if column else f"rel=({name!r}, {{{grades}}})"
+    option = ",".join(f"{label}{'=' if column else ':'}..." for label, _ in rows)
+    option = shell_quote(option if column else f"{name}={option}")
+    raise RankqlError(
+        f"{table.label}: {name} must be a number, not text such as {rows[0][0]!r}. Write a grade "
+        f"for each value: {mapping} (CLI: --rel {option})"
+    )
+
+
 # The roles of numbers.
 NUMBERS = ("rel", "pos", "score")
 
@@ -397,6 +426,8 @@ NUMBERS = ("rel", "pos", "score")
 def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMBERS) -> None:
     """Refuse grades, positions and scores that are not numbers."""
     bad = {}
+    if "rel" in roles:
+        _refuse_labels(session, table)
     for role in roles:
         if role in table.roles and table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -11,6 +12,7 @@ from typing import Any, TypeGuard
 import polars as pl
 
 from rankql.errors import RankqlError
+from rankql.registry.argument_checks import parse_number
 from rankql.registry.column_names import COLUMN_NAMES
 from rankql.text import join_words
 
@@ -144,6 +146,12 @@ def _numbers(
 ) -> pl.Series:
     """A column of numbers: Python's int as integers, so that few grades stay fast."""
     types = _types(numbers)
+    if str in types:
+        parsed = [parse_number(x) if isinstance(x, str) else x for x in numbers]
+        if all(x is None or math.isfinite(y or 0) for x, y in zip(numbers, parsed, strict=True)):
+            read = all((x is None) == (y is None) for x, y in zip(numbers, parsed, strict=True))
+            numbers = parsed if read else numbers
+        types = _types(numbers)
     if not all(issubclass(each, Real) for each in types):
         query, item, value = next(
             (query, item, value)

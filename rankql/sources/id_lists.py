@@ -28,7 +28,7 @@ from rankql.registry.column_names import (
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, assign_roles, is_number, is_text
+from rankql.sources.tables import Table, assign_roles, is_number, is_text, text_number
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
@@ -359,7 +359,13 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
         pairs = f"map_entries({name})"
         if kind.startswith("STRUCT("):
             fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
-            if not all(map(is_number, fields.values())):
+            texts = [quote(x) for x, kind in fields.items() if is_text(kind)]
+            finite = " AND ".join(
+                f"count({x}) = count(*) FILTER (isfinite({text_number(x[1:-1])}))" for x in texts
+            )
+            rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
+            numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
+            if not numbers or not session.con.execute(rows).fetchall()[0][0]:
                 raise _wrong_type(table, column)
             pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
             pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
@@ -512,10 +518,12 @@ def _require_order(session: Session, table: Table, column: str) -> None:
     query = quote(table.roles["query"])
     for role in ("pos", "score"):
         for name, kind in _list_fields(session, table, column).items():
-            if name not in known_names(role, [name]) or not is_number(kind):
+            if name not in known_names(role, [name]) or not (is_number(kind) or is_text(kind)):
                 continue
             order = "DESC" if role == "score" and not is_distance(name) else "ASC"
-            values = f"list_transform({quote(column)}, lambda x_: x_[{literal(name)}])"
+            value = f"x_[{literal(name)}]"
+            value = f"TRY_CAST({value} AS DOUBLE)" if is_text(kind) else value
+            values = f"list_transform({quote(column)}, lambda x_: {value})"
             values = f"list_filter({values}, lambda x_: x_ IS NOT NULL)"
             sql = (
                 f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "

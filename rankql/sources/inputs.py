@@ -36,6 +36,8 @@ from rankql.sources.tables import (
     assign_roles,
     find_common_id_columns,
     hash_column,
+    read_text_numbers,
+    refuse_repeated,
     require_column,
     same_kind,
     unknown_column,
@@ -219,6 +221,7 @@ def read_inputs(
         name: _assign_run(session, table, sides[0], not alone, preferred, descending)
         for name, table in runs.items()
     }
+    runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
@@ -231,9 +234,10 @@ def read_inputs(
     if judgments:
         needed = ("query", "item", "rel")
         judgments = assign_roles(judgments, sides[1], needed, preferred, only=True)
-        judgments = keep_highest(session, judgments, by)
+        judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
     if compared:
         compared = _assign_run(session, compared, sides[1], True, preferred)
+        compared = read_text_numbers(session.con, compared)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
     single = {"attributes": about, "qrels": judgments, "reference": compared}
@@ -249,6 +253,8 @@ def read_inputs(
             )
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
     _require_different_names(inputs)
+    for table in inputs.tables:
+        refuse_repeated(table, [*by, *([system] if system else [])])
     return inputs
 
 

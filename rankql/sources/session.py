@@ -28,7 +28,7 @@ from rankql.sources.json_shapes import BY_QUERY, SEARCH, JsonShape, load_json, l
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.progress import watch
 from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
 from rankql.writing import HeaderlessPath
 
@@ -188,6 +188,10 @@ def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, library(source.data)
+    names = getattr(data, "columns" if kind == "pandas" else "column_names", ())
+    repeated = repeated_names(names) if kind in ("pandas", "pyarrow") else []
+    if kind == "pandas" and repeated:
+        data = data.loc[:, ~data.columns.duplicated()]
     if kind == "pandas":
         refuse_unread_lists(data, label)
     if kind == "polars" and hasattr(data, "height"):
@@ -205,7 +209,7 @@ def _load_frame(source: Source) -> Table:
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
     frame = data if kind == "pandas" else None
-    return replace(table, frame=frame, ordered="duckdb" not in kind)
+    return replace(table, frame=frame, ordered="duckdb" not in kind, repeated=repeated)
 
 
 class Shape(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -59,6 +60,8 @@ class Table:
     exact: str = ""
     # What its rows are called in errors.
     unit: str = "rows"
+    # The names that several columns of the source have.
+    repeated: Sequence[str] = ()
     # The column of the systems, if it is recognised and not named.
     system: str = ""
     # What the Columns line says of columns whose cells may have several ids.
@@ -236,6 +239,39 @@ def text_number(name: str) -> str:
     """The number that a column of text holds, or NULL. DuckDB reads 1_0 as 10."""
     column = f"CAST({quote(name)} AS VARCHAR)"
     return f"TRY_CAST(CASE WHEN NOT contains({column}, '_') THEN {column} END AS DOUBLE)"
+
+
+def repeated_names(names: Iterable[object]) -> list[str]:
+    """The names that occur more than once."""
+    return [str(name) for name, count in Counter(names).items() if count > 1]
+
+
+def refuse_repeated(table: Table, names: Iterable[str]) -> None:
+    """Refuse the use of a column whose name another one has too."""
+    for name in table.sources([*table.roles.values(), *names]):
+        if name in table.repeated:
+            raise RankqlError(
+                f"{table.label} has several columns called {name!r}. Rename or remove all but one"
+            )
+
+
+def read_text_numbers(con: Any, table: Table) -> Table:
+    """The table with numbers for the text of grades, scores and positions, if all are finite."""
+    roles = {x: table.roles[x] for x in ("rel", "score", "pos") if x in table.roles}
+    texts = {n for n in roles.values() if is_text(table.columns[n])} if not table.text else set()
+    for name in texts:
+        number = text_number(name)
+        finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
+        if con.execute(f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}").fetchall()[
+            0
+        ][0]:
+            table = replace(
+                table,
+                sql=f"(SELECT * REPLACE ({number} AS {quote(name)}) FROM {table.sql})",
+                columns={**table.columns, name: "DOUBLE"},
+                lasting=False,
+            )
+    return table
 
 
 def is_text(kind: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import duckdb
 
@@ -29,7 +30,7 @@ from rankql.sources.files import (
 )
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, repeated_names
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
 _QUEPID = "query,docid,rating"
@@ -56,7 +57,7 @@ def load_csv(reader: Reader, file: File) -> Table:
     # An uneven line may be why DuckDB found no header, or one column.
     if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
         raise RankqlError(f"{file.label}: {file.paths[0]!r}: {uneven}")
-    return table
+    return replace(table, repeated=repeated_names(names))
 
 
 def _load_quoted(reader: Reader, file: File, sql: str, tabs: bool) -> Table:

@@ -83,8 +83,6 @@ CASES = {kind: one_row(*case) for kind, case in ONE_ROW.items()} | {
         placed(("a", "z", INF), ("b", "z", 1e300)), judged()),
     "high-grades": ("warning", "qrels", 1, [row("a", "z", rel=11.0)],
         scored(), judged(("a", "z", 11), ("a", "w", 10))),
-    "column-type": ("error", "run", 4, [],
-        scored().with_columns(pl.col("score").cast(pl.String)), judged()),
     "rank-score-order": ("warning", "run", 1, [row("b", "y", pos=2.0, score=2.0, score_above=1.0)],
         placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged()),
     "position-gaps": ("note", "run", 1, [row("a", positions=3, last=4.0)],
@@ -243,6 +241,12 @@ def test_judged_share_is_that_of_evaluate():
     assert f"({share * 8:.0f} of 8)" in finding.message
 
 
+def test_text_that_is_not_a_number():
+    report = check(scored().with_columns(score=pl.lit("?")), judged(), k=2)
+    assert {("column-type", "error"), ("text-scores", "error")} <= {*levels(report)}
+    assert check(scored().cast({"score": pl.String}), judged(), k=2).ok
+
+
 def test_systems_in_a_column():
     def first_finding(run):
         return check(run, judged(), k=2, system="model").findings[0]
@@ -255,6 +259,8 @@ def test_systems_in_a_column():
     assert (finding.kind, finding.table) == ("missing-queries", "run, system 'n'")
     assert finding.examples == ({"query": "b"},)
     assert check(run, judged(), k=2).findings == [finding]
+    finding = check(run.rename({"model": "mine"}), judged(), k=2).findings[0]
+    assert finding.kind == "duplicate-items" and "pass system=" in finding.why
     elsewhere = run.with_columns(query=pl.when(model="n").then(pl.lit("c")).otherwise("query"))
     finding = first_finding(elsewhere)
     assert (finding.kind, finding.table) == ("no-overlap", "run, system 'n'")

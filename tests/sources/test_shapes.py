@@ -325,3 +325,41 @@ def test_files_that_are_not_of_ms_marco(tmp_path, run, qrels, message):
 def test_judgments_of_trec_have_iterations_and_items_that_look_like_ranks(tmp_path):
     (tmp_path / "qrels.tsv").write_text("2\t1\t1\t0\n2\t1\t2\t1\n")
     assert rankql.evaluate({2: [1, 2]}, tmp_path / "qrels.tsv", "RR")["RR"] == 0.5
+
+
+# Two columns of one name
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow", "csv"])
+def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
+    import pyarrow
+
+    rows = [("a", "x", 2.0, 1.0), ("a", "y", 1.0, 3.0)]
+
+    def table(*names):
+        if form == "pandas":
+            return pandas.DataFrame(rows, columns=names)
+        if form == "arrow":
+            columns = [pyarrow.array(x) for x in zip(*rows, strict=True)]
+            return pyarrow.table(columns, names=names)
+        lines = [",".join(map(str, row)) for row in (names, *rows)]
+        (tmp_path / "run.csv").write_text("\n".join(lines) + "\n")
+        return tmp_path / "run.csv"
+
+    qrels = {"a": {"y": 1}}
+    twice = table("query", "item", "score", "score")
+    with pytest.raises(RankqlError, match=r"^run has several columns called 'score'\. Rename or"):
+        rankql.evaluate(twice, qrels, "RR")
+    with pytest.raises(RankqlError, match="'score'"):
+        rankql.check(twice, qrels)
+    unused = table("query", "item", "note", "note")
+    with pytest.raises(RankqlError, match="'note'"):
+        rankql.evaluate(unused, qrels, "RR", score="note")
+    if form == "csv":
+        unused = tmp_path / "other.csv"
+        unused.write_text("query,item,score,note,note\na,x,2,1,1\na,y,1,1,1\n")
+    elif form == "pandas":
+        unused = unused.assign(score=[2.0, 1.0])
+    else:
+        unused = unused.append_column("score", pyarrow.array([2.0, 1.0]))
+    assert rankql.evaluate(unused, qrels, "RR")["RR"] == 0.5
