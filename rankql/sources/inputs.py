@@ -279,7 +279,7 @@ def _find_system(
     ids = [*keys, *([] if lists else [table.find("item", item)])]
     if not all(isinstance(name, str) and table.has(name) for name in ids):
         return None
-    key, pairs = (", ".join(map(quote, each)) for each in (keys, ids))
+    key, pairs = (", ".join(quote(str(x)) for x in each) for each in (keys, ids))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
     counts = ", ".join(f"count(DISTINCT ({pairs}, {quote(name)}))" for name in names)

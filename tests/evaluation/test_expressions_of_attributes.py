@@ -92,8 +92,9 @@ def test_commas_in_brackets_do_not_split(tmp_path):
 
 
 def test_the_day_of_monitor_is_an_expression():
+    start = datetime(2026, 1, 1, 9)
     rows = [
-        {"seen": datetime(2026, 1, 1, 9) + timedelta(days=d), "query": f"q{i}", "pos": p, "rel": i % 3}
+        {"seen": start + timedelta(days=d), "query": f"q{i}", "pos": p, "rel": i % 3}
         for d in range(50) for i in range(40) for p in (1, 2)
     ]  # fmt: skip
     log = pl.DataFrame(rows).with_columns(day=pl.col("seen").dt.date())

@@ -45,7 +45,7 @@ def test_other_text_is_refused(value):
         {"a": {"x": value, "y": "1"}},
         pl.DataFrame([{"query": "a", "retrieved": {"x": value, "y": "1"}}]),
     ):
-        with pytest.raises(RankqlError, match="must be a (number|list of ids), not"):
+        with pytest.raises(RankqlError, match=r"must be a (number|list of ids), not"):
             rankql.evaluate(run, QRELS, "RR")
 
 
