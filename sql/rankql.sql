@@ -1630,13 +1630,12 @@ COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an it
 CREATE OR REPLACE MACRO rankql_judged_hits(rel, score, tie, threshold) AS
     list_filter(rankql_values(rankql_ranking(rankql_hit(rel, threshold), score, tie)), lambda hit: hit IS NOT NULL);
 
--- With ties 'expected', a tied pair counts half: the mean of the best and of the worst order of ties.
-CREATE OR REPLACE MACRO auc_by_score(rel, score, item, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties)
+-- A tied pair counts half, whatever `ties`: the mean of the best and of the worst order of ties. `item` is not read.
+CREATE OR REPLACE MACRO auc_by_score(rel, score, item := NULL, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties) IS NOT NULL
          THEN (rankql_auc(rankql_judged_hits(rel, score, rankql_hit(rel, threshold), threshold))
-               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2
-         ELSE list_auc(rankql_values(rankql_ranking_by_item(rankql_grade(rel), score, item)), threshold) END;
-COMMENT ON MACRO auc_by_score IS 'auc with a score and an item instead of the position.';
+               + rankql_auc(rankql_judged_hits(rel, score, -rankql_hit(rel, threshold), threshold))) / 2 END;
+COMMENT ON MACRO auc_by_score IS 'auc with a score instead of the position. Ties count half.';
 
 
 -- Rating: errors of predicted scores against grades. Load common.sql first.

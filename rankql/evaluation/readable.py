@@ -24,9 +24,11 @@ from rankql.evaluation.steps import (
     attributes_by_query,
     is_ideal_retrieved,
     last_position,
-    needs_scores,
+    order_score,
+    original_score,
     ranking_ctes,
     ranks_before_join,
+    reads_original_scores,
     rows_needed,
     select_from,
     source_ctes,
@@ -74,7 +76,7 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     if ties in ("best", "worst") and all(map(reads_judged, metrics)):
         conventions = replace(conventions, ties=f"{ties} judged")
     rows = rows_read(inputs, metrics, conventions)
-    calls, weights = metric_calls(metrics, conventions)
+    calls, weights = metric_calls(inputs, metrics, conventions)
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
     steps |= ranking_ctes(inputs, metrics, conventions, rows)
@@ -237,7 +239,7 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
         raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
     if conventions.ties == "expected":
         _refuse_expected_ties(metrics, conventions)
-    if inputs.ascending and needs_scores(metrics):
+    if inputs.ascending and reads_original_scores(metrics):
         _refuse_orders(inputs, metrics, conventions)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
@@ -266,7 +268,7 @@ def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -
 
 def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
     """Refuse metrics that read scores if it is unclear whether these are -score."""
-    name = next(metric.name for metric in metrics if needs_scores([metric]))
+    name = next(metric.name for metric in metrics if reads_original_scores([metric]))
     if not all(table.ascending for table in inputs.runs.values()):
         raise RankqlError(
             f"{name} reads scores, but the lowest is best in some runs and the highest in others. "
@@ -309,17 +311,17 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
 
 
 def metric_calls(
-    metrics: Sequence[Metric], conventions: Conventions
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The calls of metrics and of their weights, by name; and the weight of each metric."""
     weighed = [m.name for m in metrics if m.record and m.record.weight]
     weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
-    calls = {metric.name: metric_call(metric, conventions) for metric in metrics}
+    calls = {metric.name: metric_call(inputs, metric, conventions) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
     return calls, weights
 
 
-def metric_call(metric: Metric, conventions: Conventions) -> str:
+def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
     if is_catalogue(metric):
         return "CAST(NULL AS DOUBLE)"  # a query has no value of its own
@@ -329,7 +331,10 @@ def metric_call(metric: Metric, conventions: Conventions) -> str:
     options = metric.arguments(vars(conventions))
     rel = gain_sql(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
     if metric.record.compares_scores:
-        return f"{macro}(rel, score)"
+        expected = conventions.ties == "expected"  # where `score` is that of the order
+        return f"{macro}(rel, {original_score(inputs, conventions) if expected else 'score'})"
+    if metric.record.halves_ties and inputs.scored:
+        return macro_call(f"{macro}_by_score", [rel, order_score(inputs, conventions)], options)
     columns = [rel, "pos"]
     if conventions.ties == "expected":
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]

@@ -22,6 +22,8 @@ from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
+# The score of a run before it is rounded to be compared.
+_UNROUNDED = f"{INTERNAL_PREFIX}score"
 # A number that differs if judgments do, in any order and for any type of ids.
 FINGERPRINT = (
     "CAST(sum(hash(CAST(query AS VARCHAR), CAST(item AS VARCHAR), CAST(rel AS DOUBLE))) AS VARCHAR)"
@@ -121,6 +123,8 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
             fields.insert(0, f"{literal(name)}{table.exact} AS system")
         places = [role for role in ("pos", "score") if role in table.roles]
         fields += [f"{_number(table, role, conventions)} AS {role}" for role in places]
+        if conventions.float32 and "score" in places:
+            fields.append(f"{table.number('score')} AS {_UNROUNDED}")
         if conventions.ties == "order":
             fields.append("row_number() OVER () AS line")
         if "rel" in table.roles:
@@ -220,13 +224,15 @@ def ranking_ctes(
         cuts = select_from("run", [keys, f"max(score, {k})[-1] AS least"], f"GROUP BY {keys}")
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
+    own += [_UNROUNDED] if scores and conventions.float32 else []
     top, side = {}, "FULL" if rows == "all" else "LEFT"
     if inputs.scored:
         name = TOP if cuts else "numbered"
         top = {name: _top(keys, k, score_order(conventions.ties), own, name == TOP)}
     run = [*top][-1] if top else _rows_within(inputs, k)
     join = f"{_judgments(inputs)} {side} JOIN {run} USING ({keys}, item)"
-    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
+    fields = [keys, "item", "rel", "pos", *own]
+    fields += [f"{original_score(inputs, conventions)} AS score"] if scores else []
     fields += [SUBTOPICS] if inputs.subtopics else []
     return (
         _query_ctes(inputs, cuts) | top | {"ranked": select_from(join, fields, judged_rows(rows))}
@@ -296,11 +302,12 @@ def _join_then_rank(
     if conventions.unjudged == "remove":
         ctes["condensed"] = _condensed(inputs, source)
         source = "condensed"
-    fields = ["*"]
-    if inputs.scored and conventions.ties != "expected":
-        pos = number_positions(keys, "score", score_order(conventions.ties))
-        restored = f"* REPLACE ({original_score(inputs)})" if inputs.ascending else "*"
-        fields = [f"{restored}, {pos}"]
+    score, fields = original_score(inputs, conventions), ["*"]
+    if conventions.ties != "expected":
+        if inputs.every("score") and score != "score":
+            fields = [f"* REPLACE ({score} AS score)"]
+        if inputs.scored:
+            fields.append(number_positions(keys, "score", score_order(conventions.ties)))
     return ctes | {"ranked": select_from(source, fields)}
 
 
@@ -336,9 +343,10 @@ def ranks_before_join(inputs: Inputs, conventions: Conventions) -> bool:
     return inputs.qrels is not None and alone
 
 
-def original_score(inputs: Inputs) -> str:
-    """The score as the user passed it, for expressions of the user."""
-    return "0 - score AS score" if inputs.ascending else "score"
+def original_score(inputs: Inputs, conventions: Conventions) -> str:
+    """The score as the user passed it, neither rounded nor with another sign."""
+    score = _UNROUNDED if conventions.float32 else "score"
+    return f"0 - {score}" if inputs.ascending else score
 
 
 def _top(keys: str, k: int | None, order: str, own: Sequence[str], is_cut: bool) -> str:
@@ -402,4 +410,18 @@ def is_ideal_retrieved(metric: Metric, conventions: Conventions) -> bool:
 
 def needs_scores(metrics: Sequence[Metric]) -> bool:
     """Does a metric read scores?"""
+    halved = any(m.record is not None and m.record.halves_ties for m in metrics)
+    return halved or reads_original_scores(metrics)
+
+
+def reads_original_scores(metrics: Sequence[Metric]) -> bool:
+    """Does a metric read scores as the user passed them, not only their order?"""
     return any(m.record is None or m.record.compares_scores for m in metrics)
+
+
+def order_score(inputs: Inputs, conventions: Conventions) -> str:
+    """The score by which rankings are ordered, in the CTE `ranked`."""
+    if conventions.ties == "expected":  # which needs no other one
+        return "score"
+    value = "0 - score" if inputs.ascending else "score"
+    return f"rankql_float32({value})" if conventions.float32 else value

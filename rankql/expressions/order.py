@@ -58,8 +58,8 @@ def auc(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Area under the ROC curve: the share of pairs with the relevant item above the other one.
 
     Of all pairs of a relevant and another judged item that are both retrieved; unjudged items are
-    left out. ties="expected" in `auc_by_score` counts a pair with equal scores half. NULL if one of
-    the two kinds is missing. Hanley & McNeil 1982.
+    left out. A pair with equal scores counts half in `auc_by_score`. NULL if one of the two kinds
+    is missing. Hanley & McNeil 1982.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 0], "pos": [1, 2, 3, 4]})
     >>> df.select(auc("rel", "pos")).item()
@@ -212,4 +212,4 @@ list_auc = list_form(auc)
 
 kendall_tau_distance_by_score = score_form(kendall_tau_distance)
 kendall_tau_b_by_score = score_form(kendall_tau_b)
-auc_by_score = score_form(auc)
+auc_by_score = score_form(auc, halves_ties=True)

@@ -167,7 +167,9 @@ def list_form(
     True
     """
 
-    @_derived(metric, f"list_{name}", doc, ["rels"], {"ideal": None} if ideal else {}, ["ideal"])
+    @_derived(
+        metric, f"list_{name}", doc, {"rels": "rels"}, {"ideal": None} if ideal else {}, ["ideal"]
+    )
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
         scale = options.get("max_rel"), options.get("stop", "exp2")
         rels = as_grade_lists("rels", rels, *scale)
@@ -214,13 +216,22 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
     return pl.coalesce(checked, rels)
 
 
-def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunction[...]:
-    """The form of a metric with score and item instead of position. example: see `list_form`."""
+def score_form(
+    of_rows: Callable[..., pl.Expr], example: str = "", halves_ties: bool = False
+) -> MetricFunction[...]:
+    """The form of a metric with score and item instead of position. example: see `list_form`.
+
+    halves_ties: ties count half by definition, so that `ties` and the item have no effect.
+    """
     name = of_rows.__name__
+    ties_text = """Ties are ordered by item as text, descending; ties="expected"
+    returns the mean over all orders of ties instead."""
+    if halves_ties:
+        ties_text = """Ties count half, whatever `ties`, so
+    no item is needed."""
     doc = f"""{name} with a score and an item instead of the position.
 
-    The highest score is first. Ties are ordered by item as text, descending; ties="expected"
-    returns the mean over all orders of ties instead. Items with a NULL score are judged but not
+    The highest score is first. {ties_text} Items with a NULL score are judged but not
     retrieved. Takes the options of `{name}`.
 
     >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3]}})
@@ -229,10 +240,15 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunc
     True
     """
 
+    columns = {"rel": "rel", "score": "score", "item": None if halves_ties else "item"}
+
     @metric()
-    @_derived(of_rows, f"{name}_by_score", doc, ["rel", "score", "item"], {"ties": "item"})
-    def by_score(rel: Column, score: Column, item: Column, ties: str, **options: Any) -> pl.Expr:
+    @_derived(of_rows, f"{name}_by_score", doc, columns, {"ties": "item"})
+    def by_score(
+        rel: Column, score: Column, item: Column | None, ties: str, **options: Any
+    ) -> pl.Expr:
         require_choice("ties", ties, "item", "expected")
+        ties = "expected" if item is None or halves_ties else ties
         rel, score = as_float(rel), column(score)
         order = [score, _text(item), rel] if ties == "item" else [score, rel]
         rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
@@ -307,14 +323,14 @@ def _derived(
     metric: Callable[..., pl.Expr],
     name: str,
     doc: str,
-    columns: list[str],
+    columns: dict[str, str | None],
     last: dict[str, Any],
     without: Iterable[str] = (),
 ) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
     """Give a form its name, its docstring, and the metric's options after its own columns."""
     parameters = inspect.signature(metric).parameters.values()
     options = [option for option in parameters if option.name not in ("rel", "pos", *without)]
-    first = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=n) for n in columns]
+    first = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in columns.items()]
     end = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in last.items()]
     signature = inspect.Signature([*first, *options, *end], return_annotation=pl.Expr)
 

@@ -269,6 +269,7 @@ _JUDGED = "count(CASE WHEN rel IS NOT NULL THEN {pos} END)"
 _auc = partial(
     MetricRecord,
     function="auc",
+    halves_ties=True,
     undefined="the judged retrieved items are all relevant, or none is",
     rows="judged",
 )

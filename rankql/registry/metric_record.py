@@ -222,6 +222,8 @@ class MetricRecord:
     rows: Rows = "gain"
     # Without a cutoff it counts all retrieved items, unjudged ones too.
     counts_retrieved: bool = False
+    # With scores, a tied pair counts half by definition, whatever the convention.
+    halves_ties: bool = False
     # It reads only whether items are judged.
     reads_judged: bool = False
     # A grade below 0 means that the item is in the sample, but not judged.

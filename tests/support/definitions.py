@@ -620,6 +620,8 @@ def orders(rows):
 
 def by_score(metric, rows, ties="item", **options):
     """The metric of a scored ranking; ties='expected': its mean over all orders of tied items."""
+    if metric is auc:
+        ties = "expected"
     if ties == "item":
         return metric(ranked(rows), **options)
     values = [metric(order, **options) for order in orders(rows)]
