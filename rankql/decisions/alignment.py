@@ -93,7 +93,7 @@ def keep_shared_queries(result: Result, baseline: str | None) -> tuple[Result, l
         columns.append(rows[name].set(~kept, None))
         if name in weights:
             columns.append(rows[weights[name]].set(~kept, 0))
-        names = [system for system, known in zip(systems, np.atleast_1d(counted), strict=True) if known]
+        names = [system for i, system in enumerate(systems) if defined[i].any()]
         note = _describe_cause(name, names, defined[counted], shared, baseline)
         notes += [note] if note else []
     return (replace(result, values=rows.with_columns(columns)) if columns else result), notes

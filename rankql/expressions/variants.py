@@ -248,16 +248,16 @@ def score_form(
         rel: Column, score: Column, item: Column | None, ties: str, **options: Any
     ) -> pl.Expr:
         require_choice("ties", ties, "item", "expected")
-        ties = "expected" if item is None or halves_ties else ties
+        item = None if halves_ties or ties == "expected" else item
         rel, score = as_float(rel), column(score)
-        order = [score, _text(item), rel] if ties == "item" else [score, rel]
+        order = [score, rel] if item is None else [score, _text(item), rel]
         rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
         pos = pl.when(_field("score").is_not_null()).then(_RANK)
         rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos, score=_field("score")))
-        tied = _field("score") if ties == "expected" else None
+        tied = _field("score") if item is None else None
         r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"), score=tied)
         value = rows.list.agg(of_rows(r, **options))
-        return value if ties == "expected" else refuse_equal_items(value, item, score)
+        return value if item is None else refuse_equal_items(value, item, score)
 
     return by_score
 
