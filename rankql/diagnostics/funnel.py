@@ -128,6 +128,9 @@ def funnel(
         tables, judged, columns = unnest_lists(
             session, opened, session.table(qrels, "qrels"), roles, kept
         )
+        # What is decided over all stages holds for each.
+        tables = {name: replace(table, unnested=True) for name, table in tables.items()}
+        judged = judged and replace(judged, unnested=True)
         ranked = read_inputs(
             session,
             tables[last],
@@ -338,8 +341,9 @@ def _evaluate_best_orders(
             schema={"system": pl.String, "query": pl.String, **dict.fromkeys(metrics, pl.Float64)}
         )
     roles = inputs.qrels.roles
+    table = replace(session.register("best", best), unnested=True)
     result = evaluate(
-        best, inputs.qrels, [*metrics.values()], system="system", con=session.con, interval=None,
+        table, inputs.qrels, [*metrics.values()], system="system", con=session.con, interval=None,
         query=(_KEY, roles["query"]), item=(_ITEM, roles["item"]), rel=roles["rel"],
         score=_SCORE, **options,
     )  # fmt: skip

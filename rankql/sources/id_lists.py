@@ -127,7 +127,7 @@ def unnest_lists(
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
     """The column of lists with this name or a known one; None if the table has a row per item."""
-    if table.unit == "ids":  # unnested already
+    if table.unnested or table.unit == "ids":
         return None
     if isinstance(name, str):
         named = find_name(table.columns, [name])
@@ -218,7 +218,7 @@ def _split(cells: _Cells, separator: str, whole: bool, matched: bool) -> _Cells:
 def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
     """The column of a table that may have several ids in a cell."""
     item, known = side.item, side.known
-    if table.unit == "ids":  # unnested already
+    if table.unnested or table.unit == "ids":
         return _Cells(table)
     if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
         computed = add_column(session, table, "item", item)

@@ -64,6 +64,8 @@ class Table:
     repeated: Sequence[str] = ()
     # The column of the systems, if it is recognised and not named.
     system: str = ""
+    # Is there one id per row for sure, because lists and cells were looked at before?
+    unnested: bool = False
     # What the Columns line says of columns whose cells may have several ids.
     cells: Mapping[str, str] = field(default_factory=dict)
     # The frame, if it is from pandas.

@@ -199,3 +199,16 @@ def test_chart(tmp_path):
     funnel.save(tmp_path / "funnel.html")
     page = (tmp_path / "funnel.html").read_text("utf-8")
     assert page.index("<svg") < page.index("<table") and funnel.title in page
+
+
+def test_ids_with_blanks_or_commas_are_one_id():
+    for one, piece in (("red shoe", "shoe"), ("d0, large", "d0")):
+        run = {"a": {one: 1.0}, "b": {one: 1.0}}
+        rows = [("a", one, 1), ("b", one, 1), ("a", piece, 1)]
+        for grade in ("rel", "my_grade"):
+            qrels = pl.DataFrame(rows, schema=["query", "item", grade], orient="row")
+            found = rankql.funnel({"one": run, "two": run}, qrels, rel=grade)
+            assert found.table["recall"].to_list()[:2] == [0.75, 0.75]
+            frame = pl.DataFrame({"query": ["a", "b"], "item": [one, one], "score": [1.0, 1.0]})
+            found = rankql.funnel({"one": frame, "two": frame}, qrels, rel=grade)
+            assert found.table["recall"].to_list()[:2] == [0.75, 0.75]
