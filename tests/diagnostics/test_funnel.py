@@ -212,3 +212,17 @@ def test_ids_with_blanks_or_commas_are_one_id():
             frame = pl.DataFrame({"query": ["a", "b"], "item": [one, one], "score": [1.0, 1.0]})
             found = rankql.funnel({"one": frame, "two": frame}, qrels, rel=grade)
             assert found.table["recall"].to_list()[:2] == [0.75, 0.75]
+
+
+def test_one_decision_about_cells_holds_for_all_stages():
+    # Of both stages more complete cells match the judgments; of the last one alone, more pieces.
+    qrels = pl.DataFrame({"query": list("abc"), "item": ["red shoe"] * 3})
+    first = [("a", "shoe", 1), ("a", "red shoe", 2), ("b", "red shoe", 1), ("c", "red shoe", 1)]
+    last = [("a", "shoe", 1), ("b", "shoe", 1), ("c", "red shoe", 1)]
+    stages = {
+        name: pl.DataFrame(rows, schema=["query", "item", "pos"], orient="row")
+        for name, rows in (("first", first), ("last", last))
+    }
+    found = rankql.funnel(stages, qrels, rel="1")
+    assert found.table["recall"].to_list()[:2] == pytest.approx([1, 1 / 3])
+    assert found.table["after"].to_list() == pytest.approx([1, 1 / 3, 1 / 3])
