@@ -20,8 +20,11 @@ KEYS = (
     (*("user", "user_id", "uid"), *("customer", "customer_id", "visitor", "visitor_id")),
     ("group", "group_id"),  # in learning to rank
 )
-# Names of those whose queries belong together: sessions and users.
-USERS = {name.replace("_", "") for names in KEYS[4:6] for name in names}
+# Names of those whose queries belong together, squashed. Some are never names of queries.
+USERS = {
+    *("session", "sessionid", "user", "userid", "uid", "visitor", "visitorid"),
+    *("customer", "customerid", "memberid", "deviceid", "seller", "sellerid"),
+}
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # The roles of columns, each with the names that are recognised, the likeliest first.

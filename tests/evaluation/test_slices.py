@@ -146,3 +146,15 @@ def test_micro_metrics_have_no_zero_for_undefined():
     none = some.with_columns(rel=0)
     result = rankql.evaluate(run, none, names, undefined="zero")
     assert result.summary["mean"].to_list() == [0, 0, None]
+
+
+@pytest.mark.parametrize("name", ["member_id", "customer_id", "device_id", "seller", "Member-ID"])
+def test_names_of_users_join_queries_and_are_never_queries(name):
+    run = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "score": [1.0] * 4})
+    users = pl.DataFrame({"query": list("abcd"), name: ["u", "u", "v", "v"]})
+    judged = run.select("query", "item", rel=1).join(users, on="query")
+    notes = rankql.evaluate(run, judged, "RR").notes
+    assert any(f"Queries with the same {name} are not independent" in note for note in notes)
+    if name != "customer_id":
+        with pytest.raises(rankql.RankqlError, match="No query column"):
+            rankql.evaluate(run.rename({"query": name}), judged, "RR")
