@@ -15,6 +15,7 @@ from rankql.decisions.compare import compare
 from rankql.decisions.comparison import compare_orders
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.judge import note_scales
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability
@@ -23,7 +24,7 @@ from rankql.sources.computed import assume_grades
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, assign_roles
+from rankql.sources.tables import Data, assign_roles, read_text_numbers
 from rankql.stats.means import Moments, mean_interval
 from rankql.writing import remember_inputs
 
@@ -205,6 +206,7 @@ def judges(
             notes.append(
                 f"{lacking:,} items that people labelled have no label of {name}: left out"
             )
+        notes += note_scales("people", both["human"], name, both["llm"])
         frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
             results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
@@ -238,6 +240,7 @@ def _read_labels(
     table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
     table, names = assume_grades(session, replace(table, label=label), dict(columns))
     table = assign_roles(table, names, ("query", "item", "rel"))
+    table = read_text_numbers(session.con, table)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"
     rows = fetch_frame(session, sql, checked=True).drop_nulls("rel")

@@ -217,7 +217,8 @@ CHECKS = (
         "ratings", "warning", "graded",
         RATINGS.format(threshold=1, rows="rows"),
         RATINGS_PROBLEM.replace("{threshold:g}", "1"),
-        "Metrics such as P and RR are near 1. For ratings pass threshold=, often 4.",
+        "Metrics of relevant items, such as P and RR, are near 1. For ratings pass threshold=, "
+        "often 4.",
         noun="", applies=lambda table: "rel" not in table.table.assumed,
     ),
     RowCheck(

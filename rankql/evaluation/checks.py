@@ -312,17 +312,26 @@ def find_duplicates(
         hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
         key = table.roles["query"]
-        # A coarser key would have more duplicates.
-        finer = "SELECT count(DISTINCT {}) > count(DISTINCT {}) FROM {}"
-        others = [
-            name
-            for name in table.known("query")
-            if name != key
-            and fetch(run_sql.session, finer.format(quote(name), quote(key), table.sql))[0][0]
-        ]
+        roles = {*table.roles.values(), *inputs.by}
+        others = [name for name in table.own_columns if name not in roles and name != key]
+        others = sorted(others, key=lambda name: name not in table.known("query"))
+        others = [name for name in others if _is_finer(run_sql.session, table, key, name)]
         hint += f", or queries: query={others[0]!r}" if others else ""
     remedy = _unique_remedy(run_sql, inputs.qrels if source == "qrels" else None)
     return f"{source} has duplicates: {examples}. {remedy}{hint}"
+
+
+def _is_finer(session: Session, table: Table, key: str, name: str) -> bool:
+    """Has a column more values than the queries have, and no item twice for one of them?"""
+    if table.columns[name].startswith(("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP")):
+        return False
+    item = table.roles.get("item")
+    unique = f" AND count(DISTINCT ({quote(name)}, {quote(item)})) = count(*)" if item else ""
+    known = name in table.known("query")
+    finer = f"count(DISTINCT {quote(name)}) > count(DISTINCT {quote(key)})"
+    several = "" if known else f" AND count(DISTINCT {quote(name)}) < count(*)"
+    sql = f"SELECT {finer}{'' if known else unique + several} FROM {table.sql}"
+    return bool(fetch(session, sql)[0][0])
 
 
 # Sums of higher grades may overflow.

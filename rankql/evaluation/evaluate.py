@@ -102,13 +102,15 @@ def evaluate(
     by : str or list, optional
         Add slices of the means: one per value of an attribute of the queries.
 
-        Attributes are columns of `attributes`, the qrels or the run. A nested list is a grouping of
-        its own: by=[["segment"], ["segment", "device"]].
+        Attributes are columns of `attributes`, the qrels or the run, or SQL expressions of the
+        columns of a row, such as "timestamp::date AS day". A nested list is a grouping of its own:
+        by=[["segment"], ["segment", "device"]].
     attributes : table, optional
         Table with attributes of the queries, and the query column.
     weight : str, optional
         Column with one weight per query, such as its traffic, its revenue, or 1 / the probability
-        that it was sampled. Means and intervals then respect it.
+        that it was sampled. Means and intervals then respect it. It and the next one may be SQL
+        expressions.
     cluster : str, optional
         Column of queries that belong together, such as a user, which intervals then respect.
     judge : table, optional
@@ -138,17 +140,18 @@ def evaluate(
     rel : str or dict, optional
         Column of the grade, or the grades of events.
 
-        {"buy": 3, "click": 1} maps a text column `event` to grades, and
-        ("outcome", {"bought": 2}) one of another name.
+        {"buy": 3, "click": 1} maps a text column `event` to grades, or columns buy and click of
+        yes and no, and ("outcome", {"bought": 2}) maps a text column of another name.
     score : str, optional
         Column of the score.
     pos : str, optional
         Column of the position; 1 is the top.
     system : str, optional
-        Column of the system, if one table holds the runs of several.
+        Column of the system, if one table holds the runs of several. Usual names, such as model,
+        are recognised if items of a query repeat.
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
-        unless the column is called distance or dist.
+        unless the column is called distance, dist, l2_distance or the like.
     columns : list of str, optional
         Names of the columns of text files without a header, such as ["query", "item", "rel"].
 

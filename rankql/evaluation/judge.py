@@ -17,6 +17,8 @@ from rankql.text import format_queries, is_or_are, join_words
 
 # In the queries with human labels, so many pairs of query and item must have both labels.
 LEAST_SHARED = 0.95
+# So many grades from 2 on are not of a scale that ends at 1.
+LEAST_HIGH = 5
 # Human queries that differ so from the others, under the judge's labels, are not a random sample.
 UNLIKELY = 0.001
 # With fewer human queries, too few samples contain what a judge hides in one query in twenty: of 20
@@ -39,11 +41,28 @@ def correct_result(human: Result, judge: Result) -> Result:
     return replace(human, judge=judge, notes=[*checks, *kept])
 
 
+def note_scales(who: str, grades: pl.Series, other: str, others: pl.Series) -> list[str]:
+    """A note if one labels yes and no, and the other higher grades too."""
+    sides = [(who, grades), (other, others)]
+    least, most = sorted(sides, key=lambda side: float(side[1].max()))  # type: ignore[arg-type]
+    if least[1].max() != 1 or (most[1] >= 2).sum() < LEAST_HIGH:
+        return []
+    ends = [(name, float(x.min()), float(x.max())) for name, x in sides]  # type: ignore[arg-type]
+    scales = " and ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ends)
+    return [
+        f"{scales}: these are two scales, and one threshold= is not the same grade on both. From "
+        f"which grade is an item relevant for {who}, and from which for {other}? Write 1 from "
+        "there and 0 below in both tables"
+    ]
+
+
 def _check_pools(human: Result, judge: Result) -> list[str]:
     """Refuse a judge that labelled other items than people; note a few."""
     assert human.steps and judge.steps
     ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
+    ids += ", CAST(rel AS DOUBLE) AS rel"
     of_human, of_judge = (x.steps.run("qrels", ids) for x in (human, judge) if x.steps)
+    scales = note_scales("people", of_human["rel"], "the judge", of_judge["rel"])
     of_judge = of_judge.join(of_human, on="query", how="semi")
     shared = of_judge.join(of_human, on=["query", "item"], how="semi").height
     total = of_human.height + of_judge.height - shared
@@ -53,10 +72,11 @@ def _check_pools(human: Result, judge: Result) -> list[str]:
             "and item have both labels. Let the judge label the items that people labelled"
         )
     if shared == total:
-        return []
+        return scales
     return [
+        *scales,
         f"In the queries with human labels, {total - shared:,} of {total:,} pairs of query and "
-        "item have a label of only one of people and judge"
+        "item have a label of only one of people and judge",
     ]
 
 

@@ -348,9 +348,9 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
         hint += _float_hint(item, other_item) or chunks
     what = "judged" if inputs.qrels else "in the reference"
     return (
-        f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has "
-        f"item {show_id(item)}, {table.label} has {show_id(other_item)}{kinds}. Write item ids "
-        f"the same way in both{hint}"
+        f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run "
+        f"has item {show_id(item)}, {table.label} has {show_id(other_item)}{kinds}. "
+        f"Write item ids the same way in both{hint}"
     )
 
 

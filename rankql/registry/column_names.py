@@ -19,7 +19,10 @@ KEYS = (
     ("session", "session_id"),
     (*("user", "user_id", "uid"), *("customer", "customer_id", "visitor", "visitor_id")),
     ("group", "group_id"),  # in learning to rank
+    ("search_id", "request_id", "impression_id"),
 )
+# Those that may be of a row, and are sought only if nothing else is.
+REQUESTS = KEYS[-1]
 # Names of those whose queries belong together, squashed. Some are never names of queries.
 USERS = {
     *("session", "sessionid", "user", "userid", "uid", "visitor", "visitorid"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.registry.column_names import (
     RANKED_SYSTEMS,
+    REQUESTS,
     RETRIEVED,
     ROLES,
     SUBTOPIC_NAMES,
@@ -221,6 +223,8 @@ def read_inputs(
         name: _assign_run(session, table, sides[0], not alone, preferred, descending)
         for name, table in runs.items()
     }
+    for table in runs.values():
+        _refuse_single_rows(session, table, sides[0].get("query"))
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
     if len({"pos" in table.roles for table in runs.values()}) > 1:
@@ -258,6 +262,20 @@ def read_inputs(
     return inputs
 
 
+def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
+    """Refuse a request as the query, by its name, if each has one row: it may be that of a row."""
+    key = table.roles["query"]
+    if named or table.unit == "ids" or not find_name([key], REQUESTS):
+        return
+    single = f"SELECT count(*) > 1 AND count(*) = count(DISTINCT {quote(key)}) FROM "
+    first = f"(FROM {table.sql} LIMIT {_FIRST_ROWS})"
+    if all(session.con.execute(single + rows).fetchall()[0][0] for rows in (first, table.sql)):
+        raise RankqlError(
+            f"{table.label}: each {key} has one row. Is it the query? Pass query={key!r}, or the "
+            "column of the queries"
+        )
+
+
 # Queries that decide whether a column is that of the systems, and rows in which they are sought.
 _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 
@@ -274,12 +292,13 @@ def _find_system(
     found = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
     if not (names := [name for name in found if name is not None and name not in taken]):
         return None
-    keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
-    lists = find_list(table, RETRIEVED, item)
-    ids = [*keys, *([] if lists else [table.find("item", item)])]
-    if not all(isinstance(name, str) and table.has(name) for name in ids):
+    keys = ids = []
+    with suppress(RankqlError):  # which is raised later, if at all
+        keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
+        ids = [*keys, *([] if find_list(table, RETRIEVED, item) else [table.find("item", item)])]
+    if not ids or not all(isinstance(name, str) and table.has(name) for name in ids):
         return None
-    key, pairs = (", ".join(quote(str(x)) for x in each) for each in (keys, ids))
+    key, pairs = (", ".join(quote(str(name)) for name in each) for each in (keys, ids))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
     counts = ", ".join(f"count(DISTINCT ({pairs}, {quote(name)}))" for name in names)

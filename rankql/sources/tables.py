@@ -12,6 +12,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
     NAME_COLUMNS,
+    REQUESTS,
     ROLES,
     SPELLINGS,
     find_name,
@@ -310,7 +311,8 @@ def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
     for spell in SPELLINGS:
         spelled = [{*map(spell, table.columns)} for table in tables if not table.trec]
         for role, names in common.items():
-            names += [x for x in ROLES[role] if all(spell(x) in columns for columns in spelled)]
+            known = (x for x in ROLES[role] if x not in REQUESTS)
+            names += [x for x in known if all(spell(x) in columns for columns in spelled)]
     return common
 
 
@@ -333,6 +335,9 @@ def assign_roles(
                 hint += "descending=False"
             if role == "rel":
                 hint = ", or rel='1' if every row is relevant"
+                if table.has("split"):  # of leave_one_out or time_split
+                    what = ". It has a split: keep the rows with split = 'test'"
+                    raise missing_column(role, f" in {table.label}", table.own_columns, hint=what)
                 left = [n for n in table.free_columns(role) if n not in roles.values()]
                 texts = [n for n in left if is_text(table.columns[n])]
                 if texts:

@@ -120,6 +120,24 @@ _RUN = ("query", "q0", "item", "rank", "score", "tag")
 _MARCO = ("query", "item", "rank", "score")
 
 
+# A line such as "2 qid:1 1:0.5 # docid = d7": the grade, the query, features, a comment.
+_RANKLIB = re.compile(r"\s*[-+]?[\d.]+\s+qid:\S+(\s+\d+:\S+)*\s*(#.*)?")
+
+
+def _load_ranklib(reader: Reader, file: File) -> Table:
+    """The judgments of a file of RankLib: the item is in the comment."""
+    comment = "trim(regexp_extract(line, '#(.*)', 1))"
+    ids = (f"nullif(regexp_extract({comment}, '{form}', 1), '')" for form in (
+        r"(?i)\bdocid\s*=\s*(\S+)", r"^(\S+)"))  # fmt: skip
+    problem = "'it has a line without an id in a comment, as in 2 qid:1 # d7: ''' || line || ''''"
+    sql = f"""(SELECT regexp_extract(line, 'qid:(\\S+)', 1) AS query,
+        coalesce({", ".join(ids)}, error({problem})) AS item,
+        regexp_extract(line, '^\\s*(\\S+)', 1) AS rel FROM {read_as_text(file.pattern)}
+        WHERE NOT regexp_matches(line, '^\\s*(#|$)'))"""
+    with reader.reading(file):
+        return reader.load(file.label, sql, ordered=True)
+
+
 def is_trec(file: File) -> bool:
     """Is it a file of another suffix, or .tsv whose first line ends with numbers?"""
     if file.suffix == ".tsv":
@@ -135,6 +153,8 @@ def load_trec(reader: Reader, file: File) -> Table:
     an id may contain a space: refused.
     """
     lines = [line for line in file.lines if not line.lstrip().startswith("#")]
+    if lines and _RANKLIB.fullmatch(lines[0]):
+        return _load_ranklib(reader, file)
     columns, header = _detect_columns(file, lines)
     # Columns separated by one character are read in parallel. An error would end a transaction.
     for mark in () if in_transaction(reader.con) else " \t":

@@ -94,8 +94,9 @@ def test_commas_in_brackets_do_not_split(tmp_path):
 def test_the_day_of_monitor_is_an_expression():
     start = datetime(2026, 1, 1, 9)
     rows = [
-        {"seen": start + timedelta(days=d), "query": f"q{i}", "pos": p, "rel": i % 3}
-        for d in range(50) for i in range(40) for p in (1, 2)
+        {"seen": day + timedelta(hours=9), "query": f"q{i}", "pos": p, "rel": i % 3}
+        for day in (DAYS[0] + timedelta(days=d) for d in range(50))
+        for i in range(40) for p in (1, 2)
     ]  # fmt: skip
     log = pl.DataFrame(rows).with_columns(day=pl.col("seen").dt.date())
     expected, found = (rankql.monitor(log, metrics="RR", day=day) for day in ("day", "seen::date"))

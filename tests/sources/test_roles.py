@@ -145,3 +145,57 @@ def test_grades_of_a_named_column(form, tmp_path):
     ):
         with pytest.raises(RankqlError, match=message):
             rankql.evaluate(RUN, data, "RR", rel=(name, grades), con=con)
+
+
+# Requests, splits and files of RankLib
+
+REQUESTS = pl.DataFrame(
+    {"search_id": ["s1", "s1", "s2"], "item": ["x", "y", "x"], "score": [3.0, 2.0, 1.0]}
+)
+ONE_RELEVANT = pl.DataFrame({"search_id": ["s1", "s2"], "item": ["y", "x"], "rel": [1, 1]})
+
+
+@pytest.mark.parametrize("name", ["search_id", "request_id", "impressionId"])
+def test_requests_are_queries_if_nothing_else_is(name):
+    run, qrels = (x.rename({"search_id": name}) for x in (REQUESTS, ONE_RELEVANT))
+    assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.75
+    users = pl.Series("user", ["u", "u", "v"])
+    run = run.with_columns(users)
+    qrels = pl.DataFrame({"user_id": ["u", "v"], name: ["s1", "s2"], "item": ["y", "x"], "rel": 1})
+    result = rankql.evaluate(run, qrels, "RR")
+    assert [result.columns[table]["query"] for table in ("run", "qrels")] == ["user", "user_id"]
+
+
+def test_a_request_of_one_row_asks():
+    run = REQUESTS.with_columns(search_id=pl.Series(["1", "2", "3"]))
+    with pytest.raises(RankqlError, match=r"^run: each search_id has one row\. Is it the query\?"):
+        rankql.evaluate(run, ONE_RELEVANT, "RR")
+
+
+def test_duplicates_name_the_column_that_makes_items_unique():
+    log = pl.DataFrame({
+        "user": ["u"] * 4, "page": ["v1", "v1", "v2", "v2"], "price": [1.0, 2.0, 3.0, 4.0],
+        "item": ["x", "y", "x", "y"], "pos": [1, 2, 1, 2], "rel": [1, 0, 0, 1],
+    })  # fmt: skip
+    with pytest.raises(RankqlError, match=r"or queries: query='page'$"):
+        rankql.evaluate(log, None, "RR")
+    assert rankql.evaluate(log, None, "RR", query="page")["RR"] == 0.75
+
+
+def test_a_split_asks_for_its_test_rows():
+    log = pl.DataFrame({"user": ["u"] * 3, "item": ["x", "y", "z"], "time": [1, 2, 3]})
+    split = rankql.leave_one_out(log)
+    with pytest.raises(RankqlError, match=r"keep the rows with split = 'test'$"):
+        rankql.evaluate({"u": ["z"]}, split, "RR")
+    assert rankql.evaluate({"u": ["z"]}, split.filter(split="test"), "RR")["RR"] == 1
+
+
+@pytest.mark.parametrize("comment", ["docid = d7 inc = 1", "d7", "d7 a title", "DOCID=d7"])
+@pytest.mark.parametrize("features", ["", "1:0.5 2:-3e-1 "])
+def test_judgments_of_ranklib(comment, features, tmp_path):
+    path = tmp_path / "qrels.txt"
+    path.write_text(f"# a comment\n2 qid:1 {features}# {comment}\n0 qid:1 {features}# d8\n")
+    assert rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")["RR"] == 0.5
+    path.write_text(f"2 qid:1 {features}\n")
+    with pytest.raises(RankqlError, match="without an id in a comment"):
+        rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")
