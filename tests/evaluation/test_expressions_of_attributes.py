@@ -92,7 +92,6 @@ def test_commas_in_brackets_do_not_split(tmp_path):
 
 
 def test_the_day_of_monitor_is_an_expression():
-    start = datetime(2026, 1, 1, 9)
     rows = [
         {"seen": day + timedelta(hours=9), "query": f"q{i}", "pos": p, "rel": i % 3}
         for day in (DAYS[0] + timedelta(days=d) for d in range(50))
