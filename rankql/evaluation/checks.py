@@ -410,12 +410,12 @@ def _refuse_labels(session: Session, table: Table) -> None:
     if name is None or not is_text(table.columns[name]):
         return
     value = f"CAST({quote(name)} AS VARCHAR)"
-    word = f"SELECT 1 FROM {table.sql} WHERE {value} IS NOT NULL AND {text_number(name)} IS NULL"
-    if not session.con.execute(f"{word} LIMIT 1").fetchall():
+    words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
+    if not session.con.execute(words).fetchall()[0][0]:
         return
     values = f"SELECT {value}, count(*) FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY 1"
     rows = session.con.execute(f"{values} ORDER BY 1 LIMIT {MAX_LABELS + 1}").fetchall()
-    if len(rows) > MAX_LABELS or sum(count for _, count in rows) == len(rows) > 2:
+    if len(rows) > MAX_LABELS or sum(count for _, count in rows) == len(rows):
         return
     grades = ", ".join(f"{label!r}: ..." for label, _ in rows)
     column = find_name([name], (*EVENTS, *ROLES["rel"]))

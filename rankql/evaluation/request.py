@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rankql.errors import RankqlError
 from rankql.registry.argument_checks import require, require_choice
-from rankql.registry.column_names import ROLES
+from rankql.registry.column_names import ROLES, name_expression
 from rankql.registry.conventions import (
     ConventionOptions,
     Conventions,
@@ -19,7 +19,6 @@ from rankql.registry.conventions import (
     describe_option,
     option_names,
 )
-from rankql.sources.computed import name_expression
 from rankql.sources.tables import Data, Rel
 
 if TYPE_CHECKING:

@@ -165,6 +165,22 @@ def missing_column(
     )
 
 
+class Named(str):
+    """The name of an SQL expression, as in "timestamp::date AS day"."""
+
+    sql: str
+
+
+def name_expression(text: str) -> str:
+    """The name after AS, or the text itself."""
+    match = re.fullmatch(r"(?is)(.+?)\s+AS\s+(\w+)", text)
+    if not match or isinstance(text, Named):
+        return text
+    name = Named(match[2])
+    name.sql = match[1]
+    return name
+
+
 def find_key(columns: Sequence[str]) -> str:
     """The column that identifies the ranking; an error if there is none."""
     if (key := recognise("query", columns, "by")) is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -133,22 +132,6 @@ def parse_pair(
             )
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
-
-
-class Named(str):
-    """The name of an SQL expression, as in "timestamp::date AS day"."""
-
-    sql: str
-
-
-def name_expression(text: str) -> str:
-    """The name after AS, or the text itself."""
-    match = re.fullmatch(r"(?is)(.+?)\s+AS\s+(\w+)", text)
-    if not match or isinstance(text, Named):
-        return text
-    name = Named(match[2])
-    name.sql = match[1]
-    return name
 
 
 def add_attribute(

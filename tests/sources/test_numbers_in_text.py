@@ -52,7 +52,7 @@ def test_other_text_is_refused(value):
 @pytest.mark.parametrize("form", ["frame", "csv"])
 @pytest.mark.parametrize("name", ["label", "esci"])
 def test_labels_ask_for_a_mapping(form, name, tmp_path):
-    labels = QRELS.select("query", "item", pl.Series(name, ["Exact", "no"]))
+    labels = pl.DataFrame({"query": ["a"] * 3, "item": [*"xyz"], name: ["Exact", "no", "no"]})
     if form == "csv":
         labels.write_csv(tmp_path / "labels.csv")
         labels = tmp_path / "labels.csv"
