@@ -276,7 +276,6 @@ def _pairs(
     session: Session, table: Table, side: _Side, cells: Table, query: str, same: bool
 ) -> str | None:
     """SQL of the queries and ids of a table: as they are, and the pieces of cells."""
-    source = cells if same else table
     nested = [name for name, kind in table.columns.items() if _is_nested(kind)]
     named = side.item if isinstance(side.item, str) and table.has(side.item) else None
     column = named or find_name(nested, [*side.known, *PREDICTED])
@@ -287,7 +286,7 @@ def _pairs(
     query = query if same else f"CAST({quote(key or '')} AS VARCHAR)"
     ids = f"[CAST({quote(column)} AS VARCHAR)]"
     if column in nested:
-        lists = _read_lists(session, replace(source), column)
+        lists = _read_lists(session, cells if same else table, column)
         ids = f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
     elif is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
         parts = [_Cells(table, column).pieces(separator) for separator in ("", *_SEPARATORS)]
