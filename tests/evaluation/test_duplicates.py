@@ -49,14 +49,6 @@ def test_an_item_below_them_is_not_refused(tmp_path):
         assert collapsed["RR"] == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize("options", [{"ties": "expected"}, {"ties": "best"}, {"ties": "order"}])
-def test_conventions_do_not_hide_duplicates(options):
-    for run, qrels in ((SCORED, JUDGED), (SCORED.with_columns(GRADES), None)):
-        with pytest.raises(RankqlError, match="run has duplicates"):
-            rankql.evaluate(run, qrels, "nDCG@3", **options)
-        assert rankql.evaluate(run, qrels, "P@2", interval=None, **options)["P@2"] == 0
-
-
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 
 

@@ -1,72 +1,252 @@
-"""Errors and notes about the data are the same for every form of the tables and every plan."""
+"""Errors and notes about the data are the same for every form of the tables and both computers."""
+
+import itertools
+import re
 
 import duckdb
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
-import rankql
 from rankql.evaluation.checks import IN_POLARS
-from rankql.evaluation.resolve import Facts
-from support.plans import LargeFacts, evaluate_plan
+from rankql.evaluation.top import Top
+from support.parameters import cycled, slow_except
+from support.reductions import SHAPES, compare, evaluate, frame, require_equal
+
+TIES = ["item", "order", "expected", "best", "worst"]
 
 QRELS = pl.DataFrame(
     {"query": [f"q{i % 6}" for i in range(60)], "item": range(60), "rel": [0, 1, 2] * 20}
 )
 RUN = QRELS.select("query", "item", score=pl.col("item") * 37 % 61 * 1.0)
 NO_NAN = pl.col("score").replace(RUN["score"][7], float("nan"))
+FAR = pl.when(pl.col("query") > "q0").then(pl.col("item") + 100).otherwise("item")
+DEEP = pl.when(pl.col("query") > "q0").then(-pl.col("score")).otherwise("score")
 CASES = {
     "all judged": (RUN, QRELS, {}),
     "some queries only": (RUN.filter(pl.col("query") > "q1"), QRELS, {}),
     "unjudged queries": (RUN, QRELS.filter(pl.col("query") > "q3"), {}),
     "no judged query": (RUN.with_columns(pl.col("query").str.to_uppercase()), QRELS, {}),
     "no judged item": (RUN.with_columns(pl.col("item") + 100), QRELS, {}),
+    "judged items in one query": (RUN.with_columns(item=FAR), QRELS, {}),
+    "judged items below the cutoff": (RUN.with_columns(score=DEEP), QRELS.filter(rel=2), {}),
     "run twice": (pl.concat([RUN, RUN.head(7)]), QRELS, {}),
     "qrels twice": (RUN, pl.concat([QRELS, QRELS.head(7)]), {}),
+    "grade 0 twice": (RUN, pl.concat([QRELS, QRELS.filter(rel=0).head(7)]), {}),
     "two grades": (RUN, pl.concat([QRELS, QRELS[:1].with_columns(rel=pl.lit(1, pl.Int64))]), {}),
     "NaN": (RUN.with_columns(NO_NAN), QRELS, {}),
-    "NaN in another query": (
-        RUN.with_columns(NO_NAN),
-        QRELS.filter(pl.col("query") != RUN["query"][7]),
-        {},
-    ),
+    "NaN in another query": (RUN.with_columns(NO_NAN), QRELS.filter(pl.col("query") != "q1"), {}),
     "ties, and NaN": (RUN.with_columns(NO_NAN // 10), QRELS, {}),
     "no score": (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, {}),
+    "one score": (RUN.with_columns(score=pl.lit(1.0)), QRELS, {}),
+    "some scores": (RUN.with_columns(pl.when(pl.col("item") > 9).then("score")), QRELS, {}),
     "grades above 5": (RUN, QRELS.with_columns(pl.col("rel") * 9), {}),
+    "unjudged grades": (RUN, QRELS.with_columns(pl.col("rel") - 5), {"negative": "unjudged"}),
     "slices": (RUN.with_columns(market=pl.col("query") > "q2"), QRELS, {"by": "market"}),
+    "two slices": (RUN.with_columns(market=pl.col("item") > 9), QRELS, {"by": "market"}),
 }
-
-
-def evaluate(*args, **options):
-    """The result, or the error."""
-    try:
-        return rankql.evaluate(*args, **options)
-    except rankql.RankqlError as error:
-        return str(error)
 
 
 @pytest.mark.parametrize(
     ("metrics", "ties"),
-    [(["nDCG@10", "P@5"], "item"), (["nDCG@10", "P@5"], "expected"), (["AP", "RR"], "item")],
+    [(["nDCG@3", "P@5"], "item"), (["nDCG@3", "P@5"], "expected"), (["AP", "RR"], "item")],
 )
 @pytest.mark.parametrize("case", CASES)
-def test_every_plan_gives_the_same_values_or_error(case, metrics, ties):
+def test_values_notes_and_errors_are_the_same(case, metrics, ties):
     run, qrels, options = CASES[case]
-    results = []
-    for facts in (LargeFacts, Facts):
-        try:
-            results.append(evaluate_plan(run, qrels, metrics, facts, ties=ties, **options)[2])
-        except rankql.RankqlError as error:
-            results.append(str(error))
-    if isinstance(results[0], str):
-        assert results[0] == results[1]
-    else:
-        assert_frame_equal(*results, abs_tol=1e-12, rel_tol=1e-12)
+    compare(run, qrels, metrics, ties=ties, **options)
+    table = run.join(qrels, on=["query", "item"], how="left")
+    compare(table, None, metrics, ties=ties, **options)
+
+
+@pytest.mark.parametrize("metrics", slow_except(["nDCG@2", "AP", ["P@1", "own = sum(rel)"]], "AP"))
+@pytest.mark.parametrize("options", [{}, {"descending": False}, {"float32": True}], ids=str)
+def test_nan_is_refused_in_the_words_of_its_source(metrics, options, tmp_path):
+    """In a run and in a table with grades."""
+    score = [1.0, 2, float("nan"), 4, 5, 6]
+    table = pl.DataFrame({"query": [1, 1, 1, 2, 2, 2], "item": range(6), "score": score})
+    table = table.with_columns(rel=pl.col("item") % 3)
+    qrels = table.select("query", "item", "rel")
+    con = duckdb.connect()
+    con.register("rows", table.to_arrow())
+    con.execute("CREATE TABLE stored AS FROM rows")
+    table.write_parquet(tmp_path / "t.parquet")
+    table.write_csv(tmp_path / "t.csv")
+    sources = [table, table.to_pandas(), table.to_arrow(), "stored", str(tmp_path / "t.parquet")]
+    for run, text in (*((x, "nan") for x in sources), (str(tmp_path / "t.csv"), "NaN")):
+        for data in ((run, qrels), (run, None)):
+            error = compare(*data, metrics, con=con, **options)
+            assert error == f"run: score must be a number, not {text}"
+
+
+# Repeated items and positions.
+
+
+def of_one(*rows):
+    """A ranking of these (rel, pos) beside another one."""
+    return frame([(8, *row) for row in rows] + [(2, 1, 1)])
+
+
+def require_refused(run, qrels, metrics, duplicate, **options):
+    """Both refuse it and name the duplicate."""
+    error = compare(run, qrels, metrics, **options)
+    assert isinstance(error, str) and re.search(f"has duplicates: {duplicate}[. ]", error), error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "last", "word"), [(1, 90, 60), (3, 30, 20), (5, 22, 15)])
+@pytest.mark.parametrize("place", ["first", "end of a word", "next word", "last"])
+def test_repeated_positions_are_refused(end, last, word, place):
+    """Alone, and where all others are full, so that sums carry far."""
+    pos = {"first": 1, "end of a word": word, "next word": word + 1, "last": last}[place]
+    others = [(end, other) for other in range(1, last + 3) if other != pos]
+    for grades in ([1, 1], [1, end], [end] * 3, [end] * 9):
+        twice = [(grade, pos) for grade in grades]
+        require_refused(of_one(*twice), None, f"P@{last}", f"query 8, pos {pos}")
+        run = of_one(*twice, *others)
+        for metrics in ([f"P@{pos}", "nDCG@1"], ["AP"]):
+            require_refused(run, None, metrics, f"query 8, pos {pos}")
+            require_refused(*SHAPES["joined"](run), metrics, f"query 8, pos {pos}")
+
+
+@pytest.mark.parametrize("pos", [2, 20, 21, 30])
+def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
+    table = of_one((3, 1), (1, pos), (2, pos)).drop("item")
+    for metrics in ([f"nDCG@{pos - 1}", "P@1"], ["nDCG@1", f"nDCG(base=3)@{pos - 1}"]):
+        assert not isinstance(compare(table, None, metrics), str)
+    refused = [["P@1", f"nDCG@{pos}"], ["nDCG@1", f"nDCG(base=3)@{pos}"], [f"nDCG@{pos - 1}", "AP"]]
+    for metrics in (*refused, ["nDCG@1", "own = sum(rel)"], ["nDCG@1", "IPrec@0.5"]):
+        require_refused(table, None, metrics, f"query 8, pos {pos}")
+
+
+@pytest.mark.parametrize("metric", ["Bpref", "Judged", "Judged@9"])
+@pytest.mark.parametrize("shape", ["ranked", "joined"])
+def test_judged_items_may_not_share_a_position(metric, shape):
+    """Relevant or not, if a metric reads both."""
+    data = SHAPES[shape](of_one((0, 1), (1, 5), (0, 9), (0, 9)))
+    require_refused(*data, metric, "query 8, pos 9")
+    assert not isinstance(compare(*data, ["nDCG@9", "AP"]), str)
+
+
+@pytest.mark.parametrize("end", [1, 3, 5])
+def test_sums_tell_which_sets_of_rows_are_no_rankings(end):
+    """Of all sets of up to four rows. Rows without a gain may share any position but the first."""
+    rows = list(itertools.product([0, *range(end + 1)], range(1, 5)))
+    groups = [g for n in range(1, 5) for g in itertools.combinations_with_replacement(rows, n)]
+    flat = frame([(query, *row) for query, group in enumerate(groups) for row in group])
+    sums = Top(end, 3).sums("rel", "pos")
+    fields = ", ".join(f'{value} AS "{name}"' for name, value in sums.items())
+    con = duckdb.connect()
+    con.register("rankings", flat.cast({"rel": pl.Int32, "pos": pl.Int32}).to_arrow())
+    found = con.sql(f"SELECT {fields} FROM rankings GROUP BY query ORDER BY query").pl()
+    _, shared = Top(end, 3).read(found)
+    for group, is_shared in zip(groups, shared, strict=True):
+        taken = [pos for rel, pos in group if pos <= 3 and (rel or pos == 1)]
+        assert is_shared == (len(taken) > len({*taken})), group
+
+
+@pytest.mark.parametrize("k", [5, 20, 90])
+@pytest.mark.parametrize("items", [2, 3_000_000])
+def test_one_position_of_many_items_is_refused(items, k):
+    """A sum may exceed what DOUBLE holds exactly, or 64 bits. The user's transaction goes on."""
+    con = duckdb.connect()
+    rows = f"SELECT 1 AS query, 2::TINYINT AS rel, 1::TINYINT AS pos FROM range({items})"
+    con.execute(f"BEGIN; CREATE TABLE merged AS {rows}").fetchall()
+    require_refused("merged", None, f"nDCG@{k}", "query 1, pos 1", con=con)
+    assert con.execute("SELECT count(*) FROM merged").fetchall() == [(items,)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "unjudged", "metrics"),
+    cycled(
+        [shape for shape in SHAPES if "without" not in shape] * 2,
+        ["zero"] * 6 + ["remove"] * 6,
+        ["nDCG@5", "AP", ["nDCG@5", "AP"], ["nDCG@5", "own = sum(rel)"]],
+    ),
+)
+def test_repeated_items_are_refused(shape, unjudged, metrics):
+    run, qrels = SHAPES[shape](of_one((1, 1), (0, 2), (3, 3)))
+    for table in (run, qrels):
+        if table is not None:
+            twice = pl.concat([table, table.filter(item=2)])
+            if "pos" in table.columns:
+                twice = twice.with_columns(pos=pl.int_range(1, pl.len() + 1))
+            both = (twice, qrels) if table is run else (run, twice)
+            require_refused(*both, metrics, "query 8, item 2", unjudged=unjudged)
+
+
+LISTED = pl.DataFrame(
+    {"query": "q", "item": [*"abcdef"], "score": [6.0, 5, 4, 3, 2, 1], "rel": [0, 1, 0, 0, 2, 0]}
+)
+# The row that repeats an item, and whether nDCG@3 refuses it in a run and in a table with grades.
+REPEATED = {
+    "twice in the top": ({"item": "b", "score": 5.5, "rel": None}, True, True),
+    "tied with the last": ({"item": "a", "score": 4.0, "rel": 0}, True, True),
+    "below the top": ({"item": "f", "score": 0.0, "rel": 0}, False, False),
+    "with a gain below the top": ({"item": "e", "score": 0.0, "rel": 2}, False, True),
+    "with a gain below only": ({"item": "a", "score": 0.0, "rel": 3}, False, True),
+    "without a score": ({"item": "b", "score": None, "rel": 1}, False, True),
+}
+
+
+@pytest.mark.parametrize("ties", slow_except(TIES, "item", "worst"))
+@pytest.mark.parametrize("case", slow_except(REPEATED, "twice in the top", "below the top"))
+@pytest.mark.parametrize("tied", [None, "a", "d"])
+def test_only_items_within_the_top_are_compared(case, ties, tied):
+    """With ties above, and with ties across the last position; another ranking has none."""
+    row, *refused = REPEATED[case]
+    again = pl.DataFrame({"query": "q", **row}, schema_overrides=LISTED.schema)
+    level = pl.when(item=tied or "").then({"a": 5.0, "d": 4.0}.get(tied)).otherwise("score")
+    others = LISTED.with_columns(query=pl.lit("other"))
+    table = pl.concat([LISTED.with_columns(score=level), again, others])
+    qrels = pl.concat([LISTED, others]).drop("score")
+    datas = [(table.drop("rel"), qrels), (table, None)]
+    for data, is_refused in zip(datas, refused, strict=True):
+        for metrics in (["nDCG@3", "R@2", "IDCG@3", "F1@3"], ["nDCG@3"]):
+            assert isinstance(compare(*data, metrics, ties=ties), str) == is_refused
+        compare(*data, "nDCG@3", ties=ties, ideal="retrieved")
+    if ties != "expected":
+        values = compare(*datas[0], ["nDCG@3", "own = count(rel)"], ties=ties)
+        assert isinstance(values, str) == (case != "without a score")
+
+
+@pytest.mark.parametrize("shape", ["joined", "joined by score", "joined by other scores"])
+@pytest.mark.parametrize("place", [-1000.0, None])
+@pytest.mark.parametrize("ties", slow_except(TIES, "item", "best"))
+def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
+    """Below the cutoff, or without a position."""
+    run, qrels = SHAPES[shape](of_one(*((pos % 3, pos) for pos in range(1, 110))))
+    name, kind = run.columns[2], run.dtypes[2]
+    again = place and (1000 if name == "pos" else place)
+    twice = pl.concat([run, run.filter(item=2).with_columns(pl.lit(again, kind).alias(name))])
+    for metrics in (["R@5", "nDCG@5", "F1@5"], ["R@101", "nDCG@101"], ["AP@5", "AP@102"]):
+        values = compare(twice, qrels, metrics, ties=ties).per_query
+        require_equal(values, compare(run, qrels, metrics, ties=ties).per_query)
+    if place is None:
+        values = compare(twice, qrels, ["AP", "R"], ties=ties).per_query
+        require_equal(values, compare(run, qrels, ["AP", "R"], ties=ties).per_query)
+
+
+@pytest.mark.parametrize("shape", ["ranked", "ranked without items", "joined"])
+@pytest.mark.parametrize("unjudged", ["zero", "remove"])
+def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudged):
+    data = SHAPES[shape](of_one((1, 2), (2, 2), (None, 1), (3, 3)))
+    for metrics in ("nDCG@5", ["nDCG@5", "AP"]):
+        require_refused(*data, metrics, "query 8, pos 2", unjudged=unjudged)
+
+
+def test_rows_without_a_gain_may_share_a_position():
+    """Sums count rows that gain; the macros refuse them."""
+    table = of_one((1, 1), (0, 2), (None, 2), (3, 2), (0, 3), (0, 3), (2, 50), (3, 51), (2, 52))
+    for metrics in (["nDCG@5", "P@5", "AP@20"], ["P@5", "AP"]):
+        values = evaluate(table, None, metrics, packs=True).per_query
+        assert values.filter(query=8)["P@5"].item() == 0.4
+        assert "has duplicates: query 8" in evaluate(table, None, metrics, packs=False)
 
 
 @pytest.mark.parametrize("rows", [1000, IN_POLARS.start])
 @pytest.mark.parametrize("table", ["run", "qrels", None])
-def test_repeated_items_are_refused_in_tables_of_any_size(rows, table):
+@pytest.mark.parametrize("metric", slow_except(["nDCG@10", "AP"], "nDCG@10"))
+def test_repeated_items_are_refused_in_tables_of_any_size(rows, table, metric):
     """DuckDB or, among many rows, polars compares their hashes."""
     items = pl.DataFrame({"item": range(rows)}).with_columns(query=pl.col("item") // 100)
     tables = {
@@ -76,27 +256,10 @@ def test_repeated_items_are_refused_in_tables_of_any_size(rows, table):
     item = rows // 2 + 97
     if table:
         tables[table] = pl.concat([tables[table], tables[table].slice(item, 1)])
-    result = evaluate(*tables.values(), "nDCG@10")
+    result = evaluate(*tables.values(), metric, packs=True)
     assert isinstance(result, str) == bool(table)
     if table:
         assert result.startswith(f"{table} has duplicates: query {item // 100}, item {item}.")
-
-
-@pytest.mark.parametrize("kind", ["UUID", "BIT", "DATE", "HUGEINT", "SMALLINT", "VARCHAR"])
-def test_queries_of_any_type(kind):
-    """More judged queries than are compared at once."""
-    as_kind = {"UUID": "md5(q::VARCHAR)::UUID", "DATE": "'2020-01-01'::DATE + q::INT"}
-    query = as_kind.get(kind, f"q::{kind}")
-    con = duckdb.connect()
-    rows = f"SELECT {query} AS query, item, {{}} FROM range(3000) AS a (q), range(3) AS b (item)"
-    con.execute(f"CREATE TABLE run AS {rows.format('item * 1.5 AS score')}")
-    con.execute(f"CREATE TABLE qrels AS {rows.format('item % 2 AS rel')}")
-    unjudged = "SELECT query FROM run ORDER BY query LIMIT 1"
-    con.execute(f"CREATE TABLE fewer AS FROM qrels WHERE query NOT IN ({unjudged})")
-    for facts in (Facts, LargeFacts):
-        for qrels in ("qrels", "fewer"):
-            values = evaluate_plan("run", qrels, ["AP", "nDCG@3"], facts, con=con)[2]
-            assert values["AP"].mean() == 0.5 and values["query"].is_sorted()
 
 
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
@@ -107,7 +270,7 @@ def test_transactions_of_the_user_go_on(case, metric):
     con = duckdb.connect()
     con.execute("CREATE TABLE kept AS SELECT 1 AS x")
     con.execute("BEGIN; INSERT INTO kept VALUES (2)").fetchall()
-    result = evaluate(run, qrels, metric, con=con)
+    result = evaluate(run, qrels, metric, con=con, packs=None)
     assert isinstance(result, str) == (case != "all judged")
     if case != "NaN":
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(2,)]
