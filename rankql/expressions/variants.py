@@ -224,12 +224,13 @@ def score_form(
     halves_ties: ties count half by definition, so that `ties` and the item have no effect.
     """
     name = of_rows.__name__
+    first = f"{name} with a score and an item instead of the position."
     ties_text = """Ties are ordered by item as text, descending; ties="expected"
     returns the mean over all orders of ties instead."""
     if halves_ties:
-        ties_text = """Ties count half, whatever `ties`, so
-    no item is needed."""
-    doc = f"""{name} with a score and an item instead of the position.
+        first = f"{name} with a score instead of the position. Ties count half."
+        ties_text = "The options item and ties have no effect."
+    doc = f"""{first}
 
     The highest score is first. {ties_text} Items with a NULL score are judged but not
     retrieved. Takes the options of `{name}`.
