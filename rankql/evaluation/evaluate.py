@@ -50,7 +50,7 @@ from rankql.sources.inputs import Inputs, list_subtopics
 from rankql.sources.reader import fetch, fetch_frame, render_script, reword_error
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, mentioned, require_column
-from rankql.text import format_queries
+from rankql.text import format_queries, join_words
 from rankql.versions import own_version
 from rankql.writing import PARQUET, output_path, remember_inputs
 
@@ -242,7 +242,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             else:
                 result = result.write_values(arguments.output)
         notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
-        notes += describe_counts(result)
+        notes += _sample_notes(facts, metrics) + describe_counts(result)
         if not arguments.reading.own_threshold:
             notes += note_threshold(facts, metrics, conventions)
         if arguments.cluster is not None:
@@ -417,6 +417,21 @@ def _mean_notes(metrics: Sequence[Metric]) -> list[str]:
         f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows together"
         for metric in metrics
         if metric.record in RATING
+    ]
+
+
+# Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.
+LEAST_JUDGED = 1 / 3
+
+
+def _sample_notes(facts: Facts, metrics: Sequence[Metric]) -> list[str]:
+    """A note on metrics of a sample of which few items are judged."""
+    names = [metric.name for metric in metrics if metric.record and metric.record.reads_sample]
+    if not names or not facts.has_grade("{rel} < 0") or facts.judged_share >= LEAST_JUDGED:
+        return []
+    return [
+        f"Only {facts.judged_share:.0%} of the sampled items are judged (grades from 0), so "
+        f"{join_words(names)} is too low. Judge a third of them"
     ]
 
 

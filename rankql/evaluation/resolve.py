@@ -160,6 +160,18 @@ class Facts:
         return str(self._rows(f"SELECT {FINGERPRINT} FROM qrels")[0][0])
 
     @cached_property
+    def judged_share(self) -> float:
+        """The share of grades from 0 among all grades."""
+        counts = [
+            self.session.con.execute(
+                f"SELECT count(*) FILTER (WHERE {grade} >= 0), count({grade}) FROM {table.sql}"
+            ).fetchall()[0]
+            for table in self.inputs.judging
+            for grade in [table.number("rel")]
+        ]
+        return float(sum(judged for judged, _ in counts) / sum(grades for _, grades in counts))
+
+    @cached_property
     def memory_gib(self) -> float:
         """The memory limit of DuckDB."""
         ((limit,),) = self._rows("SELECT current_setting('memory_limit')")
