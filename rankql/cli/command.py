@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,6 +79,8 @@ class Command(click.Command):
             output_path(output, inputs=[*texts, *(text.partition("=")[2] for text in texts)])
         # Standard output is then a file, which nothing else may be in.
         ctx.meta["silent"] = STDOUT in map(output_path, outputs)
+        if ctx.meta["silent"] and sys.stdout.isatty():
+            raise click.UsageError("A terminal cannot show Parquet. Write it to a file: -o NAME")
         for name in ("format", "wide", "per_query", *(["output"] if self.function else [])):
             ctx.meta[name] = ctx.params.pop(name, None)  # of `show`
         # What is not set has the default of the function. --interval none is set to None.

@@ -31,6 +31,7 @@ def split_inputs(inputs: Sequence[Path], request: Request | None = None) -> tupl
     from rankql.evaluation.values import Request, identify
 
     request = request or Request(is_run=True)
+    require_no_metric(inputs)
     no_qrels = (
         len(inputs) == 1 or identify(split_name(inputs[-1])[1], request=request).kind != "rows"
     )
@@ -38,6 +39,16 @@ def split_inputs(inputs: Sequence[Path], request: Request | None = None) -> tupl
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels
     return name_runs(runs), qrels
+
+
+def require_no_metric(inputs: Sequence[Path]) -> None:
+    """Refuse the name of a metric in place of a file."""
+    from rankql.registry.parse import is_metric
+    from rankql.sources.files import is_path
+
+    for text in map(str, inputs[1:]):
+        if "@" in text and is_metric(text) and not is_path(text) and not os.path.exists(text):
+            raise click.UsageError(f"{text!r} is a metric, not a file. Pass -m {text}")
 
 
 def name_runs(runs: Sequence[Path], kind: str = "run") -> dict[str, Path]:

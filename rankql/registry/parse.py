@@ -26,6 +26,8 @@ _ERR_PLACES = 10_000
 # What comes closest to metrics of trec_eval and cwl_eval that rankql does not have.
 _CLOSEST = {
     "rprec_mult": "Rprec, or P@k",
+    "context_recall": "R@10, with ids of the relevant chunks as judgments",
+    "context_precision": "AP@10, with ids of the relevant chunks as judgments",
     "rndcg": "nDCG",
     "g": "nDCG",
     "bing": "nDCG(gain=binary)",
@@ -328,6 +330,9 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
             f"polars{own if other.level in ('list', 'catalogue') else ''}"
         )
     spelling = index[likely].name if likely else None
+    stem, digits = re.fullmatch(r"(.*?)[ _-]*(\d*)", name).groups()  # type: ignore[union-attr]
+    if digits and (record := index.get(stem.lower())):
+        spelling = f"{record.name}@{digits}"
     raise RankqlError(describe_unknown("metric", name, known, spelling))
 
 
@@ -365,6 +370,11 @@ def _set_metric(text: str) -> Metric | None:
 
 
 def _parse_cutoff(text: str, digits: str) -> int:
+    if digits.upper() == "R":
+        raise RankqlError(
+            f"{text!r}: a cutoff at R is not available. The closest are Rprec, which is P and R at "
+            "position R, and AP(denominator=R), which also counts hits below it"
+        )
     if not re.fullmatch(r"[1-9]\d*", digits, re.ASCII):
         raise RankqlError(f"{text!r}: k must be a whole number from 1, not {digits or 'nothing'}")
     if len(digits) > 16 or int(digits) > _HIGHEST:

@@ -569,3 +569,9 @@ def test_an_empty_name_of_a_file_is_refused(files):
         main, ["eval", str(files / "distances.csv"), str(files / "judged.csv"), "-o", ""]
     )
     assert result.exit_code == 2 and "output is empty" in result.stderr
+
+
+def test_a_metric_in_place_of_a_file_is_refused(files):
+    paths = [str(files / name) for name in ("distances.csv", "judged.csv")]
+    result = CliRunner().invoke(main, ["eval", *paths, "nDCG@10"])
+    assert result.exit_code == 2 and "Pass -m nDCG@10" in result.stderr
