@@ -209,7 +209,15 @@ def _load_frame(source: Source) -> Table:
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
     frame = data if kind == "pandas" else None
-    return replace(table, frame=frame, ordered="duckdb" not in kind, repeated=repeated)
+    lazy = kind == "polars" and not hasattr(data, "height")
+    own = "columns" if kind in ("pandas", "polars") else "column_names"
+    names = [] if lazy else [*getattr(data, own, ())]
+    # DuckDB renames a column that another one differs from in case only.
+    renamed = zip(names, table.columns, strict=True) if len(names) == len(table.columns) else ()
+    spellings = {name: ours for name, ours in renamed if name != ours}
+    return replace(
+        table, frame=frame, ordered="duckdb" not in kind, repeated=repeated, spellings=spellings
+    )
 
 
 class Shape(NamedTuple):

@@ -61,6 +61,8 @@ class Table:
     exact: str = ""
     # What its rows are called in errors.
     unit: str = "rows"
+    # What DuckDB calls columns that others differ from in case only, by their names.
+    spellings: Mapping[str, str] = field(default_factory=dict)
     # The names that several columns of the source have.
     repeated: Sequence[str] = ()
     # The column of the systems, if it is recognised and not named.
@@ -153,8 +155,10 @@ class Table:
 
     def actual_name(self, name: str) -> str:
         """The name of a column as the table spells it."""
-        spellings = (column for column in self.columns if column.lower() == name.lower())
-        return name if name in self.columns else next(spellings)
+        if name in self.columns:
+            return name
+        alike = (column for column in self.columns if column.lower() == name.lower())
+        return self.spellings.get(name) or next(alike)
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""

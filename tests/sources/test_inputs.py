@@ -744,3 +744,11 @@ def test_duplicates_that_no_system_explains_are_refused():
     with pytest.raises(RankqlError, match=r"^run has duplicates: query 'a'"):
         same = pl.concat([ONE, TWO]).with_columns(model=pl.lit("A"))
         rankql.evaluate(same, ONE_RELEVANT, "RR")
+
+
+@pytest.mark.parametrize("convert", [lambda t: t, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+@pytest.mark.parametrize(("name", "expected"), [("score", 0.5), ("Score", 1)])
+def test_the_exact_name_of_columns_that_differ_in_case_is_read(convert, name, expected):
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1, 2], "Score": [2, 1]})
+    result = rankql.evaluate(convert(run), {"a": {"x": 1}}, "RR", score=name, interval=None)
+    assert result["RR"] == expected
