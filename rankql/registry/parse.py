@@ -101,7 +101,7 @@ def split_metrics(text: Any) -> list[Any]:
         return [text]
     metrics: list[str] = []
     for name in "".join("\0" if part == "," else part for part in parts).split("\0"):
-        if metrics and name.strip().isdigit():  # one more cutoff
+        if metrics and re.fullmatch(r"\s*[\d.]+\s*", name):  # one more cutoff, or recall
             metrics[-1] += f",{name.strip()}"
         elif name.strip():
             metrics.append(name.strip())

@@ -132,12 +132,13 @@ def test_ids_of_other_types(spark):
     ],
 )
 def test_errors_are_those_of_duckdb(spark, run, qrels):
-    """The errors are those of DuckDB."""
+    """The errors are those of DuckDB, but the remedy for text, whose values Spark does not show."""
     with pytest.raises(rankql.RankqlError) as ours:
         rankql.evaluate(run, qrels, "AP")
     with pytest.raises(rankql.RankqlError) as theirs:
         metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP")
-    assert str(theirs.value) == str(ours.value)
+    (first, _, _), (second, _, _) = (str(e.value).partition("not text") for e in (ours, theirs))
+    assert first == second
 
 
 def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
