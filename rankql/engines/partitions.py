@@ -167,7 +167,9 @@ def _evaluate_rows(
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
                 for count in item_overlap(ask, inputs)
             ]
-        require_unique_rows(ask, inputs, reduced.unique_columns(task.metrics))
+        require_unique_rows(
+            ask, inputs, reduced.unique_columns(task.metrics), reduced.counters.unique
+        )
         values, _ = finish(reduced, task.metrics)
     number = values[inputs.query].n_unique()
     report.setdefault("sides", unjudged or [QueryOverlap(None, number, number, [])])

@@ -6,7 +6,7 @@ Counters of the reduction say whether something is wrong; a query then names thr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shlex import quote as shell_quote
 
@@ -69,7 +69,7 @@ def require_sound(
             notes += require_common_items(run_sql, inputs, counters)
             notes += note_spelling(run_sql, inputs, counters)
         notes += note_short_rankings(run_sql, inputs, conventions, metrics)
-    require_unique_rows(run_sql, inputs, unique)
+    require_unique_rows(run_sql, inputs, unique, counters.unique)
     return notes
 
 
@@ -196,9 +196,14 @@ def require_unique_rows(
     run_sql: SqlRunner,
     inputs: Inputs,
     columns: Sequence[tuple[str, str, str]],
+    known: Collection[tuple[str, str]],
 ) -> None:
-    """Refuse duplicates, as `require_unique`, and judged items with different grades."""
-    if inputs.qrels is not None:
+    """Refuse duplicates, as `require_unique`, and judged items with different grades.
+
+    known: tables and columns that are known to be unique.
+    """
+    columns = [each for each in columns if each[:2] not in known]
+    if inputs.qrels is not None and ("qrels", "item") not in known:
         if _repeats(run_sql, "qrels", "query, item"):
             _require_consistent_grades(run_sql, inputs)
         else:

@@ -59,13 +59,13 @@ class Reduced:
 
 def compute(
     facts: Facts, metrics: Sequence[Metric], conventions: Conventions
-) -> tuple[pl.DataFrame, list[str]]:
-    """The values per query and notes, after all checks of the data."""
+) -> tuple[pl.DataFrame, list[str], Counters]:
+    """The values per query, notes and counters, after all checks of the data."""
     reduced = reduce_tables(facts, metrics, conventions)
     names = [metric.name for metric in metrics]
     notes = require_sound(facts.run_sql, reduced.counters, names, reduced.unique_columns(metrics))
     values, more = finish(reduced, metrics)
-    return values, notes + more
+    return values, notes + more, reduced.counters
 
 
 def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> Reduced:

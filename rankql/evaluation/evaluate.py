@@ -226,7 +226,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, inputs, metrics, conventions),
         ):
-            values, notes = compute(facts, metrics, conventions)
+            values, notes, counters = compute(facts, metrics, conventions)
             catalogue = {
                 name: _compute_catalogue(session, name, sql)
                 for name, sql in write_catalogue_queries(
@@ -244,7 +244,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
         notes += _sample_notes(facts, metrics) + describe_counts(result)
         if not arguments.reading.own_threshold:
-            notes += note_threshold(facts, metrics, conventions)
+            notes += note_threshold(facts, metrics, conventions, counters.highest_grade)
         if arguments.cluster is not None:
             notes.append(count_clusters(result.frame(), result.meta))
         elif arguments.interval is not None:

@@ -54,6 +54,17 @@ class Counters:
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
     repeats: bool | None = None
+    # What is known to be unique within a query, by table and column.
+    unique: frozenset[tuple[str, str]] = frozenset()
+    highest_grade: float | None = None
+
+
+# What is unique where a column of a reduction is true.
+SINGLE = {
+    "single_qrels": ("qrels", "item"),
+    "single_item": ("run", "item"),
+    "single_pos": ("run", "pos"),
+}
 
 
 def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = None) -> Counters:
@@ -95,6 +106,10 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
         ],
         bool(nan),
         repeats,
+        frozenset(
+            column for name, column in SINGLE.items() if name in frame.columns and frame[name].all()
+        ),
+        frame["best_grade"].cast(pl.Float64).max() if "best_grade" in frame.columns else None,  # type: ignore[arg-type]
     )
 
 

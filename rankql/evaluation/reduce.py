@@ -69,6 +69,8 @@ MAX_LISTED = 200
 MAX_STEPS = 5_000_000
 # The numbers that are held at once, as columns of polars.
 CELLS = 10_000_000
+# Whether no value of a group occurs twice.
+UNIQUE = "count({0}) = count(DISTINCT {0})"
 FLAGGED = f"{INTERNAL_PREFIX}flagged"
 SHARED = f"{INTERNAL_PREFIX}shared"
 
@@ -84,6 +86,8 @@ class Reduction:
     # All grades are whole numbers from 0 to this one; 0: they are not.
     end: int = 0
     rows: Rows = "gain"
+    # With few rows, one query finds duplicates too: each query takes a millisecond or more to plan.
+    few: bool = False
 
     @property
     def k(self) -> int:
@@ -117,6 +121,8 @@ class Reduction:
         attributes = [inputs.attribute(name) for name in by]
         if inputs.qrels is not None:
             judged = {"judged": "count(rel)"} | self._grade_columns()
+            if self.few:
+                judged |= {"single_qrels": UNIQUE.format("item"), "best_grade": "max(rel)"}
             columns = _columns(judged) + any_values(inputs, "qrels")
             steps["judged"] = select_from("qrels", ["query", *columns], "GROUP BY query")
             fields = [*judged, *fields]
@@ -159,7 +165,11 @@ class Reduction:
     def _counters(self) -> dict[str, str]:
         """The aggregates over a run that count."""
         place = self.place
-        return {"rows": "count(*)", "placed": f"count({place})", "lowest": f"min({place})"}
+        counters = {"rows": "count(*)", "placed": f"count({place})", "lowest": f"min({place})"}
+        if self.few:
+            unique = ["item"] * self.inputs.every("item") + ["pos"] * (place == "pos")
+            counters |= {f"single_{name}": UNIQUE.format(name) for name in unique}
+        return counters
 
     def _alone(self) -> dict[str, str]:
         """The aggregates over the rows of a table with grades."""
@@ -463,10 +473,11 @@ def choose_reduction(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
 ) -> Reduction:
     """What the metrics that have a formula need; only counters if none is worth it."""
-    reduction = Reduction(inputs, conventions)
+    few = facts.rows < REDUCED_FROM_ROWS
+    reduction = Reduction(inputs, conventions, few=few)
     packs = facts.packs
     if packs is None:
-        packs = facts.rows >= REDUCED_FROM_ROWS or len(metrics) >= REDUCED_FROM_METRICS
+        packs = not few or len(metrics) >= REDUCED_FROM_METRICS
     if not packs or conventions.unjudged == "remove":
         return reduction
     end = facts.grade_scale

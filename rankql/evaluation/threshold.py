@@ -10,10 +10,12 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.text import format_queries, has_or_have, join_words
 
+# Ratings go up to this grade at least.
+HIGHEST_RATING = 4
 # Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
-RATINGS = """SELECT count(*) FILTER (rel >= {threshold:g}) AS count, count(rel) AS judged,
-    count / count(rel) AS part, min(rel) AS lowest, max(rel) AS highest FROM {rows}
-    HAVING count >= 0.95 * judged AND highest >= 4 AND count(DISTINCT rel) >= 4
+RATINGS = f"""SELECT count(*) FILTER (rel >= {{threshold:g}}) AS count, count(rel) AS judged,
+    count / count(rel) AS part, min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
+    HAVING count >= 0.95 * judged AND highest >= {HIGHEST_RATING} AND count(DISTINCT rel) >= 4
        AND count(*) FILTER (rel <= 1) <= judged / 2"""
 RATINGS_PROBLEM = (
     "{part:.0%} of judged items count as relevant (threshold {threshold:g}, grades {lowest:g} to "
@@ -21,8 +23,13 @@ RATINGS_PROBLEM = (
 )
 
 
-def note_threshold(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> list[str]:
-    """Notes on binary metrics of ratings, and of grades between 0 and the default threshold."""
+def note_threshold(
+    facts: Facts, metrics: Sequence[Metric], conventions: Conventions, highest_grade: float | None
+) -> list[str]:
+    """Notes on binary metrics of ratings, and of grades between 0 and the default threshold.
+
+    highest_grade: if it is known.
+    """
     threshold, tables = conventions.threshold, facts.inputs.judging
     binary = [
         metric.name
@@ -34,10 +41,11 @@ def note_threshold(facts: Facts, metrics: Sequence[Metric], conventions: Convent
     ]
     whole = all(table.integer("rel") for table in tables)
     known = vars(facts).get("grade_scale", 0)  # grades from 0 to it are whole
-    if not binary or 0 < known < 4:
+    if not binary or 0 < known < HIGHEST_RATING:
         return []
     notes, source = [], facts.inputs.graded
-    if not any("rel" in table.assumed for table in tables):
+    may_rate = highest_grade is None or highest_grade >= HIGHEST_RATING
+    if may_rate and not any("rel" in table.assumed for table in tables):
         sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
         for rows in (sample, source):
             found = facts.run_sql(RATINGS.format(rows=rows, threshold=threshold))
