@@ -649,19 +649,6 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
--- The two-sided p-value of Student's t with `df` degrees of freedom: twice the integral of the density above |t|, or 1 minus
--- the integral below if that is most of it. t = sqrt(df) * sinh(u), as in rankql_t_quantile.
-CREATE OR REPLACE MACRO rankql_t_p(t, df) AS
-    list_transform(list_transform([{'t': CAST(t AS DOUBLE), 'df': least(1e13::DOUBLE, df)}], lambda x_: {
-        'df': x_['df'], 'u': asinh(abs(x_['t']) / sqrt(x_['df'])), 'central': abs(x_['t']) < 2}), lambda x_:
-        list_transform([{
-            'height': CASE WHEN x_['central'] THEN 0 ELSE x_['df'] * rankql_log_cosh(x_['u']) END,
-            'end': CASE WHEN x_['central'] THEN 0
-                        ELSE acosh(exp(least(700, rankql_log_cosh(x_['u']) + 30 / x_['df']))) END}], lambda y_:
-            list_transform([2 * exp(-y_['height'] - rankql_log_beta_half(x_['df'] / 2)) * rankql_integrate_cosh(
-                x_['df'], y_['height'], (y_['end'] + x_['u']) / 2, abs(y_['end'] - x_['u']) / 2)],
-                lambda area: CASE WHEN x_['central'] THEN 1 - area ELSE area END)[1])[1])[1];
-
 -- The level of a confidence interval, checked.
 CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1 THEN rankql_option(confidence)
