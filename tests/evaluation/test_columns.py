@@ -14,7 +14,7 @@ from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
-from support.parameters import cycled, first_light
+from support.parameters import cycled, first_light, slow_except
 from support.reductions import SHAPES, compare, find_reduction, frame, ranked, score
 
 ENDS = top.SCALES
@@ -87,7 +87,7 @@ def any_metric(draw):
     return f"{name}({options})" + (f"@{cutoff}" if cutoff else "")
 
 
-@pytest.mark.parametrize("end", [*ENDS, 0.5, 7])
+@pytest.mark.parametrize("end", slow_except([*ENDS, 0.5, 7], 3, 0.5))
 @given(data=st.data())
 def test_any_rankings_and_metrics(end, data):
     """In any shape, with metrics that have no columns, in batches of any size."""
@@ -244,7 +244,7 @@ def test_polynomials_are_exact(end):
         assert most <= 2**top.EXACT
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", slow_except(ENDS, 5))
 def test_digits_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too; further ones take lists."""
     bits = {1: 1, 3: 3, 5: 4}[end]  # of a digit, of which two must not carry into the next one
@@ -262,7 +262,7 @@ def test_digits_fill_several_words(end):
             compare(*SHAPES[shape](ranked(end)), [f"nDCG@{k}", f"P@{k}", "RR@1"])
 
 
-@pytest.mark.parametrize("end", [3, 5])
+@pytest.mark.parametrize("end", slow_except([3, 5], 5))
 def test_more_items_than_the_counts_hold(end):
     """Those rankings are read by macros."""
     limit = 1 << min(counts.bits for counts in top._all_counts(end))

@@ -9,7 +9,7 @@ import pytest
 
 from rankql.evaluation.checks import IN_POLARS
 from rankql.evaluation.top import Top
-from support.parameters import cycled, slow_except
+from support.parameters import by_turns, cycled, slow_except
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
 
 TIES = ["item", "order", "expected", "best", "worst"]
@@ -47,12 +47,13 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    ("metrics", "ties"),
-    [(["nDCG@3", "P@5"], "item"), (["nDCG@3", "P@5"], "expected"), (["AP", "RR"], "item")],
+    ("case", "read"),
+    by_turns(CASES, ["first items", "first items, expected", "all items"]),
 )
-@pytest.mark.parametrize("case", CASES)
-def test_values_notes_and_errors_are_the_same(case, metrics, ties):
+def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
+    metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
+    ties = "expected" if "expected" in read else "item"
     compare(run, qrels, metrics, ties=ties, **options)
     table = run.join(qrels, on=["query", "item"], how="left")
     compare(table, None, metrics, ties=ties, **options)
@@ -188,9 +189,7 @@ REPEATED = {
 }
 
 
-@pytest.mark.parametrize("ties", slow_except(TIES, "item", "worst"))
-@pytest.mark.parametrize("case", slow_except(REPEATED, "twice in the top", "below the top"))
-@pytest.mark.parametrize("tied", [None, "a", "d"])
+@pytest.mark.parametrize(("case", "ties", "tied"), by_turns(REPEATED, TIES, [None, "a", "d"]))
 def test_only_items_within_the_top_are_compared(case, ties, tied):
     """With ties above, and with ties across the last position; another ranking has none."""
     row, *refused = REPEATED[case]
@@ -209,9 +208,10 @@ def test_only_items_within_the_top_are_compared(case, ties, tied):
         assert isinstance(values, str) == (case != "without a score")
 
 
-@pytest.mark.parametrize("shape", ["joined", "joined by score", "joined by other scores"])
-@pytest.mark.parametrize("place", [-1000.0, None])
-@pytest.mark.parametrize("ties", slow_except(TIES, "item", "best"))
+@pytest.mark.parametrize(
+    ("shape", "place", "ties"),
+    by_turns(["joined", "joined by score", "joined by other scores"], [-1000.0, None], TIES),
+)
 def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
     """Below the cutoff, or without a position."""
     run, qrels = SHAPES[shape](of_one(*((pos % 3, pos) for pos in range(1, 110))))

@@ -1,5 +1,7 @@
 """Parameters of tests: every value, without every combination; and which of them are slow."""
 
+import itertools
+
 import pytest
 
 
@@ -8,6 +10,12 @@ def cycled(*values):
     return [
         tuple(each[place % len(each)] for each in values) for place in range(max(map(len, values)))
     ]
+
+
+def by_turns(*values):
+    """All tuples; only those of `cycled` belong to the default run."""
+    light = cycled(*map(list, values))
+    return [each if each in light else slow(*each) for each in itertools.product(*values)]
 
 
 def crossed(rows, columns, full):
