@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from support.components import BROWSERS, COMPONENTS, program
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-settings.register_profile("brief", max_examples=4, derandomize=True, **QUIET)
+settings.register_profile("brief", max_examples=3, derandomize=True, **QUIET)
 settings.register_profile("ci", max_examples=5, derandomize=True, **QUIET)
 settings.register_profile("long", max_examples=500, database=None, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
