@@ -11,6 +11,7 @@ import pytest
 
 import rankql
 from rankql.cli.main import main
+from rankql.macros import read_comments
 from rankql.registry.all_metrics import FUNCTIONS
 from support import doc_tables, signatures
 from support.doc_blocks import PAGES
@@ -24,6 +25,11 @@ def test_every_name_has_an_entry():
     entries = re.findall(r"^\.\. auto\w+:: rankql\.(\w+)", "\n".join(TEXTS.values()), re.MULTILINE)
     names = {*map(signatures.metric_of, rankql.__all__)} - {*FUNCTIONS}
     assert sorted(names - {*entries}) == []
+
+
+def test_functions_md_names_every_function_of_sql():
+    named = {*re.findall(r"\w+", TEXTS["docs/functions.md"])}
+    assert sorted({*map(signatures.metric_of, read_comments())} - named) == []
 
 
 def test_dir_has_the_tasks_and_the_metrics_of_one_ranking():
