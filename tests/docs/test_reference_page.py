@@ -3,6 +3,7 @@
 The Chinese pages follow the English ones. `python tests/generate.py metrics` writes the tables.
 """
 
+import ast
 import doctest
 import importlib
 import re
@@ -56,6 +57,24 @@ def test_chinese_pages(page):
     blocks = re.compile(r"^```.*?^```$", re.M | re.S)
     assert blocks.findall(TEXTS[page]) == blocks.findall(TEXTS[english(page)])
     assert doc_tables.aligned(TEXTS[page]) == TEXTS[page]
+
+
+def test_chinese_words_that_people_search_for_are_on_their_page():
+    conf = ast.parse((ROOT / "docs/conf.py").read_text("utf-8"))
+    (node,) = [x for x in conf.body if isinstance(x, ast.Assign) and x.targets[0].id == "KEYWORDS"]
+    words = eval(compile(ast.Expression(node.value), "conf", "eval"))
+    chinese = {page: words for page, words in words.items() if page.startswith("zh/")}
+    missing = [
+        (p, w) for p, words in chinese.items() for w in words if w not in TEXTS[f"docs/{p}.md"]
+    ]
+    assert len(chinese) >= 6 and not missing
+
+
+def test_chinese_text_has_no_line_breaks():
+    """A browser shows one as a blank."""
+    broken = re.compile(r"[\u3001-\u9fff\uff00-\uffef]\n[\u3001-\u9fff\uff00-\uffef]")
+    for name, text in TEXTS.items():
+        assert not name.startswith("docs/zh/") or not broken.search(text), name
 
 
 # The examples in docstrings.
