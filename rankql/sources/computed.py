@@ -151,10 +151,30 @@ def add_attribute(
         if group and all(mentioned(table.columns, sql) for table in group):
             try:
                 group[:] = [add_column(session, table, argument, sql, name) for table in group]
+                if all(_at_midnight(session, table, name) for table in group):
+                    group[:] = [_with_dates(table, name) for table in group]
                 return found
             except RankqlError as error:
                 failure = failure or error
     raise failure or unknown_column(argument, name, tables)
+
+
+def _at_midnight(session: Session, table: Table, name: str) -> bool:
+    """Are the values of a column times at midnight?"""
+    midnight = f"bool_and({quote(name)} = CAST({quote(name)} AS DATE))"
+    return table.columns[name] == "TIMESTAMP" and bool(
+        session.con.execute(f"SELECT {midnight} FROM {table.sql}").fetchall()[0][0]
+    )
+
+
+def _with_dates(table: Table, name: str) -> Table:
+    """The table with dates for times at midnight: date_trunc has either, by version of DuckDB."""
+    dates = f"CAST({quote(name)} AS DATE) AS {quote(name)}"
+    return replace(
+        table,
+        sql=f"(SELECT * REPLACE ({dates}) FROM {table.sql})",
+        columns=table.columns | {name: "DATE"},
+    )
 
 
 def add_column(

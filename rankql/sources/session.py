@@ -188,10 +188,14 @@ def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, library(source.data)
-    names = getattr(data, "columns" if kind == "pandas" else "column_names", ())
+    names = getattr(data, "columns", ()) if kind == "pandas" else ()
+    names = getattr(getattr(data, "schema", None), "names", ()) if kind == "pyarrow" else names
     repeated = repeated_names(names) if kind in ("pandas", "pyarrow") else []
     if kind == "pandas" and repeated:
         data = data.loc[:, ~data.columns.duplicated()]
+    elif repeated and not hasattr(data, "scanner"):  # DuckDB scans columns by name
+        data = data.read_all() if hasattr(data, "read_all") else data
+        data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if kind == "pandas":
         refuse_unread_lists(data, label)
     if kind == "polars" and hasattr(data, "height"):

@@ -362,4 +362,5 @@ def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
         unused = unused.assign(score=[2.0, 1.0])
     else:
         unused = unused.append_column("score", pyarrow.array([2.0, 1.0]))
+        assert rankql.evaluate(unused.to_reader(), qrels, "RR")["RR"] == 0.5
     assert rankql.evaluate(unused, qrels, "RR")["RR"] == 0.5
