@@ -76,18 +76,22 @@ CREATE OR REPLACE MACRO rankql_recalls(recall) AS
     CASE WHEN recall IS NULL THEN list_transform(range(0, 11), lambda tenth: tenth / 10)
          ELSE [rankql_argument(recall, rankql_option(recall) BETWEEN 0 AND 1, 'recall', ' must lie between 0 and 1')] END;
 
--- The mean over the recalls of the highest precision at a hit with at least this recall. As in trec_eval 9, recall * R is
--- rounded up, but a fraction below 0.1 down.
-CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls) AS
-    list_transform([{'positions': list_sort(positions, 'ASC', 'NULLS LAST'), 'relevant': relevant, 'recalls': recalls}], lambda x_:
+-- recall * R is rounded up, but a fraction below 0.1 down, as in trec_eval 9; or to the nearest, as in trec_eval 10.
+CREATE OR REPLACE MACRO rankql_recall_rounding(rounding) AS CASE rankql_text(rounding)
+    WHEN 'up' THEN 0.9::DOUBLE WHEN 'nearest' THEN 0.5::DOUBLE
+    ELSE rankql_fail('rounding must be ''up'' or ''nearest'', not ' || rankql_text(rounding)) END;
+
+-- The mean over the recalls of the highest precision at a hit with at least this recall.
+CREATE OR REPLACE MACRO rankql_interpolated(positions, relevant, recalls, rounding) AS
+    list_transform([{'positions': list_sort(positions, 'ASC', 'NULLS LAST'), 'relevant': relevant, 'recalls': recalls, 'shift': rankql_recall_rounding(rounding)}], lambda x_:
         CASE WHEN x_['relevant'] > 0 THEN list_avg(list_transform(x_['recalls'], lambda recall_: coalesce(list_max(
             list_transform(x_['positions'], lambda p, i:
-                CASE WHEN i >= floor(recall_ * x_['relevant'] + 0.9) THEN i / CAST(p AS DOUBLE) END)), 0))) END)[1];
+                CASE WHEN i >= floor(recall_ * x_['relevant'] + x_['shift']) THEN i / CAST(p AS DOUBLE) END)), 0))) END)[1];
 
-CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, threshold := 1) AS
+CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, threshold := 1, rounding := 'up') AS
     rankql_one_ranking(rankql_interpolated(
         list(rankql_pos(pos, NULL)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
-        rankql_relevant(rel, threshold), rankql_recalls(recall)), pos, NULL);
+        rankql_relevant(rel, threshold), rankql_recalls(recall), rounding), pos, NULL);
 COMMENT ON MACRO interpolated_precision IS 'Interpolated precision: the highest precision at any position with at least this recall.';
 
 CREATE OR REPLACE MACRO set_ap(rel, pos, threshold := 1) AS
@@ -246,9 +250,9 @@ CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 
                    lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, threshold := 1, ideal := NULL) AS
+CREATE OR REPLACE MACRO list_interpolated_precision(rels, recall := NULL, threshold := 1, rounding := 'up', ideal := NULL) AS
     rankql_interpolated(rankql_hit_positions(rels, NULL, threshold),
-                        rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_recalls(recall));
+                        rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_recalls(recall), rounding);
 COMMENT ON MACRO list_interpolated_precision IS 'interpolated_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_set_ap(rels, threshold := 1, ideal := NULL) AS
@@ -362,12 +366,12 @@ CREATE OR REPLACE MACRO ap_by_score(
 COMMENT ON MACRO ap_by_score IS 'ap with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO interpolated_precision_by_score(
-    rel, score, item, recall := NULL, threshold := 1, ties := 'item'
+    rel, score, item, recall := NULL, threshold := 1, rounding := 'up', ties := 'item'
 ) AS
     CASE WHEN rankql_expected(ties)
          THEN rankql_fail('ties ''expected'' is not available for interpolated_precision. Use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_interpolated_precision(x_['rels'], recall, threshold, x_['ideal']))[1] END;
+                             lambda x_: list_interpolated_precision(x_['rels'], recall, threshold, rounding, x_['ideal']))[1] END;
 COMMENT ON MACRO interpolated_precision_by_score IS 'interpolated_precision with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO set_ap_by_score(rel, score, item, threshold := 1, ties := 'item') AS

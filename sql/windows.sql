@@ -101,22 +101,22 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                   rankql_retrieved(pos, k), k, denominator)), pos, k);
 
-CREATE OR REPLACE MACRO rankql_precision_from(rel, pos, recall, threshold) AS
+CREATE OR REPLACE MACRO rankql_precision_from(rel, pos, recall, threshold, rounding) AS
     coalesce(max(CASE WHEN rankql_nth(rankql_hit_pos(rel, pos, NULL, threshold))
-                           >= floor(rankql_option(recall) * rankql_all_relevant(rel, threshold) + 0.9::DOUBLE)
+                           >= floor(rankql_option(recall) * rankql_all_relevant(rel, threshold) + rankql_recall_rounding(rounding))
                       THEN rankql_nth(rankql_hit_pos(rel, pos, NULL, threshold)) / rankql_hit_pos(rel, pos, NULL, threshold)
                  END), 0);
 
-CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, threshold := 1) AS
+CREATE OR REPLACE MACRO interpolated_precision(rel, pos, recall := NULL, threshold := 1, rounding := 'up') AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE
         WHEN recall IS NOT NULL THEN rankql_precision_from(rel, pos, rankql_argument(
-            recall, rankql_option(recall) BETWEEN 0 AND 1, 'recall', ' must lie between 0 and 1'), threshold)
-        ELSE (rankql_precision_from(rel, pos, 0, threshold) + rankql_precision_from(rel, pos, 0.1, threshold)
-            + rankql_precision_from(rel, pos, 0.2, threshold) + rankql_precision_from(rel, pos, 0.3, threshold)
-            + rankql_precision_from(rel, pos, 0.4, threshold) + rankql_precision_from(rel, pos, 0.5, threshold)
-            + rankql_precision_from(rel, pos, 0.6, threshold) + rankql_precision_from(rel, pos, 0.7, threshold)
-            + rankql_precision_from(rel, pos, 0.8, threshold) + rankql_precision_from(rel, pos, 0.9, threshold)
-            + rankql_precision_from(rel, pos, 1, threshold)) / 11 END END, pos, NULL);
+            recall, rankql_option(recall) BETWEEN 0 AND 1, 'recall', ' must lie between 0 and 1'), threshold, rounding)
+        ELSE (rankql_precision_from(rel, pos, 0, threshold, rounding) + rankql_precision_from(rel, pos, 0.1, threshold, rounding)
+            + rankql_precision_from(rel, pos, 0.2, threshold, rounding) + rankql_precision_from(rel, pos, 0.3, threshold, rounding)
+            + rankql_precision_from(rel, pos, 0.4, threshold, rounding) + rankql_precision_from(rel, pos, 0.5, threshold, rounding)
+            + rankql_precision_from(rel, pos, 0.6, threshold, rounding) + rankql_precision_from(rel, pos, 0.7, threshold, rounding)
+            + rankql_precision_from(rel, pos, 0.8, threshold, rounding) + rankql_precision_from(rel, pos, 0.9, threshold, rounding)
+            + rankql_precision_from(rel, pos, 1, threshold, rounding)) / 11 END END, pos, NULL);
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN

@@ -161,13 +161,17 @@ def ap(
 
 @metric(in_order=True)
 def interpolated_precision(
-    rel: Rel = "rel", pos: Column = "pos", recall: float | None = None, threshold: float = 1
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    recall: float | None = None,
+    threshold: float = 1,
+    rounding: str = "up",
 ) -> pl.Expr:
     """Interpolated precision: the highest precision at any position with at least this recall.
 
     0 if the recall is not reached. Without `recall`, the mean over the recalls 0, 0.1, ..., 1. NULL
-    if R = 0. recall * R is rounded up, but a fraction below 0.1 down. Manning, Raghavan & Schütze
-    2008, as in trec_eval 9.
+    if R = 0. recall * R is rounded 'up', but a fraction below 0.1 down, as in trec_eval 9, or to
+    the 'nearest' whole number, as in trec_eval 10. Manning, Raghavan & Schütze 2008.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, 4]})
     >>> df.select(interpolated_precision("rel", "pos", recall=0.5)).item()
@@ -180,8 +184,9 @@ def interpolated_precision(
     nth = r.above(hits) + 1
     precision = pl.when(hits == 1).then(nth / r.pos)
     recalls = [i / 10 for i in range(11)] if recall is None else [recall]
+    shift = {"up": 0.9, "nearest": 0.5}[rounding]
     highest = [
-        pl.when(nth >= (x * relevant + 0.9).floor()).then(precision).max().fill_null(0)
+        pl.when(nth >= (x * relevant + shift).floor()).then(precision).max().fill_null(0)
         for x in recalls
     ]
     return pl.when(relevant > 0).then(pl.sum_horizontal(highest) / len(recalls))

@@ -24,6 +24,7 @@ class ConventionOptions(TypedDict, total=False):
     threshold: float | None
     precision_denominator: Literal["k", "retrieved", "min"] | None
     ap_denominator: Literal["min", "R", "found", "k"] | None
+    recall_rounding: Literal["up", "nearest"] | None
     max_rel: float | None
     ties: Literal["item", "order", "expected", "best", "worst"] | None
     float32: bool | None
@@ -57,6 +58,9 @@ class Conventions:
     ap_denominator : str
         AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant items
         'found', or 'k'.
+    recall_rounding : str
+        For IPrec, recall * R is rounded 'up' (but a fraction below 0.1 down), or to the 'nearest'
+        whole number.
     max_rel : float
         The highest grade of the scale, for ERR; by default the highest of all judgments.
     ties : str
@@ -84,6 +88,7 @@ class Conventions:
     threshold: float = 1
     precision_denominator: str = "k"
     ap_denominator: str = "min"
+    recall_rounding: str = "up"
     max_rel: float | None = None
     ties: str = "item"
     float32: bool = False
@@ -123,7 +128,7 @@ UNDEFINED_VALUES = {"zero": 0, "one": 1}
 
 # What each tool does; tests/registry/test_profiles.py compares them with the tools.
 # trec_eval is its version 9, which pytrec_eval and ir_measures run.
-# Version 10 no longer rounds scores to 32 bits.
+# Version 10 no longer rounds scores to 32 bits, and rounds recalls to the nearest item.
 PROFILES = {
     "rankql": Conventions(),
     "trec_eval": Conventions(
@@ -135,7 +140,12 @@ PROFILES = {
         missing="skip",
     ),
     "trec_eval_10": Conventions(
-        "trec_eval_10", ap_denominator="R", negative="unjudged", undefined="zero", missing="skip"
+        "trec_eval_10",
+        ap_denominator="R",
+        recall_rounding="nearest",
+        negative="unjudged",
+        undefined="zero",
+        missing="skip",
     ),
     "sklearn": Conventions(
         "sklearn",

@@ -110,6 +110,7 @@ GAIN = _choice("gain", "linear", choices=("linear", "exp2", "binary"), conventio
 K = Parameter("k", kind="count")
 THRESHOLD = Parameter("threshold", 1, convention="threshold")
 RECALL = Parameter("recall", lowest=0, highest=1)
+ROUNDING = _choice("rounding", "up", choices=("up", "nearest"), convention="recall_rounding")
 DISCOUNTS = Parameter("discounts", kind="list", convention="discounts")
 BASE = Parameter("base", 2, above=1)
 IDEAL = _choice("ideal", "judged", choices=("judged", "retrieved"), convention="ideal")
@@ -167,7 +168,7 @@ PARAMETERS = {
     for parameter in (
         *(K, THRESHOLD, RECALL, DISCOUNTS, BASE, IDEAL, NEGATIVE, PRECISION_DENOMINATOR, QUERY, P),
         *(STOP, SCALE, BOUND, NORMALIZED, CATALOGUE, USERS, NORM, ATTENTION, MISSING, SIMILARITY),
-        *(ALPHA, UNSEEN),
+        *(ALPHA, UNSEEN, ROUNDING),
     )
 }
 

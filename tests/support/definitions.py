@@ -121,7 +121,7 @@ def ap(rows, k=None, threshold=1, denominator="min"):
     return 0.0 if of == 0 else fsum(precisions) / of
 
 
-def interpolated_precision(rows, recall=None, threshold=1):
+def interpolated_precision(rows, recall=None, threshold=1, rounding="up"):
     total = relevant(rows, threshold)
     if total == 0:
         return None
@@ -129,7 +129,11 @@ def interpolated_precision(rows, recall=None, threshold=1):
     precisions = [i / pos for i, pos in enumerate(found, 1)]
     levels = [i / 10 for i in range(11)] if recall is None else [recall]
     return fsum(
-        max(precisions[max(floor(x * total + 0.9), 1) - 1 :], default=0) for x in levels
+        max(
+            precisions[max(floor(x * total + (0.9 if rounding == "up" else 0.5)), 1) - 1 :],
+            default=0,
+        )
+        for x in levels
     ) / len(levels)
 
 
