@@ -25,12 +25,12 @@ from rankql.evaluation.overlap import (
     is_small_overlap,
     item_overlap,
     leave_out_unjudged,
-    no_common_item_message,
     no_judged_query_message,
     run_label,
     unjudged_queries_note,
 )
 from rankql.evaluation.request import Columns, Reading
+from rankql.evaluation.spelling import no_common_items
 from rankql.macros import quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, find_name
 from rankql.sources.id_lists import FLOATS, is_rounded
@@ -168,10 +168,10 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
         unjudged = as_examples([{"query": query} for query in overlap.unjudged or ()])
         label, note = run.system_label(overlap.system), unjudged_queries_note(*overlap[:4])
         if not overlap.judged:
-            judged = None if own else find_judged_queries(data.ask(run))
+            judged_ids = None if own else find_judged_queries(data.ask(run))
             yield Finding(
                 "no-overlap", "error", label, overlap.queries,
-                no_judged_query_message(run_label(overlap.system), overlap.unjudged, judged),
+                no_judged_query_message(run_label(overlap.system), overlap.unjudged, judged_ids),
                 REFUSED + "There is nothing to evaluate.",
             )  # fmt: skip
         elif count := overlap.queries - overlap.judged:
@@ -179,15 +179,18 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
                 "unjudged-queries", "warning", label, count, note.partition(" (")[0],
                 "Are judgments missing?", unjudged,
             )  # fmt: skip
+    judged = {(run.label, overlap.system): overlap.judged for run, overlap in data.overlaps}
     for run in data.matched:
         ask = data.ask(run)
         for counts in item_overlap(ask, data.inputs):
             system, items, judged_items, common = counts
             if judged_items and not common:
+                queries = judged[run.label, system]
+                is_error, message = no_common_items(ask, data.inputs, system, queries)
                 yield Finding(
-                    "no-common-items", "error", run.system_label(system), items,
-                    no_common_item_message(ask, data.inputs, system),
-                    REFUSED + "Its metrics would be 0.",
+                    "no-common-items", "error" if is_error else "warning",
+                    run.system_label(system), items, message,
+                    f"{REFUSED if is_error else ''}Its metrics would be 0.",
                 )  # fmt: skip
             elif is_small_overlap(*counts):
                 yield Finding(

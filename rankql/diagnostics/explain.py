@@ -29,11 +29,12 @@ from rankql.evaluation.checks import (
 from rankql.evaluation.collapse import read_rankings
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import describe_result
-from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.overlap import require_ranked_rows
 from rankql.evaluation.readable import rows_read, unique_columns, write_query
 from rankql.evaluation.request import EvaluationOptions, Reading
 from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.evaluation.spelling import require_common_items
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.argument_checks import require_whole_number

@@ -34,13 +34,13 @@ from rankql.evaluation.overlap import (
     is_small_overlap,
     item_overlap,
     leave_out_unjudged,
-    no_common_item_message,
     note_unjudged,
     unranked_rows_note,
 )
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
+from rankql.evaluation.spelling import SEVERAL_QUERIES, no_common_items
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
@@ -164,7 +164,11 @@ def _evaluate_rows(
             report["sides"] = reduced.counters.queries
             report["judged"] = find_judged_queries(ask)
             report["overlap"] = [
-                (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
+                (
+                    *count,
+                    count[-1]
+                    or [no_common_items(ask, inputs, count[0], n) for n in (0, SEVERAL_QUERIES)],
+                )
                 for count in item_overlap(ask, inputs)
             ]
         require_unique_rows(
@@ -198,7 +202,7 @@ def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
         for system, total, judged, matched, message in part.get("overlap", []):
             before = items.setdefault(system, [0, 0, 0, []])
             items[system] = [before[0] + total, before[1] + judged, before[2] + matched,
-                             [*before[3], *filter(None, [message])]]  # fmt: skip
+                             [*before[3], message]]  # fmt: skip
     for label, (total, counts) in rows.items():
         require_ids(label, total, counts)
     for error in sorted(part["error"] for part in parts if "error" in part):
@@ -213,7 +217,12 @@ def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
     notes += note_unjudged([QueryOverlap(name, *counts) for name, counts in seen.items()], theirs)
     for system, (total, judged, matched, messages) in items.items():
         if not matched:
-            raise RankqlError(min(messages))
-        if is_small_overlap(system, total, judged, matched):
+            several = seen[system][1] >= SEVERAL_QUERIES
+            fine, message = min((not is_error, words) for is_error, words in
+                                (pair[several] for pair in messages))  # fmt: skip
+            if not fine:
+                raise RankqlError(message)
+            notes.append(message)
+        elif is_small_overlap(system, total, judged, matched):
             notes.append(few_common_items_note(system, total, judged, matched))
     return notes, merge_counts([part["counts"] for part in parts])

@@ -18,10 +18,9 @@ from rankql.evaluation.overlap import (
     find_judged_queries,
     format_examples,
     note_unjudged,
-    require_common_items,
     require_ranked_rows,
 )
-from rankql.evaluation.spelling import note_spelling
+from rankql.evaluation.spelling import note_spelling, require_common_items
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
@@ -114,7 +113,7 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
 
 
 # Of more judged queries, items are compared in about so many first.
-_SAMPLE = 1000
+SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
 # Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
@@ -258,30 +257,6 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
     )
 
 
-def require_common_items(run_sql: SqlRunner, inputs: Inputs, counters: Counters) -> list[str]:
-    """Refuse a run without any judged item; note a run with few of them."""
-    counts = counters.items
-    parts = max((each.judged for each in counters.queries), default=0) // _SAMPLE + 1
-    for part in dict.fromkeys([parts, 1]):
-        if any(is_small_overlap(*count) for count in counts):
-            counts = item_overlap(run_sql, inputs, part)
-    notes = []
-    for count in counts:
-        system, *_, common = count
-        if not common and not _writes_ids_alike(run_sql, inputs):
-            raise RankqlError(no_common_item_message(run_sql, inputs, system))
-        if not common:
-            notes.append(
-                f"No item of {run_label(system)} is judged for its query, so its hits are 0. If "
-                "this is not true, write item ids the same way in run and qrels"
-            )
-        elif is_small_overlap(*count):
-            notes.append(few_common_items_note(*count))
-    if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
-        notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
-    return notes
-
-
 def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOverlap]:
     """Count the items of the run, of the judgments, and of both, in all queries or a part."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
@@ -299,21 +274,6 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOv
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
     """Do the run and the judgments have few items in common, or none?"""
     return common < FEW * min(items, judged)
-
-
-# An id with its digits as 9, or 0 if they start with 0, and its small letters as a.
-_FORM = r"""regexp_replace(regexp_replace(regexp_replace(CAST(item AS VARCHAR),
-    '\b0\d+', '°', 'g'), '\d+', '9', 'g'), '[a-z]+', 'a', 'g')"""
-
-
-def _writes_ids_alike(run_sql: SqlRunner, inputs: Inputs) -> bool:
-    """Have most ids in lists the type and form of judged ids, so that no hit may be true?"""
-    lists = all(table.unit == "ids" for table in inputs.runs.values())
-    if not lists or inputs.as_text("item") or describe_chunk(run_sql, inputs):
-        return False
-    known = f"SELECT {_FORM} FROM qrels"
-    ((share,),) = run_sql(f"SELECT avg(CAST({_FORM} IN ({known}) AS INT)) FROM run")
-    return bool(share > 0.5)
 
 
 def few_common_items_note(system: str | None, items: int, judged: int, common: int) -> str:
@@ -341,8 +301,10 @@ def find_example_items(
     return query, item, other_item
 
 
-def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) -> str:
-    """The error about a run and judgments, or a reference, without an item in common."""
+def no_common_item_message(
+    run_sql: RunSql, inputs: Inputs, system: str | None, is_error: bool = True
+) -> str:
+    """The error or note on a run and judgments, or a reference, without an item in common."""
     table = inputs.qrels or inputs.reference
     assert table
     query, item, other_item = find_example_items(run_sql, system, table.label)
@@ -362,10 +324,11 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
         chunks = "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
         hint += _float_hint(item, other_item) or chunks
     what = "judged" if inputs.qrels else "in the reference"
+    doubt = "" if is_error else "So its hits are 0. If this is not true, w"
     return (
         f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run "
         f"has item {show_id(item)}, {table.label} has {show_id(other_item)}{kinds}. "
-        f"Write item ids the same way in both{hint}"
+        f"{doubt or 'W'}rite item ids the same way in both{hint}"
     )
 
 
@@ -379,7 +342,7 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     )
     ((item, chunk_of),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * SAMPLE}) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:

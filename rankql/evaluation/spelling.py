@@ -1,4 +1,4 @@
-"""Ids that run and judgments write in different forms, such as 00004 and 4."""
+"""Do run and judgments write ids the same way? Not if one has 00004 and the other 4."""
 
 from __future__ import annotations
 
@@ -7,8 +7,20 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from rankql.evaluation.overlap import Counters, RunSql, run_label
-from rankql.macros import quote
+from rankql.errors import RankqlError
+from rankql.evaluation.overlap import (
+    SAMPLE,
+    Counters,
+    RunSql,
+    describe_chunk,
+    few_common_items_note,
+    is_small_overlap,
+    item_overlap,
+    no_common_item_message,
+    run_label,
+)
+from rankql.evaluation.steps import SqlRunner
+from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Table, is_text
 from rankql.text import show_id
@@ -76,8 +88,50 @@ def with_normal(source: str, column: str, steps: Sequence[Step] = STEPS) -> str:
     return sql
 
 
-# Ids that decide whether forms differ, queries that are compared, and what is worth a note.
-_SAMPLE, _LEAST_PAIRS, _LEAST_SHARE = 1000, 20, 0.05
+# From so many judged queries on, that none has a judged item is no chance.
+SEVERAL_QUERIES = 5
+
+
+def no_common_items(
+    run_sql: RunSql, inputs: Inputs, system: str | None, queries: int
+) -> tuple[bool, str]:
+    """Whether no item in common with so many judged queries is an error, and the message.
+
+    It may be true of few queries, if ids are written the same way.
+    """
+    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item")
+    if not is_error and not (is_error := bool(describe_chunk(run_sql, inputs))):
+        only = "" if system is None else f"WHERE system = {literal(system)}"
+        run, qrels = (with_normal(table, "item") for table in ("run", "qrels"))
+        alike = f"SELECT 1 FROM {run} SEMI JOIN {qrels} USING (query, normal_item) {only} LIMIT 1"
+        is_error = bool(run_sql(alike))
+    return is_error, no_common_item_message(run_sql, inputs, system, is_error)
+
+
+def require_common_items(run_sql: SqlRunner, inputs: Inputs, counters: Counters) -> list[str]:
+    """Refuse a run without any judged item, unless it may be true; note a run with few of them."""
+    counts = counters.items
+    judged = {each.system: each.judged for each in counters.queries}
+    for part in dict.fromkeys([max(judged.values(), default=0) // SAMPLE + 1, 1]):
+        if any(is_small_overlap(*count) for count in counts):
+            counts = item_overlap(run_sql, inputs, part)
+    notes = []
+    for count in counts:
+        system, *_, common = count
+        if not common:
+            is_error, message = no_common_items(run_sql, inputs, system, judged[system])
+            if is_error:
+                raise RankqlError(message)
+            notes.append(message)
+        elif is_small_overlap(*count):
+            notes.append(few_common_items_note(*count))
+    if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
+        notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
+    return notes
+
+
+# What is worth a note.
+_LEAST_PAIRS, _LEAST_SHARE = 20, 0.05
 
 
 def note_spelling(run_sql: RunSql, inputs: Inputs, counters: Counters) -> list[str]:
@@ -87,7 +141,7 @@ def note_spelling(run_sql: RunSql, inputs: Inputs, counters: Counters) -> list[s
     ) or any(each.queries > each.judged for each in counters.queries)
     if not unmatched or not (forms := _find_forms(run_sql, inputs)):
         return []
-    parts = max(each.queries for each in counters.queries) // _SAMPLE + 1
+    parts = max(each.queries for each in counters.queries) // SAMPLE + 1
     system = "system" if inputs.many else "NULL"
     sides = {}
     for side in ("run", "qrels"):
@@ -144,8 +198,8 @@ def _find_forms(run_sql: RunSql, inputs: Inputs) -> dict[str, list[Step]]:
         return {}
     texts = ", ".join(f"CAST({role} AS VARCHAR)" for role in roles)
     rows = run_sql(
-        f"(SELECT 'run', {texts} FROM run LIMIT {_SAMPLE}) UNION ALL "
-        f"(SELECT 'qrels', {texts} FROM qrels LIMIT {_SAMPLE})"
+        f"(SELECT 'run', {texts} FROM run LIMIT {SAMPLE}) UNION ALL "
+        f"(SELECT 'qrels', {texts} FROM qrels LIMIT {SAMPLE})"
     )
     forms = {}
     for i, role in enumerate(roles, 1):

@@ -278,7 +278,10 @@ def test_every_function_takes_lists(tmp_path):
         (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
         (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
         # Nothing in common.
-        (LISTS.with_columns(relevant=pl.lit(["x"])), "^No item of the run is judged for its query"),
+        (
+            LISTS.with_columns(relevant=pl.lit(["D1"])),
+            "^No item of the run is judged for its query",
+        ),
         (
             {"a": LISTS, "b": LISTS.with_columns(relevant=pl.lit(["d3"]))},
             "^The runs have different relevant ids for query 'q1'",
@@ -436,28 +439,39 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
 
 
 @pytest.mark.parametrize(
-    "retrieved, relevant, match",
+    "retrieved, relevant, message",
     [
-        (["d1", "d2"], ["d3", "d4"], True),
-        ([1, 2], [3, 4], True),
-        (["doc-1", "doc-2"], ["doc_3", "doc_4"], False),
-        (["01", "02"], ["3", "4"], False),
-        (["D1", "D2"], ["d3", "d4"], False),
-        (["1", "2"], [3, 4], False),
-        (["a#1", "b#1"], ["a", "b"], False),
+        (["d1", "d2"], ["d3", "d4"], None),
+        ([1, 2], [3, 4], None),
+        (["doc-1", "doc-2"], ["doc_3", "doc_4"], None),
+        (["d1"] * 4, ["d2"] * 4, None),
+        (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
+        (["01", "02"], ["1", "4"], "the run has item '01', qrels has '1'"),
+        (["D1", "D2"], ["d3", "d2"], ""),
+        ([" x", "y"], ["x", "z"], ""),
+        (["1", "2"], [3, 4], "items are VARCHAR in run and"),
+        (["a#1", "b#1"], ["a", "b"], ""),
     ],
 )
-def test_a_retriever_without_any_hit_has_0_if_ids_are_written_alike(retrieved, relevant, match):
+def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(retrieved, relevant, message):
     """Otherwise they are the likelier reason. Dicts of lists are like lists in a table."""
-    run, qrels = ({"a": [ids[0]], "b": [ids[1]]} for ids in (retrieved, relevant))
-    lists = {"query": [*"ab"], "retrieved": [*run.values()], "relevant": [*qrels.values()]}
-    for inputs in ((pl.DataFrame(lists), None), (run, qrels)):
-        if match:
+    keys = [*"abcde"][: len(retrieved)]
+    run, qrels = ({k: [x] for k, x in zip(keys, ids)} for ids in (retrieved, relevant))
+    lists = {"query": keys, "retrieved": [*run.values()], "relevant": [*qrels.values()]}
+    frames = (
+        pl.DataFrame({"query": keys, "item": retrieved, "score": 1.0}),
+        pl.DataFrame({"query": keys, "item": relevant, "rel": 1}),
+    )
+    for inputs in ((pl.DataFrame(lists), None), (run, qrels), frames):
+        findings = [x for x in rankql.check(*inputs).findings if x.kind == "no-common-items"]
+        assert [x.level for x in findings] == ["warning" if message is None else "error"]
+        if message is None:
             result = rankql.evaluate(*inputs, metrics=["RR", "P@5"])
             assert (result["RR"], result["P@5"]) == (0, 0)
-            assert result.notes[0].startswith("No item of the run is judged for its query")
+            assert result.notes[0].startswith("No item of the run is judged for its query: for")
+            assert "If this is not true, write item ids the same way in both" in result.notes[0]
         else:
-            with pytest.raises(RankqlError, match="Write item ids the same way in both"):
+            with pytest.raises(RankqlError, match=f"{message}.*Write item ids the same way"):
                 rankql.evaluate(*inputs, metrics="RR")
 
 

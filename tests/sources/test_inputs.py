@@ -333,8 +333,8 @@ def test_items_are_counted_beyond_the_first_queries():
 def test_errors_name_other_columns_of_items():
     run = RUN.rename({"item": "docno"}).with_columns(docid=pl.lit("z"))
     qrels = QRELS.rename({"item": "document"}).with_columns(document="i" + pl.col("document"))
-    with pytest.raises(RankqlError, match=r"name other columns with item=: run also has"):
-        rankql.evaluate(run, qrels)
+    (note,) = rankql.evaluate(run, qrels, "RR").notes
+    assert "or name other columns with item=: run also has docid" in note
 
 
 # Columns that both tables have
@@ -650,7 +650,11 @@ def in_parts(run, qrels, metrics="RR", **options):
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
     [
-        (RUN.with_columns(item="i" + pl.col("item")), QRELS, "No item of the run is judged"),
+        (
+            RUN.with_columns(item=pl.col("item").str.to_uppercase()),
+            QRELS,
+            "No item of the run is judged .* Write",
+        ),
         (RUN, pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]), "different grades"),
         (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, "Every score of the run is NULL"),
     ],
@@ -674,6 +678,17 @@ def test_parts_have_the_same_notes():
     notes = in_parts(run, qrels)[1]
     assert notes == rankql.evaluate(run, qrels, "RR").notes
     assert [note[:32] for note in notes] == ["Only 1 of 80 items of the run is"]
+    # None is in common, which may be true of few queries.
+    run = RUN.with_columns(item="i" + pl.col("item"))
+    for count in (1, 2):
+        more = [run.with_columns(query=f"{i}" + pl.col("query")) for i in range(count)]
+        judged = [QRELS.with_columns(query=f"{i}" + pl.col("query")) for i in range(count)]
+        data = pl.concat(more), pl.concat(judged)
+        if count == 1:
+            assert in_parts(*data)[1] == rankql.evaluate(*data, "RR").notes
+            continue
+        with pytest.raises(RankqlError, match="^No item of the run is judged .* same way in both$"):
+            in_parts(*data)
 
 
 @pytest.mark.parametrize(
