@@ -289,8 +289,8 @@ def test_no_or_few_items_in_common():
     }
     findings = [f for f in check(runs, qrels) if f.kind.endswith("common-items")]
     assert [(f.kind, f.level, f.table, f.count) for f in findings] == [
-        ("no-common-items", "warning", "run 'e'", 100),
         ("few-common-items", "warning", "run 'd'", 1),
+        ("no-common-items", "warning", "run 'e'", 100),
     ]
 
 

@@ -456,7 +456,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
 def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(retrieved, relevant, message):
     """Otherwise they are the likelier reason. Dicts of lists are like lists in a table."""
     keys = [*"abcde"][: len(retrieved)]
-    run, qrels = ({k: [x] for k, x in zip(keys, ids)} for ids in (retrieved, relevant))
+    run, qrels = ({k: [x] for k, x in zip(keys, ids, strict=True)} for ids in (retrieved, relevant))
     lists = {"query": keys, "retrieved": [*run.values()], "relevant": [*qrels.values()]}
     frames = (
         pl.DataFrame({"query": keys, "item": retrieved, "score": 1.0}),
