@@ -14,7 +14,7 @@ from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result_checks import describe_weights
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lower_is_better, resolve_names, value_range
+from rankql.registry.parse import lower_is_better, reason_undefined, resolve_names, value_range
 from rankql.results import Rendered, TableResult, draw_chart, drop_idle_columns
 from rankql.stats.means import ROUNDING
 from rankql.text import Strong, format_decimal, format_interval, format_percent, join_words
@@ -184,7 +184,11 @@ class MeansResult(TableResult):
             return []
         shown = any(name in self.catalogue_metrics for name in names)
         hint = "Is any item shown, with its columns?" if shown else "Is any item relevant?"
-        return [f"Note: {join_words(names)}: no query has a value. {hint}"]
+        hints: dict[str, list[str]] = {}
+        for name in names:
+            reason = reason_undefined(name)
+            hints.setdefault(f"In each, {reason}" if reason else hint, []).append(name)
+        return [f"Note: {join_words(x)}: no query has a value. {why}" for why, x in hints.items()]
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""

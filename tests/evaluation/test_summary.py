@@ -91,6 +91,11 @@ NO_VALUE = "Note: {}: no query has a value. Is any item relevant?"
             {"metrics": ["nDCG", "P@1", "AP"]},
             NO_VALUE.format("nDCG and AP"),
         ),
+        (  # One item is relevant, and was not retrieved.
+            (rankings("a", rel=[0, 1], pos=[1, None]),),
+            {"metrics": "AUC"},
+            "AUC: no query has a value. In each, the judged retrieved items are all relevant, or",
+        ),
     ],
 )
 def test_lines_say_which_values_and_intervals_there_are_not(tables, options, line):
