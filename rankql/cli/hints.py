@@ -23,9 +23,8 @@ _QUOTED = r"(?:'[^']*'|\"[^\"]*\")"
 _LIST = re.compile(rf"(?<![\w(@,])(query|item)=(\[{_QUOTED}(?:, {_QUOTED})*\])")
 
 # An argument with the option it stands for: minimum= (CLI: --min).
-_BOTH_LANGUAGES = re.compile(
-    r"(?<![\w(])\w+=(?:'[^']*'|\([^()]*\)|\{[^}]*\}|\w*) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII
-)
+_VALUE = r"'[^']*'|\([^()]*\)|\{[^}]*\}|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|\w*"
+_BOTH_LANGUAGES = re.compile(rf"(?<![\w(])\w+=(?:{_VALUE}) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII)
 
 
 def as_cli_options(text: str) -> str:
@@ -49,8 +48,8 @@ def as_cli_options(text: str) -> str:
 
     for value, name in (("False", "--ascending"), ("True", "--descending")):
         text = re.sub(rf"\bdescending={value}", name, text)
-    text = _LIST.sub(lambda m: f"--{m[1]} {shlex.quote(','.join(ast.literal_eval(m[2])))}", text)
     text = _BOTH_LANGUAGES.sub(r"\1", text)
+    text = _LIST.sub(lambda m: f"--{m[1]} {shlex.quote(','.join(ast.literal_eval(m[2])))}", text)
     return _ARGUMENT.sub(option, text)
 
 

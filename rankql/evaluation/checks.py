@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from shlex import quote as shell_quote
 
 import duckdb
 
@@ -24,13 +23,13 @@ from rankql.evaluation.spelling import note_spelling, require_common_items
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
-from rankql.registry.column_names import EVENTS, ROLES, USERS, find_name, squash
+from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, reword_error
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, is_text, text_number, unknown_column
+from rankql.sources.tables import Table, describe_mapping, is_text, text_number, unknown_column
 from rankql.text import format_count, format_queries, has_or_have
 
 # So many rows are enough to see whether users have several queries.
@@ -404,10 +403,6 @@ def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "
             )
 
 
-# More values are not labels.
-MAX_LABELS = 10
-
-
 def _refuse_labels(session: Session, table: Table) -> None:
     """Refuse grades that are a few words, with the mapping that reads them."""
     name = table.roles.get("rel")
@@ -417,19 +412,12 @@ def _refuse_labels(session: Session, table: Table) -> None:
     words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
     if not session.con.execute(words).fetchall()[0][0]:
         return
-    values = f"SELECT {value}, count(*) FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY 1"
-    rows = session.con.execute(f"{values} ORDER BY 1 LIMIT {MAX_LABELS + 1}").fetchall()
-    if len(rows) > MAX_LABELS or sum(count for _, count in rows) == len(rows):
-        return
-    grades = ", ".join(f"{label!r}: ..." for label, _ in rows)
-    column = find_name([name], (*EVENTS, *ROLES["rel"]))
-    mapping = f"rel={{{grades}}}" if column else f"rel=({name!r}, {{{grades}}})"
-    option = ",".join(f"{label}{'=' if column else ':'}..." for label, _ in rows)
-    option = shell_quote(option if column else f"{name}={option}")
-    raise RankqlError(
-        f"{table.label}: {name} must be a number, not text such as {rows[0][0]!r}. Write a grade "
-        f"for each value: {mapping} (CLI: --rel {option})"
-    )
+    if mapping := describe_mapping(session.con, table, name):
+        ((word,),) = session.con.execute(f"SELECT min({value}) FROM {table.sql}").fetchall()
+        raise RankqlError(
+            f"{table.label}: {name} must be a number, not text such as {word!r}. Write a grade for "
+            f"each value: {mapping}"
+        )
 
 
 # The roles of numbers.

@@ -148,10 +148,14 @@ _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 
 
 # What to do about a text file without a header.
-NAME_COLUMNS = (
-    "add a header, such as query,item,rel, or name the columns: columns=['query', 'item', 'rel'] "
-    "(CLI: --columns query,item,rel)"
-)
+def name_columns(count: int, judged: bool) -> str:
+    """How to name so many columns."""
+    names = ["query", "item", "rel" if judged else "score", *(f"x{i}" for i in range(4, count + 1))]
+    option = ",".join(names[:count])
+    return (
+        f"add a header, such as {option}, or name the columns: columns={names[:count]!r} "
+        f"(CLI: --columns {option})"
+    )
 
 
 def missing_column(

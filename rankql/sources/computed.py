@@ -13,11 +13,12 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import EVENTS, NAME_COLUMNS, ROLES, TIMES, find_name, squash
+from rankql.registry.column_names import EVENTS, ROLES, TIMES, find_name, name_columns, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Table,
+    describe_mapping,
     is_number,
     is_text,
     mentioned,
@@ -85,9 +86,10 @@ def _require_header(session: Session, table: Table) -> None:
             continue
         sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} = {literal(name)} LIMIT 1"
         if name.isdecimal() or session.con.execute(sql).fetchall():
+            remedy = name_columns(len(table.columns), table.label == "qrels")
             raise RankqlError(
                 f"{table.label} has no header: its first line is data, because {name!r} is an id. "
-                f"{NAME_COLUMNS[0].upper()}{NAME_COLUMNS[1:]}"
+                f"{remedy[0].upper()}{remedy[1:]}"
             )
 
 
@@ -126,9 +128,9 @@ def parse_pair(
         if other and any(t.has(value[0]) for t in tables):
             raise RankqlError(
                 f"query={value!r} may be one key or a pair: {value[1]} is in every table, "
-                f"{value[0]} is not in {other.label}. For a key, name its columns in the run and "
-                f"in qrels: query=[{[*value]!r}, ['...', {value[1]!r}]]. For a pair, pass "
-                f"query=[[{value[0]!r}], [{value[1]!r}]]"
+                f"{value[0]} is not in {other.label}. A key: query=[{[*value]!r}, ['...', "
+                f"{value[1]!r}]] (CLI: name its columns the same way in both files). A pair: "
+                f"query=[[{value[0]!r}], [{value[1]!r}]] (CLI: rename both to query)"
             )
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
@@ -388,10 +390,16 @@ def _map_events(
             kind = table.columns[event]
             raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
     if event is None:
+        free = [x for x in texts if describe_mapping(session.con, table, x)]
+        pairs = option.replace("=", ":")
+        named = (
+            f"rel=({x!r}, {dict(grades)!r}) (CLI: --rel {shlex.quote(f'{x}={pairs}')})"
+            for x in free[:1]
+        )
+        remedy = "".join(f". Name it: {each}" for each in named)
         raise RankqlError(
-            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}. Found: "
-            f"{', '.join(texts) or 'none'}. Name it: rel=('...', {{...}}). Or write the name of "
-            "a column of yes and no for each grade"
+            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
+            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}{remedy}"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     rows = session.con.execute(
@@ -413,7 +421,7 @@ def _map_events(
 
 def _map_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> Table:
     """The table with the highest grade of the columns that are true, else 0."""
-    values = []
+    values, sum_of_grades = [], " + ".join(f"{x:g} * {name}" for name, x in grades.items())
     for name, grade in grades.items():
         value = f"CAST({quote(name)} AS VARCHAR)"
         true = f"(TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 1)"
@@ -423,7 +431,7 @@ def _map_flags(session: Session, table: Table, grades: Mapping[str, float], rel:
         for (other,) in rows.fetchall():
             raise RankqlError(
                 f"{table.label}: {name} has {other!r}, but {rel} reads it as yes or no: true, "
-                "false, 1, 0 or NULL. For numbers write an expression: rel='...'"
+                f"false, 1, 0 or NULL. For numbers write an expression: rel='{sum_of_grades}'"
             )
         values.append(f"CASE WHEN {true} THEN {grade!r} END")
     kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"

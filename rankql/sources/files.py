@@ -139,9 +139,11 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     exists = bool(paths) and os.path.isfile(paths[0])
     refuse_closed(paths if exists else [name], label)
     if not paths and os.path.isdir(name):
+        suffixes = sorted({x.suffix for x in Path(name).iterdir() if x.suffix in DATA})
+        such = f"Name its files, such as '{name.rstrip('/')}/*{suffixes[0]}'" if suffixes else ""
         raise RankqlError(
-            f"{label}: folder {_shortened(name)} has no Parquet files. Name its files, such as "
-            f"'{name.rstrip('/')}/*.csv'"
+            f"{label}: folder {_shortened(name)} has no Parquet files. "
+            f"{such or 'Name a file or folder of data'}"
         )
     if not exists:
         raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")
@@ -159,11 +161,14 @@ def refuse_closed(paths: Sequence[str], label: str) -> None:
 def _refuse_lake(folder: Path, label: str) -> None:
     """Refuse the folder of a Delta or Iceberg table, which also holds deleted rows."""
     for kind, logs, remedy in (
-        ("Delta", "_delta_log/*.json", "deltalake.DeltaTable(...).to_pyarrow_dataset()"),
-        ("Iceberg", "metadata/*.metadata.json", "table.scan().to_arrow() of pyiceberg"),
+        ("Delta", "_delta_log/*.json", "deltalake.DeltaTable(...).to_pyarrow_dataset() in Python"),
+        ("Iceberg", "metadata/*.metadata.json", "table.scan().to_arrow() of pyiceberg in Python"),
     ):
         if any(folder.glob(logs)):
-            raise RankqlError(f"{label}: {str(folder)!r} is a table of {kind}. Pass {remedy}")
+            raise RankqlError(
+                f"{label}: {str(folder)!r} is a table of {kind}. Write it to Parquet, or pass "
+                f"{remedy}"
+            )
 
 
 def _shortened(name: str) -> str:

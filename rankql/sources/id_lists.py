@@ -6,6 +6,7 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -75,6 +76,9 @@ def unnest_lists(
     tables = [*runs.values(), *([qrels] if qrels else [])]
     query = parse_pair("query", columns.get("query"), tables, qrels is not None)
     item = columns.get("item")
+    if isinstance(item, str):  # the other table may have a recognised name
+        named = [any(t.has(item) for t in side) for side in ([*runs.values()], tables[len(runs) :])]
+        item = tuple(item if has or not any(named) else None for has in named)
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
     own = item[1] if item[1] != item[0] and qrels is None else None  # the relevant ids of a run
     ranked = _Side([*runs.values()], RETRIEVED, query[0], item[0])
@@ -101,10 +105,12 @@ def unnest_lists(
         if qrels is None and (ids := find_list(table, RELEVANT, own)):
             relevant.append((numbered, _read_lists(session, numbered, ids, columns.get("rel", 1))))
         elif qrels is None:
+            others = [x for x, kind in table.columns.items() if _is_nested(kind) and x != column]
             raise RankqlError(
                 f"{table.label} has lists of retrieved ids ({column}), but none of relevant ids: "
                 f"expected {', '.join(RELEVANT[:3])} or relevant. Found: "
-                f"{', '.join(table.own_columns)}. Pass qrels=, or item=[{column!r}, '...']"
+                f"{', '.join(table.own_columns)}. Pass qrels= (CLI: the judgments as the last file)"
+                + "".join(f", or {_name_lists(column, x)}" for x in others[:1])
             )
     if relevant:
         if len(runs) > 1 or system:
@@ -316,12 +322,18 @@ def _refuse_unknown_lists(table: Table, item: Any) -> None:
                 f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
                 "item. Write a file of {query: {item: score}} for each system, or a row per item"
             )
-        pair = [*nested, "..."][:2]
+        remedy = f"If these are the retrieved ids, pass item={nested[0]!r}"
+        if len(nested) > 1:
+            remedy = f"Name the retrieved and the relevant ids: {_name_lists(*nested[:2])}"
         raise RankqlError(
             f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
-            f"{RETRIEVED[0]} and {RELEVANT[0]}. Name the retrieved and the relevant ids: "
-            f"item={pair!r} (CLI: --item {','.join(pair)})"
+            f"{RETRIEVED[0]} and {RELEVANT[0]}. {remedy}"
         )
+
+
+def _name_lists(retrieved: str, relevant: str) -> str:
+    """How to name both lists."""
+    return f"item={[retrieved, relevant]!r} (CLI: --item {shlex.quote(f'{retrieved},{relevant}')})"
 
 
 def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:

@@ -237,7 +237,7 @@ def read_inputs(
             runs[name] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = assign_roles(judgments, sides[1], needed, preferred, only=True)
+        judgments = assign_roles(judgments, sides[1], needed, preferred, True, session.con)
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
     if compared:
         compared = _assign_run(session, compared, sides[1], True, preferred)
@@ -356,7 +356,8 @@ def _assign_run(
     descending: bool | None = None,
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
-    table = assign_roles(table, names, ["query", "item"] if judged else ["query", "rel"], preferred)
+    needed = ["query", "item"] if judged else ["query", "rel"]
+    table = assign_roles(table, names, needed, preferred, con=session.con)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
@@ -367,8 +368,8 @@ def _assign_run(
         if descending is not None:
             raise RankqlError(
                 f"descending={descending} orders scores, but {table.label} is ordered by its "
-                f"positions ({table.role_columns['pos']}). Pass score='...', or leave out "
-                "descending"
+                f"positions ({table.role_columns['pos']}). Leave out descending"
+                + "".join(f", or pass score={name!r}" for name in table.known("score")[:1])
             )
         return table
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):

@@ -52,6 +52,8 @@ def open_session(
         session = Session(con)
         if own:
             session.hint = "To read a table, pass its connection: con="
+        elif is_private(con):  # of the command line
+            session.hint = "Check its name"
         try:
             with watch(con, private=is_private(con)), duckdb_errors(session):
                 yield session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,14 +12,17 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
-    NAME_COLUMNS,
+    RANKED_SYSTEMS,
     REQUESTS,
     ROLES,
     SPELLINGS,
+    SUBTOPIC_NAMES,
+    TIMES,
     find_name,
     known_names,
     likely_scores,
     missing_column,
+    name_columns,
     recognise,
 )
 
@@ -281,6 +285,27 @@ def read_text_numbers(con: Any, table: Table) -> Table:
     return table
 
 
+# More values are not labels.
+MAX_LABELS = 10
+
+
+def describe_mapping(con: Any, table: Table, name: str) -> str:
+    """How rel= maps the values of a column of text, if they are few and repeat; else ""."""
+    known = [*ROLES["query"], *ROLES["item"], *RANKED_SYSTEMS, *SUBTOPIC_NAMES, *TIMES, "q0"]
+    if find_name([name], known):
+        return ""
+    value = f"CAST({quote(name)} AS VARCHAR)"
+    values = f"SELECT {value}, count(*) FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY 1"
+    rows = con.execute(f"{values} ORDER BY 1 LIMIT {MAX_LABELS + 1}").fetchall()
+    if len(rows) > MAX_LABELS or sum(count for _, count in rows) == len(rows):
+        return ""
+    grades = ", ".join(f"{label!r}: ..." for label, _ in rows)
+    is_known = find_name([name], (*EVENTS, *ROLES["rel"]))
+    mapping = f"rel={{{grades}}}" if is_known else f"rel=({name!r}, {{{grades}}})"
+    option = ",".join(f"{label}{'=' if is_known else ':'}..." for label, _ in rows)
+    return f"{mapping} (CLI: --rel {shlex.quote(option if is_known else f'{name}={option}')})"
+
+
 def is_text(kind: str) -> bool:
     """Is it a type of text in DuckDB?"""
     return kind.startswith(("VARCHAR", "ENUM", "JSON"))
@@ -326,6 +351,7 @@ def assign_roles(
     needed: Sequence[str],
     preferred: Mapping[str, Sequence[str]] | None = None,
     only: bool = False,
+    con: Any = None,
 ) -> Table:
     """The table with its roles assigned: all that are recognised, or only those that are needed."""
     preferred = preferred or {}
@@ -338,19 +364,23 @@ def assign_roles(
                 hint = f". Is it {' or '.join(likely)}? If the lowest is best, also pass "
                 hint += "descending=False"
             if role == "rel":
+                ranked = table.label != "qrels" and (table.known("pos") or table.known("score"))
                 hint = ", or rel='1' if every row is relevant"
+                if ranked:
+                    hint = ", or qrels= (CLI: the judgments as the last file)"
                 if table.has("split"):  # of leave_one_out or time_split
                     what = ". It has a split: keep the rows with split = 'test'"
                     raise missing_column(role, f" in {table.label}", table.own_columns, hint=what)
                 left = [n for n in table.free_columns(role) if n not in roles.values()]
-                texts = [n for n in left if is_text(table.columns[n])]
-                if texts:
-                    name = find_name(texts, EVENTS) or texts[0]
-                    hint += f". Or map a column: rel=({name!r}, {{'buy': 2, 'click': 1}}) "
-                    hint += f"(CLI: --rel {name}=buy:2,click:1)"
+                texts = [n for n in left if not table.trec and is_text(table.columns[n])]
+                events = [find_name(texts, EVENTS), *texts] if con else []
+                mappings = (describe_mapping(con, table, x) for x in events if x)
+                if mapping := next(filter(None, mappings), ""):
+                    hint += f". Or write a grade for each value: {mapping}"
             if hint and table.label == "qrels" and (scores := table.known("score")):
                 hint = f". It has {scores[0]}, like a run: are these the judgments?"
             if table.text and not any(map(table.known, ROLES)):
-                hint += f". If its first line is data, {NAME_COLUMNS}"
+                named = name_columns(len(table.columns), table.label == "qrels")
+                hint += f". If its first line is data, {named}"
             raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})
