@@ -41,6 +41,18 @@ def split_inputs(inputs: Sequence[Path], request: Request | None = None) -> tupl
     return name_runs(runs), qrels
 
 
+def split_query(inputs: Sequence[Path]) -> tuple[Sequence[Path], dict[str, str]]:
+    """Split RUN... [QRELS] [QUERY METRIC] into the files, and the query and the metric if given."""
+    from rankql.registry.parse import is_metric
+    from rankql.sources.files import is_path
+
+    last = str(inputs[-1])
+    is_file = is_path(last) or is_path(str(split_name(inputs[-1])[1]))
+    if len(inputs) < 3 or is_file or not is_metric(last):
+        return inputs, {}
+    return inputs[:-2], {"of": str(inputs[-2]), "metric": last}
+
+
 def require_no_metric(inputs: Sequence[Path]) -> None:
     """Refuse the name of a metric in place of a file."""
     from rankql.registry.parse import is_metric

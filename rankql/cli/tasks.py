@@ -14,7 +14,7 @@ import click
 from rankql.cli.command import COLUMNS, command, task
 from rankql.cli.console import call, show
 from rankql.cli.hints import as_cli_options
-from rankql.cli.inputs import name_runs, split_inputs, split_name
+from rankql.cli.inputs import name_runs, split_inputs, split_name, split_query
 from rankql.cli.options import DATA
 from rankql.writing import write_file
 
@@ -58,13 +58,16 @@ def correlate_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("explain", "diagnostics.explain", "explain my.run my.qrels -m nDCG@10",
       "explain my.run my.qrels --of q7")  # fmt: skip
-@INPUTS
+@click.argument("inputs", type=DATA, nargs=-1, required=True,
+                metavar="RUN... [QRELS] [QUERY METRIC]")  # fmt: skip
 def explain_command(inputs: Sequence[str], **options: Any) -> None:
     """Show what each item contributes to a metric.
 
     With --of for each position of one query, otherwise for the queries and items that lose most.
+    QUERY and METRIC may follow the files.
     """
-    show(call(*split_inputs(inputs), **options))
+    inputs, named = split_query(inputs)
+    show(call(*split_inputs(inputs), **{**named, **options}))
 
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",

@@ -201,6 +201,15 @@ def test_wide_tables_have_named_systems_as_rows(files, command):
     assert [line.split()[0] for line in lines[1:3]] == ["1", "two"]
 
 
+def test_explain_takes_the_query_and_the_metric_in_the_order_of_python(files):
+    query = pl.read_parquet(files / "qrels.parquet")["query"][0]
+    out, _ = run(files, f"explain one.run qrels --of {query} -m nDCG@3")
+    assert run(files, f"explain one.run qrels {query} nDCG@3")[0] == out
+    assert run(files, f"explain one=one.run qrels {query} nDCG(gain=exp2)@3 --which one")
+    out, _ = run(files, "explain one=one.run two.run qrels -m RR --worst 1")
+    assert "one" in out and "two" in out
+
+
 def test_sql(files):
     con = duckdb.connect()
     rankql.register(con)
