@@ -507,7 +507,7 @@ CREATE OR REPLACE MACRO rankql_only(value, item, name) AS
                           || rankql_text(item) || '. GROUP BY both first') END;
 
 -- Columns are named by text.
-CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
+CREATE OR REPLACE MACRO ranked(scores, query := 'query', item := 'item', score := 'score') AS TABLE
     SELECT unnest(rankql_row),
         CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
             PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END

@@ -66,8 +66,8 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
     With --of for each position of one query, otherwise for the queries and items that lose most.
     QUERY and METRIC may follow the files.
     """
-    inputs, named = split_query(inputs)
-    show(call(*split_inputs(inputs), **{**named, **options}))
+    files, named = split_query(inputs)
+    show(call(*split_inputs(files), **{**named, **options}))
 
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",

@@ -155,7 +155,7 @@ def describe_users(arguments: Mapping[str, Argument], used: Sequence[str | None]
             if known and 1 < users.n_unique() < len(users):
                 return [
                     f"Queries with the same {name} are not independent: pass cluster={name!r} "
-                    f"(CLI: --cluster {name}), which widens the intervals"
+                    f"(CLI: --cluster {name}), so that intervals respect it"
                 ]
     return []
 

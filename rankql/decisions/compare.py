@@ -151,7 +151,8 @@ def compare(
     run_options = {"judge": judge, **keywords}
     result = combine_results(runs, qrels, request, run_options)
     if result is not None:
-        require_attributes(result, sliced_by)
+        for name in sliced_by:
+            require_attributes(result, [name], "cluster: " if name == cluster else "")
         result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups

@@ -29,7 +29,14 @@ from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, reword_error
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, describe_mapping, is_text, text_number, unknown_column
+from rankql.sources.tables import (
+    Table,
+    describe_mapping,
+    is_text,
+    refuse_forms,
+    text_number,
+    unknown_column,
+)
 from rankql.text import format_count, format_queries, has_or_have
 
 # So many rows are enough to see whether users have several queries.
@@ -88,7 +95,7 @@ def note_users(session: Session, inputs: Inputs) -> list[str]:
             if session.con.execute(repeated).fetchall()[0][0]:
                 return [
                     f"Queries with the same {name} are not independent: pass cluster={name!r} "
-                    f"(CLI: --cluster {name}), which widens the intervals"
+                    f"(CLI: --cluster {name}), so that intervals respect it"
                 ]
     return []
 
@@ -307,7 +314,7 @@ def find_duplicates(
     hint = ""
     if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
-        hint = f", or the best with collapse={name!r}"
+        hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
         if all("_index" in table.columns for table in inputs.runs.values()):  # of OpenSearch
             both = f"_index || '/' || {name}"
             hint = f', or tell the indices apart in both tables: item="{both}"'
@@ -439,6 +446,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
         (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
         bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
     for role, wrong in bad.items():
+        refuse_forms(session.con, table, role)
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
         fetch(session, sql)
     if pos := table.integer("pos"):

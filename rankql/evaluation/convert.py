@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -148,9 +148,15 @@ def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -
     return replace(table, roles=roles)
 
 
-def _refuse(session: Session, table: Table, where: str, what: str) -> None:
+def _refuse(
+    session: Session,
+    table: Table,
+    where: str,
+    what: str,
+    roles: Sequence[str] = ("system", "query", "item"),
+) -> None:
     """Refuse ids that cannot be written."""
-    for role in ("system", "query", "item"):
+    for role in roles:
         if role in table.roles:
             ids = f"(SELECT {table.key(role, as_text=True)} AS id FROM {table.sql})"
             sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
@@ -200,6 +206,8 @@ def _trec(session: Session, table: Table, tag: str) -> str:
     _refuse_rows(session, table)
     blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
     _refuse(session, table, blank, "is empty or has white space, which separates TREC fields")
+    comment = "begins with #, as a comment of a TREC file does"
+    _refuse(session, table, "id[1] = '#'", comment, ["query"])
     keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
         rel = table.read("rel")

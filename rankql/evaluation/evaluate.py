@@ -223,6 +223,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.confidence, partial(_run_step, arguments),
         )  # fmt: skip
         with (
+            cluster_errors(arguments.cluster, [*itertools.chain(*arguments.groupings)]),
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, inputs, metrics, conventions),
         ):

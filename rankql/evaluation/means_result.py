@@ -203,10 +203,8 @@ class MeansResult(TableResult):
         # If a metric has both bounds, equal values have an interval too.
         unbounded = all(None in value_range(metric) for metric in known["metric"])
         different = " with different values" if unbounded and self.interval != "t" else ""
-        return [
-            *notes,
-            f"Note: There is no confidence interval: it needs at least 2 queries{different}",
-        ]
+        least = f"at least 2 {'clusters' if self.meta.cluster else 'queries'}{different}"
+        return [*notes, f"Note: There is no confidence interval: it needs {least}"]
 
     def _uncorrected(self) -> list[str]:
         """Which slices a judge does not correct."""

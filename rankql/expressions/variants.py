@@ -264,22 +264,23 @@ def score_form(
 
 
 def ranked(
-    frame: Frame, query: Column | None = "user", item: Column = "item", score: Column = "score"
+    frame: Frame, query: Column | None = "query", item: Column = "item", score: Column = "score"
 ) -> Frame:
     """The table with `pos`, the position of each item by its score within its query.
 
     As in the score forms: of equal scores the higher item as text stands first; `pos` is NULL
     where the score is. With query=None the whole table is one ranking.
 
-    >>> df = pl.DataFrame({"user": [1, 1, 1], "item": ["a", "b", "c"], "score": [0.5, 0.5, None]})
+    >>> df = pl.DataFrame({"query": [1, 1, 1], "item": ["a", "b", "c"], "score": [0.5, 0.5, None]})
     >>> df.pipe(ranked)["pos"].to_list()
     [2, 1, None]
     """
+    data, names = cast("Any", frame), column_names(frame)
+    if query == "query" and query not in names:
+        query = recognise("query", names) or query
     score, item = column(score), _text(item)
     group = [] if query is None else [column(query)]
     require_columns(frame, score, item, *group)
-    data: Any = frame
-    names = data.columns if is_pandas(data) else data.collect_schema().names()
     require("pos" not in names, "the table has a column 'pos' already: drop or rename it")
     rank = pl.int_range(1, pl.len() + 1)
     pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import json
 import os
 import re
 import stat
 import sys
 import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -31,8 +33,15 @@ JSON = (".json", ".jsonl", ".ndjson")
 COMPRESSED = (".gz", ".zst")
 # The suffixes of files that are no databases.
 DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
-# What to do about text in another encoding.
-CONVERT = "Convert it, for example: iconv -f LATIN1 -t UTF-8"
+# Encodings of text, in the order in which one is likely if its bytes are allowed: the codec, the
+# name, and bytes that it has not. Nearly all bytes are allowed in GB 18030, and few in GB 2312.
+_ENCODINGS = (
+    ("utf-16", "UTF-16", rb"\A(?!\xff\xfe|\xfe\xff)"),
+    ("gb2312", "GB18030", rb"\x00"),
+    ("latin-1", "LATIN1", rb"[\x00\x80-\x9f]"),
+    ("shift_jis", "SHIFT-JIS", rb"\x00"),
+    ("gb18030", "GB18030", rb"\x00"),
+)
 # Quotes of CSV, as in RFC 4180: DuckDB would infer them from the first 20,480 rows. Or none.
 QUOTED, PLAIN = "quote = '\"', escape = '\"'", "quote = '', escape = ''"
 # The size of the start of a file that is read to see what is in it.
@@ -66,6 +75,21 @@ class File:
         if len(self.start) >= START // 4 and len(lines) > 1:
             lines.pop()  # cut off
         return [line for line in lines if line.strip()]
+
+    def not_utf8(self, path: str, where: str = "") -> RankqlError:
+        """The error about text in another encoding, with those that its bytes allow."""
+        with _open(path) as file:
+            data, names = file.read(2**20), []
+        for codec, name, others in _ENCODINGS:
+            with suppress(UnicodeError):
+                getincrementaldecoder(codec)().decode(data)
+                names += [] if re.search(others, data) else [name]
+        likely, *rest = dict.fromkeys(names) or ["..."]
+        maybe = f". It may also be {' or '.join(rest)}" if rest else ""
+        return RankqlError(
+            f"{self.label}: {path!r} is not UTF-8 text{where}. Convert it, for example: "
+            f"iconv -f {likely} -t UTF-8{maybe}"
+        )
 
     def error(self, problem: str) -> RankqlError:
         """An error about the file."""
@@ -250,6 +274,18 @@ def uneven_line(path: str) -> str:
                     f"line {rows.line_num:,} has {len(row)} instead of {len(names)} values "
                     f"({', '.join(names)}). Correct it"
                 )
+    return ""
+
+
+def broken_line(path: str) -> str:
+    """The first line that is not valid JSON, in words; or ''. DuckDB counts lines from 2."""
+    with suppress(OSError, UnicodeError), _open(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                json.loads(line if line.strip() else "0", parse_constant=int)
+            except ValueError as error:
+                why = getattr(error, "msg", "NaN or Infinity")
+                return f"line {number:,} is not valid JSON ({why}). Correct it"
     return ""
 
 

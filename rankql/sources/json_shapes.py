@@ -29,7 +29,7 @@ from rankql.registry.column_names import (
     squash,
 )
 from rankql.sources.dicts import frame_from_dict, id_column
-from rankql.sources.files import CONVERT, File, read_text
+from rankql.sources.files import File, read_text
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
 from rankql.sources.tables import Table
@@ -146,7 +146,7 @@ def _parse(file: File) -> list[Any]:
                 while end < len(text) and text[end].isspace():
                     end += 1
         except UnicodeDecodeError as error:
-            raise file.error(f"is not UTF-8 text. {CONVERT}") from error
+            raise file.not_utf8(file.paths[0]) from error
         except (OSError, ValueError) as error:
             raise RankqlError(f"{file.label}: {path!r} cannot be read: {error}") from error
     return objects

@@ -17,7 +17,7 @@ import polars as pl
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.parse import function_of
-from rankql.sources.files import CONVERT, DATA, File, suffix_of, uneven_line
+from rankql.sources.files import DATA, File, broken_line, suffix_of, uneven_line
 from rankql.sources.frames import (
     fetch_rows,
     plain_booleans,
@@ -147,16 +147,17 @@ class Reader:
         try:
             yield
         except duckdb.Error as error:
-            if re.search(r"(not|invalid) utf-8", str(error), re.IGNORECASE):
-                line = re.search(r"Error on Line: (\d+)", str(error))
+            if re.search(r"(not|invalid) utf-8|UTF-16 encoding", str(error), re.IGNORECASE):
+                number = re.search(r"Error on Line: (\d+)", str(error))
                 found = re.search(r"\bfile = (.*)", str(error))
-                raise RankqlError(
-                    f"{file.label}: {found[1] if found else file.paths[0]!r} is not UTF-8 text"
-                    f"{f' (line {line[1]})' if line else ''}. {CONVERT}"
-                ) from error
-            for path in file.paths if "CSV" in str(error) else ():
-                if uneven := uneven_line(path):
-                    raise RankqlError(f"{file.label}: {path!r}: {uneven}") from error
+                path = found[1] if found else file.paths[0]
+                line = f" (line {number[1]})" if number else ""
+                raise file.not_utf8(path, line) from error
+            kinds = {"CSV": uneven_line, "Malformed JSON": broken_line}
+            find = next((find for kind, find in kinds.items() if kind in str(error)), None)
+            for path in file.paths if file.suffix != ".json" else ():  # which may be one list
+                if find and (wrong := find(path)):
+                    raise RankqlError(f"{file.label}: {path!r}: {wrong}") from error
             where = re.search(r"CSV Error on Line: (\d+)", str(error))
             why = re.search(
                 r"Expected Number of Columns: .*|Value with unterminated quote", str(error)

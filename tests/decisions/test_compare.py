@@ -361,6 +361,7 @@ def test_one_of_everything_reads_well():
     same = compare("xxxx")
     assert "needs at least 10 clusters, not 1" in same.sentences[0]
     assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
+    assert "There is no confidence interval: it needs at least 2 clusters" in repr(same)
     assert "Queries are clustered by u: 12 clusters of 1 query" in compare("abcdefghijkl").notes
 
 

@@ -65,7 +65,7 @@ def test_ranked_numbers_positions_in_sql():
     con = metric_engines.connect()
     con.register("t", RANKED)
     con.register("o", NAMED)
-    result = con.sql("FROM ranked('t')")
+    result = con.sql("FROM ranked('t', query := 'user')")
     assert result.columns == ["user", "item", "score", "more", "pos"]
     assert dict(result.select("item", "pos").fetchall()) == WITHIN
     assert dict(con.sql("SELECT item, pos FROM ranked('t', query := NULL)").fetchall()) == WHOLE
@@ -94,7 +94,7 @@ def test_ranked_numbers_positions_in_polars():
     ],
 )
 def test_ranked_refuses(columns, options, message):
-    con, frame = metric_engines.connect(), pl.DataFrame({"user": [1], "item": "a"} | columns)
+    con, frame = metric_engines.connect(), pl.DataFrame({"query": [1], "item": "a"} | columns)
     con.register("t", frame)
     text = "".join(f", {name} := '{value}'" for name, value in options.items())
     with pytest.raises(metric_engines.duckdb.Error, match=message):

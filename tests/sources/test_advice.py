@@ -126,6 +126,22 @@ TABLE = [
         {"query": None}, "Pass query='qid'", {"query": ["qid", "q"]}, "Pass --query qid",
         "--query qid,q",
     ),
+    *(
+        (
+            RUN.with_columns(pl.Series(role, values)) if role != "rel" else RUN,
+            QRELS.with_columns(rel=pl.Series(values)) if role == "rel" else QRELS, {},
+            f'{role}="{sql}"', {role: sql}, f"--{role} {shlex.quote(sql)}",
+            f"--{role} {shlex.quote(sql)}",
+        )
+        for role, values, sql in [
+            ("score", ["0,9", "0,8", "1"], "CAST(replace(score, ',', '.') AS DOUBLE)"),
+            ("score", ["1,234", "999", "7.5"], "CAST(replace(score, ',', '') AS DOUBLE)"),
+            ("score", ["1,234", "1,1", "7.5"], "CAST(replace(score, ',', '.') AS DOUBLE)"),
+            ("rel", ["100%", "10 %", "100%"], "CAST(rtrim(rel, ' %') AS DOUBLE) / 100"),
+            ("pos", ["1st", "2nd", "1st"], "CAST(rtrim(pos, 'stndrh') AS INTEGER)"),
+            ("rel", ["1", "-", "1"], "CAST(nullif(rel, '-') AS DOUBLE)"),
+        ]
+    ),
 ]  # fmt: skip
 
 
@@ -190,3 +206,29 @@ def test_no_mapping_is_invented(column):
     with pytest.raises(RankqlError) as caught:
         rankql.evaluate(RUN, ITEMS.with_columns(values.alias(column)))
     assert "{" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "encoding", "likely"), [
+    ("问题,文档,分数\n", "gb18030", "GB18030"),
+    ("クエリ,文書,カタカナ\n", "shift_jis", "SHIFT-JIS"),
+    ("café,naïve,Größe\n", "latin-1", "LATIN1"),
+    ("query,item,score\n", "utf-16", "UTF-16"),
+])  # fmt: skip
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_an_encoding_is_named_by_the_bytes(text, encoding, likely, suffix, tmp_path):
+    path = tmp_path / f"run.{suffix}"
+    line = text if suffix == "csv" else f'{{"query": "{text.strip()}", "item": "x", "score": 1}}\n'
+    path.write_bytes((line * 3).encode(encoding))
+    with pytest.raises(RankqlError) as caught:
+        rankql.evaluate(path, QRELS)
+    command = str(caught.value).partition("iconv -f ")[2].split(" -t ")[0]
+    assert command == likely and text.strip() in path.read_bytes().decode(command)
+
+
+@pytest.mark.parametrize("blank", [0, 2])
+@pytest.mark.parametrize("broken", ['{"query": "a", "item":', "text", '{"query": "a" "item": 1}'])
+def test_a_broken_line_has_its_own_number(broken, blank, tmp_path):
+    rows = [f'{{"query": "a", "item": "x{i}", "score": {i}}}' for i in range(9)]
+    (tmp_path / "run.jsonl").write_text("\n".join([*rows, *[""] * blank, broken, *rows]) + "\n")
+    with pytest.raises(RankqlError, match=rf"run\.jsonl': line {10 + blank} is not valid JSON"):
+        rankql.evaluate(tmp_path / "run.jsonl", QRELS)

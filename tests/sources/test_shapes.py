@@ -178,8 +178,10 @@ def test_repeated_items_count_once_with_the_highest_assumed_grade():
 
 def test_attributes_and_grades_of_the_data_are_not_merged():
     phones = [EVENTS.with_columns(device=pl.lit(name)) for name in "ab"]
-    with pytest.raises(RankqlError, match=r"^by: device must have one value per query"):
-        rankql.evaluate(RUN, pl.concat(phones), "DCG", rel={"buy": 3, "click": 1}, by="device")
+    for name in ("by", "cluster"):
+        with pytest.raises(RankqlError, match=rf"^{name}: device must have one value per query"):
+            options = {name: "device", "rel": {"buy": 3, "click": 1}}
+            rankql.evaluate(RUN, pl.concat(phones), "DCG", **options)
     with pytest.raises(RankqlError, match=r"^qrels has duplicates: query 'q1', item 'd2'"):
         rankql.evaluate(RUN, pl.concat([BOUGHT.with_columns(rel=1)] * 2), "DCG")
 

@@ -77,7 +77,7 @@ def test_where_it_is_called_from(con, path, tmp_path):
 
 
 def test_ranked_adds_a_position(con):
-    row = "SELECT 1 AS user, 'a' AS item, 0.5 AS score"
+    row = "SELECT 1 AS query, 'a' AS item, 0.5 AS score"
     con.execute(f"CREATE TABLE scored AS {row}, {{'pos': 1}} AS \"a pos\"")
     assert con.sql("SELECT pos, item FROM rankql.ranked('scored')").fetchall() == [(1, "a")]
     con.execute(f"CREATE TABLE placed AS {row}, 1 AS Pos")
