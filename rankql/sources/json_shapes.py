@@ -32,7 +32,7 @@ from rankql.sources.dicts import frame_from_dict, id_column
 from rankql.sources.files import File, read_text
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, with_spellings
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
 _NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
@@ -54,7 +54,7 @@ def load_json(reader: Reader, file: File) -> Table:
     keys = set(_outline(file.start))
     shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
     if shape is None and not _is_by_query(file.start):
-        return _load_rows(reader, file)
+        return with_spellings(_load_rows(reader, file), lambda: _top_keys(file.start))
     return load_shape(reader, file.label, repr(file.name), shape or BY_QUERY, _parse(file))
 
 
@@ -122,6 +122,11 @@ def _outline(start: str) -> Iterator[tuple[str, ...]]:
             path.append(last)
         elif token[0] == "}" and path:
             last = path.pop()
+
+
+def _top_keys(start: str) -> list[str]:
+    """The keys of the first objects, not of those within them, in their order."""
+    return [path[0] for path in _outline(start) if len(path) == 1]
 
 
 def _is_by_query(start: str) -> bool:

@@ -23,12 +23,12 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, require_duckdb
 from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import JSON, PARQUET, File, open_file
-from rankql.sources.frames import library, refuse_nul, refuse_unread_lists
+from rankql.sources.frames import fetch_rows, library, refuse_nul, refuse_unread_lists
 from rankql.sources.json_shapes import BY_QUERY, SEARCH, JsonShape, load_json, load_shape
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.progress import watch
 from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
-from rankql.sources.tables import Data, Table, repeated_names
+from rankql.sources.tables import Data, Table, repeated_names, with_spellings
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
 from rankql.writing import HeaderlessPath
 
@@ -180,7 +180,10 @@ def _load_parquet(source: Source) -> Table:
         f": {file.name!r} is not a complete Parquet file ({{}}). It is damaged, cut off, or has "
         "another format: write or copy it again"
     )
-    return source.reader.describe(source.label, sql, problem, ordered=True)
+    table = source.reader.describe(source.label, sql, problem, ordered=True)
+    first = re.sub(r"([\[*?])", r"[\1]", file.paths[0])
+    sql = f"SELECT name FROM parquet_schema({literal(first)})"
+    return with_spellings(table, lambda: [x for (x,) in fetch_rows(source.reader.con, sql)][1:])
 
 
 def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
@@ -190,9 +193,10 @@ def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, library(source.data)
-    names = getattr(data, "columns", ()) if kind == "pandas" else ()
-    names = getattr(getattr(data, "schema", None), "names", ()) if kind == "pyarrow" else names
-    repeated = repeated_names(names) if kind in ("pandas", "pyarrow") else []
+    names = data.columns if kind == "pandas" else ()
+    if kind == "pyarrow":
+        names = getattr(getattr(data, "schema", None), "names", ())
+    repeated = repeated_names(names)
     if kind == "pandas" and repeated:
         data = data.loc[:, ~data.columns.duplicated()]
     elif repeated and not hasattr(data, "scanner"):  # DuckDB scans columns by name
@@ -215,15 +219,10 @@ def _load_frame(source: Source) -> Table:
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
     frame = data if kind == "pandas" else None
-    lazy = kind == "polars" and not hasattr(data, "height")
-    own = "columns" if kind in ("pandas", "polars") else "column_names"
-    names = [] if lazy else [*getattr(data, own, ())]
-    # DuckDB renames a column that another one differs from in case only.
-    renamed = zip(names, table.columns, strict=True) if len(names) == len(table.columns) else ()
-    spellings = {name: ours for name, ours in renamed if name != ours}
-    return replace(
-        table, frame=frame, ordered="duckdb" not in kind, repeated=repeated, spellings=spellings
-    )
+    table = replace(table, frame=frame, ordered="duckdb" not in kind, repeated=repeated)
+    if kind == "polars":
+        return with_spellings(table, lambda: data.collect_schema().names())
+    return with_spellings(table, lambda: names)
 
 
 class Shape(NamedTuple):

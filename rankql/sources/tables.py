@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -142,11 +142,12 @@ class Table:
             return None  # as in trec_eval
         free = self.free_columns(role)
         if role != "query" and (found := find_name(free, preferred)):
-            return found
+            return self.spellings.get(found.lower(), found)
         likely = [column for column in free if find_name([column], preferred)]
         if len(likely) == 1:
             return likely[0]
-        return recognise(role, likely or free, place=f" of {self.label}")
+        found = recognise(role, likely or free, place=f" of {self.label}")
+        return found and self.spellings.get(found.lower(), found)
 
     def free_columns(self, role: str) -> list[str]:
         """The columns without another role.
@@ -250,6 +251,22 @@ def text_number(name: str) -> str:
     """The number that a column of text holds, or NULL. DuckDB reads 1_0 as 10."""
     column = f"CAST({quote(name)} AS VARCHAR)"
     return f"TRY_CAST(CASE WHEN NOT contains({column}, '_') THEN {column} END AS DOUBLE)"
+
+
+def with_spellings(table: Table, read: Callable[[], Iterable[str]]) -> Table:
+    """The table with what DuckDB calls columns that others differ from in case only.
+
+    It appends a number to the later one. read: the names of the source.
+    """
+    lower = {name.lower() for name in table.columns}
+    numbered = (x.lower().rpartition("_") for x in table.columns)
+    if not any(stem in lower and number.isdecimal() for stem, _, number in numbered):
+        return table
+    names = [*dict.fromkeys(read())]
+    if len(names) != len(table.columns):  # names within objects too
+        return table
+    renamed = zip(names, table.columns, strict=True)
+    return replace(table, spellings={name: ours for name, ours in renamed if name != ours})
 
 
 def repeated_names(names: Iterable[object]) -> list[str]:

@@ -30,7 +30,7 @@ from rankql.sources.files import (
 )
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
-from rankql.sources.tables import Table, repeated_names
+from rankql.sources.tables import Table, repeated_names, with_spellings
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
 _QUEPID = "query,docid,rating"
@@ -57,7 +57,7 @@ def load_csv(reader: Reader, file: File) -> Table:
     # An uneven line may be why DuckDB found no header, or one column.
     if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
         raise RankqlError(f"{file.label}: {file.paths[0]!r}: {uneven}")
-    return replace(table, repeated=repeated_names(names))
+    return with_spellings(replace(table, repeated=repeated_names(names)), lambda: names)
 
 
 def _load_quoted(reader: Reader, file: File, sql: str, tabs: bool) -> Table:

@@ -761,9 +761,18 @@ def test_duplicates_that_no_system_explains_are_refused():
         rankql.evaluate(same, ONE_RELEVANT, "RR")
 
 
-@pytest.mark.parametrize("convert", [lambda t: t, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-@pytest.mark.parametrize(("name", "expected"), [("score", 0.5), ("Score", 1)])
-def test_the_exact_name_of_columns_that_differ_in_case_is_read(convert, name, expected):
-    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1, 2], "Score": [2, 1]})
-    result = rankql.evaluate(convert(run), {"a": {"x": 1}}, "RR", score=name, interval=None)
-    assert result["RR"] == expected
+@pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "csv", "parquet", "ndjson"])
+@pytest.mark.parametrize("first", ["score", "Score"])
+def test_the_exact_name_of_columns_that_differ_in_case_is_read(form, first, tmp_path):
+    """A name is recognised in lower case first. A column score_1 is not renamed."""
+    names = {"score": [1, 2], "Score": [2, 1]}
+    names = {first: names.pop(first)} | names
+    for more in ({}, {"score_1": [1, 1]}):
+        run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], **names, **more})
+        if form in ("csv", "parquet", "ndjson"):
+            getattr(run, f"write_{form}")(tmp_path / f"run.{form}")
+            run = tmp_path / f"run.{form}"
+        elif form != "polars":
+            run = getattr(run, "lazy" if form == "lazy" else f"to_{form}")()
+        for options, expected in (({}, 0.5), ({"score": "score"}, 0.5), ({"score": "Score"}, 1)):
+            assert rankql.evaluate(run, {"a": {"x": 1}}, "RR", **options)["RR"] == expected
