@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
 import math
@@ -194,11 +193,11 @@ class TableResult:
             for table in [text.format_html(each.cut().rows, each.right, caption)]
         ]
         sentences, notes = (
-            "".join(f"<p><small>{html.escape(line)}</small></p>" for line in lines)
+            "".join(f"<p><small>{text.escape_html(line)}</small></p>" for line in lines)
             for lines in (self.sentences, self.remarks())
         )
         folded = f"<details><summary>Notes</summary>{notes}</details>" if notes else ""
-        return "".join([*(tables or [f"<p>{html.escape(self.title)}</p>"]), sentences, folded])
+        return "".join([*(tables or [f"<p>{text.escape_html(self.title)}</p>"]), sentences, folded])
 
     def _render_page(self) -> str:
         """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
@@ -207,7 +206,7 @@ class TableResult:
         svg = load_output("specs").render_svg(self.plot()) if drawn else ""
         chart = f'<div class="chart">{svg}</div>' if svg else ""
         body = self._render_html("").replace("<details>", "<details open>")
-        main = f"<header><h1>{html.escape(title)}</h1></header>\n<main>{chart}{body}</main>"
+        main = f"<header><h1>{text.escape_html(title)}</h1></header>\n<main>{chart}{body}</main>"
         return str(load_output("page").render_page(title, main))
 
 

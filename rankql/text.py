@@ -242,6 +242,21 @@ def escape_controls(words: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def show_controls(words: Any) -> Any:
+    """A text for HTML with escapes for characters that control a terminal or the direction."""
+    if not isinstance(words, str) or hasattr(words, "__html__"):
+        return words
+    return _CONTROLS.sub(lambda control: repr(control[0])[1:-1], words)
+
+
+def escape_html(words: str) -> str:
+    """Escape what HTML would interpret, and control characters."""
+    return html.escape(show_controls(words))
+
+
 def display_width(words: str) -> int:
     """Return the number of terminal columns of a text: Chinese characters take two."""
     if words.isascii():
@@ -303,13 +318,13 @@ def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "
     def line(tag: str, words: Sequence[str]) -> str:
         cells = (
             f'<{tag} style="text-align:{"right" if i in numbers else "left"};padding:.2em .6em">'
-            + _bold(word, html.escape(word), "<strong>", "</strong>")
+            + _bold(word, escape_html(word), "<strong>", "</strong>")
             for i, word in enumerate(words)
         )
         return f"<tr>{''.join(f'{cell}</{tag}>' for cell in cells)}</tr>"
 
     header, *body = rows
-    title = f'<caption style="text-align:left">{html.escape(caption)}</caption>' if caption else ""
+    title = f'<caption style="text-align:left">{escape_html(caption)}</caption>' if caption else ""
     return (
         f"<table>{title}<thead>{line('th', header)}</thead>"
         f"<tbody>{''.join(line('td', row) for row in body)}</tbody></table>"

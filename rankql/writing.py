@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import itertools
 import os
+import secrets
 import shutil
 import signal
 import stat
@@ -23,6 +25,7 @@ from rankql.errors import RankqlError
 P = ParamSpec("P")
 T = TypeVar("T")
 PARQUET = (".parquet", ".pq")
+_FULL = os.strerror(errno.ENOSPC)
 # Standard output as an output file.
 STDOUT = Path("-")
 
@@ -140,6 +143,18 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+# The folders of files that are being written. Ctrl-C may end a query of DuckDB and then, before any
+# `finally`, the command.
+_UNFINISHED: set[str] = set()
+
+
+def remove_unfinished(folders: Sequence[str] = ()) -> None:
+    """Remove these folders, or all of files that were not written completely."""
+    for folder in folders or [*_UNFINISHED]:
+        shutil.rmtree(folder, ignore_errors=True)
+        _UNFINISHED.discard(folder)
+
+
 @contextmanager
 def write_file(
     path: str | os.PathLike[str], suffixes: Sequence[str] = (), inputs: Iterable[Any] = ()
@@ -149,7 +164,9 @@ def write_file(
     It lies in a folder of its own, which is also removed if the process is told to end.
     """
     target, name = output_path(path, suffixes, inputs), str(path)
-    folder, ends = "", []
+    parent = tempfile.gettempdir() if target == STDOUT else target.parent
+    folder, ends = os.path.join(parent, f".rankql-{secrets.token_hex(8)}"), []
+    _UNFINISHED.add(folder)
 
     def end(number: int, _: object) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -157,9 +174,7 @@ def write_file(
         signal.raise_signal(number)
 
     try:
-        folder = tempfile.mkdtemp(
-            prefix=".rankql-", dir=None if target == STDOUT else target.parent
-        )
+        os.mkdir(folder, 0o700)
         with suppress(ValueError):  # in another thread than the main one
             for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
                 if signal.getsignal(number) == signal.SIG_DFL:
@@ -181,12 +196,13 @@ def write_file(
         raise
     except Exception as error:
         reason = str(error).partition("\n")[0]
-        is_own = folder and folder in reason  # of DuckDB; polars does not name the file
+        is_own = folder in reason or _FULL in reason  # of DuckDB; polars does not name the file
         if not (isinstance(error, OSError) or is_own or "(os error" in reason):
             raise
         reason = getattr(error, "strerror", None) or reason.replace(f"{folder}/rankql.tmp", name)
+        reason = _FULL if _FULL in reason else reason
         raise RankqlError(f"Cannot write {name!r}: {reason}") from error
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_unfinished([folder])
         for number in ends:
             signal.signal(number, signal.SIG_DFL)

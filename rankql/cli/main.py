@@ -63,6 +63,8 @@ def _report(error: BaseException, debug: bool) -> int:
     message = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, duckdb.Error):
         message = database_message(error)
+    if isinstance(error, OSError) and error.filename is None:
+        message = f"Cannot write to standard output: {error.strerror or message}"
     message = escape_controls(as_cli_options(message))
     click.echo(f"{click.style('rankql:', fg='red', bold=True)} {message}", err=True)
     return 2

@@ -74,7 +74,8 @@ class Association(TableResult):
     def sentences(self) -> list[str]:
         """The findings in words."""
         rows = self.table.select("slice", "sentence").rows()
-        return [words if part == "all" else f"{part}: {words}" for part, words in rows]
+        lines = (words if part == "all" else f"{part}: {words}" for part, words in rows)
+        return [*map(text.escape_controls, lines)]
 
     def quadrants(
         self,

@@ -93,7 +93,7 @@ class Comparison(EvaluatedTable):
             pl.col("overall")
         )
         return [
-            f"{text.add_slice(metric, part)}: {sentence}"
+            text.escape_controls(f"{text.add_slice(metric, part)}: {sentence}")
             for metric, part, sentence in rows.filter((pl.col("slice") == "all") | other)[
                 "metric", "slice", "sentence"
             ].rows()

@@ -74,7 +74,8 @@ class JudgeReport(TableResult):
     @property
     def sentences(self) -> list[str]:
         """The findings in words."""
-        return [line for judge in self.table["judge"] for line in self._describe(judge)]
+        lines = (line for judge in self.table["judge"] for line in self._describe(judge))
+        return [*map(text.escape_controls, lines)]
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table, and how far both labels order the systems alike."""

@@ -346,7 +346,7 @@ class Explanation(EvaluatedTable):
             loss = float(self.positions["loss"].sum())
             total = f"Losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"
         left_out = len(self.positions) - len(self.displayed()[0])
-        system = "" if self.system is None else f"{self.system}, "
+        system = "" if self.system is None else f"{text.escape_controls(self.system)}, "
         return [
             *([f"{left_out:,} positions without gain are hidden."] if left_out else []),
             f"{system}query {text.escape_controls(str(self.query))}: {self.formula}",
@@ -376,7 +376,7 @@ class Explanation(EvaluatedTable):
 
     def _sum(self, mean: dict[str, Any]) -> str:
         system, value, ideal = mean.get("system", self.system), mean["value"], mean["ideal"]
-        of_system = "" if system is None else f" of {system}"
+        of_system = "" if system is None else f" of {text.escape_controls(system)}"
         if value is None:
             return f"{self.metric}{of_system} is undefined for all queries."
         assert self.queries is not None
@@ -432,7 +432,7 @@ def select_query(
     names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
     raise RankqlError(
         f"Unknown query {key!r}: {source} has no rows for it. Others, the most similar first: "
-        f"{', '.join(names)}"
+        f"{', '.join(map(text.escape_controls, names))}"
     )
 
 

@@ -255,7 +255,7 @@ class Funnel(EvaluatedTable):
     def sentences(self) -> list[str]:
         """What each stage loses, in words."""
         rows = self.table.filter(pl.col("slice") == "all").drop_nulls("loss")
-        return [self._describe(row) for row in rows.iter_rows(named=True)]
+        return [text.escape_controls(self._describe(x)) for x in rows.iter_rows(named=True)]
 
     def _describe(self, row: Mapping[str, Any]) -> str:
         subject, loss = _subject(row["stage"]), row["loss"]

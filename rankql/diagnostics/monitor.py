@@ -83,7 +83,8 @@ class Monitoring(TableResult):
     def sentences(self) -> list[str]:
         """Each alarm in words, those that are on first."""
         return [
-            f"{_name(row)}: {_name_cause(row)} since about {row['since']} (first alarm on "
+            f"{text.escape_controls(_name(row))}: {_name_cause(row)} since about "
+            f"{row['since']} (first alarm on "
             f"{row['first']}, last on {row['last']}). {row['mean']:.4f} in its worst week instead "
             f"of {row['expected']:.4f} on the same weekdays of the baseline" + (
                 "" if row["loss_judged"] is None else

@@ -120,7 +120,7 @@ def evaluate(
         Means are then those of human labels, corrected by the judge: unbiased whatever the judge
         does, with a narrower interval if it is good.
     con : duckdb.DuckDBPyConnection, optional
-        The connection whose tables are named. It is not changed.
+        The connection whose tables are named. It gets TEMP macros called "rankql ...", no more.
     interval : 'auto', 't' or None
         Confidence interval of the means: auto, t or none.
 

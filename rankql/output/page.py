@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
+
+from rankql.text import escape_html
 
 # UTF-8, whatever the locale.
 _BUNDLE = """
@@ -32,7 +33,7 @@ def render_page(title: str, body: str, scripts: Sequence[str] = ()) -> str:
     hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
     return read_file("page.html").format(
         allowed=" ".join(hashes) or "'none'",
-        title=html.escape(title),
+        title=escape_html(title),
         style=read_file("page.css"),
         body=body,
         scripts="".join(f"<script>{script}</script>" for script in scripts),

@@ -11,7 +11,7 @@ from rankql.decisions.answer import answer
 from rankql.errors import require_package
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.specs import CONFIG
-from rankql.text import format_count, format_queries, join_words
+from rankql.text import format_count, format_queries, join_words, show_controls
 from rankql.versions import find_version
 
 if TYPE_CHECKING:
@@ -37,8 +37,13 @@ def render_report(
         sections = [section for make in SECTIONS if (section := make(source))]
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        autoescape=True,
+        finalize=show_controls,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
+    environment.filters["show_controls"] = show_controls
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     queries = comparison.result.frame()[comparison.result.meta.query]
     counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]

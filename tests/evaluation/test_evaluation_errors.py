@@ -1,5 +1,7 @@
 """Errors of `evaluate`: each names what is wrong."""
 
+import re
+
 import duckdb
 import polars as pl
 import pytest
@@ -176,6 +178,27 @@ def test_control_characters_reach_no_terminal():
         assert "\x1b" not in printed
         assert not any(line.startswith("::") for line in printed.splitlines())
         assert function == rankql.check or "new\\n::error::\\x1b[2J" in printed
+
+
+def test_control_characters_reach_no_page_and_no_sentence(tmp_path):
+    odd = "\x1b[31m\x07\u202e"
+    run = RUN.with_columns(query=pl.format("{}" + odd, "query"), item=pl.format("{}" + odd, "item"))
+    qrels = QRELS.with_columns(query=pl.format("{}" + odd, "query"))
+    qrels = qrels.with_columns(item=pl.format("{}" + odd, "item"), part=pl.lit(odd))
+    compared = rankql.compare({f"new{odd}": run, "old": run}, qrels, "RR@2", by="part")
+    results = [
+        compared,
+        rankql.evaluate(run, qrels, "RR@2", by="part"),
+        rankql.explain(run, qrels, run["query"][0], "RR@2"),
+        rankql.explain(run, qrels, metric="RR@2"),
+        rankql.funnel({f"first{odd}": run, "second": run}, qrels, k=2),
+    ]
+    pages = [result._repr_html_() for result in results]
+    compared.save(tmp_path / "a.html")
+    report = re.sub("<script.*?</script>", "", (tmp_path / "a.html").read_text(), flags=re.DOTALL)
+    for words in [report, *pages, *(line for result in results for line in result.sentences)]:
+        assert not {*odd} - {*"[31m"} & {*words}
+    assert all(r"\x1b[31m\x07\u202e" in page for page in (report, *pages))
 
 
 def test_grades_whose_sum_overflows():

@@ -7,6 +7,7 @@ import stat
 import sys
 from datetime import date, timedelta
 
+import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
+from rankql.writing import remove_unfinished, write_file
 from support.parameters import slow_except
 
 DAYS = [date(2026, 9, 1) + timedelta(day) for day in range(30)]
@@ -168,3 +170,21 @@ def test_complete_or_not_at_all(name, paths, how, monkeypatch):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [(path, path.read_bytes()) for path in to.parent.iterdir()] == before
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path):
+    """DuckDB names the temporary file in one version, and none in another."""
+    message = 'IO Error: {"message":"Could not write file: No space left on device","errno":"28"}'
+    expected = rf"^Cannot write '{tmp_path}/a.run': No space left on device$"
+    with pytest.raises(RankqlError, match=expected), write_file(tmp_path / "a.run"):
+        raise duckdb.IOException(message)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_nothing_is_left_if_an_interrupt_comes_before_the_end(tmp_path):
+    """Such as after a query that it ended: then the command is left without any `finally`."""
+    unfinished = write_file(tmp_path / "a.run")
+    unfinished.__enter__().write_text("half")
+    assert [*tmp_path.iterdir()]
+    remove_unfinished()
+    assert not [*tmp_path.iterdir()]
