@@ -29,7 +29,14 @@ from rankql.registry.column_names import (
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, assign_roles, is_number, is_text, text_number
+from rankql.sources.tables import (
+    Table,
+    assign_roles,
+    describe_mapping,
+    is_number,
+    is_text,
+    text_number,
+)
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
@@ -50,8 +57,10 @@ class _Lists(NamedTuple):
     grade: str
     # What the Columns line says of the grades; "" if rel= names their field.
     assumed: str
-    # The field of the grades that rel= names or maps.
+    # The field of the grades that rel= names.
     field: str = ""
+    # The fields that are columns of the judgments, because rel= maps them or is an expression.
+    fields: Sequence[str] = ()
     # An object or MAP: its numbers rank the ids of a run, because it has no order.
     scored: bool = False
 
@@ -391,7 +400,14 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
                 f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
             )
         refuse_rounded(session, table, column, f"unnest(x_)[{literal(item)}]", fields[item])
-        grade, field = _find_grade(session, table, column, fields, rel)
+        names = [rel] if isinstance(rel, str) else rel if isinstance(rel, list | tuple) else []
+        named = names[0] if names and names[0] in fields else ""
+        if isinstance(rel, Mapping | list | tuple) or (names and not named):
+            free = [x for x in fields if x != item and not table.has(x)]
+            return _Lists(column, name, f"x_[{literal(item)}]", "hash(x_)", "", fields=free)
+        grade, field = named, named
+        if rel is None:
+            grade, field = _find_grade(session, table, column, fields)
         value, every = (f"x_[{literal(grade)}]", graded) if grade else ("1", every)
         assumed = "" if field else every
         return _Lists(column, name, f"x_[{literal(item)}]", value, assumed, field)
@@ -406,30 +422,27 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
 
 
 def _find_grade(
-    session: Session, table: Table, column: str, fields: Mapping[str, str], rel: Any
-) -> tuple[str | None, str]:
-    """The field with the grades, and its name if rel= names or maps it."""
-    named = rel[0] if isinstance(rel, list | tuple) and rel else rel
-    if isinstance(named, str) and named in fields:
-        return named, named
+    session: Session, table: Table, column: str, fields: Mapping[str, str]
+) -> tuple[str, str]:
+    """The field with the grades or "", and its name if it is text; numbers and labels may be it."""
     texts = [field for field, kind in fields.items() if is_text(kind)]
-    if isinstance(rel, Mapping):
-        event = find_name(texts, (*EVENTS, *ROLES["rel"]))
-        return event, event or ""
-    grade = find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS)
-    if grade or rel is not None:
-        return grade, grade if grade and is_text(fields[grade]) else ""
+    if grade := find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS):
+        return grade, grade if grade in texts else ""
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, "id")}
-    numbers = [x for x, kind in fields.items() if is_number(kind) and squash(x) not in known]
-    for field in numbers:
-        value = f"unnest(list_transform({quote(column)}, lambda x_: x_[{literal(field)}]))"
-        sql = f"SELECT count(DISTINCT x_) > 1 FROM (SELECT {value} AS x_ FROM {table.sql})"
-        if session.con.execute(sql).fetchall()[0][0]:
+    objects = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
+    rows = replace(table, sql=objects)
+    for field in [x for x in fields if squash(x) not in known]:
+        if is_number(fields[field]):
+            sql = f"SELECT count(DISTINCT {quote(field)}) > 1 FROM {objects}"
+            remedy = f"rel={field!r}" if session.con.execute(sql).fetchall()[0][0] else ""
+        else:
+            remedy = describe_mapping(session.con, rows, field) if field in texts else ""
+        if remedy:
             raise RankqlError(
-                f"{table.label}: is {field} the grade of the ids in {column}? Pass rel={field!r}, "
+                f"{table.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
                 "or rel='1' if every one of them is relevant"
             )
-    return None, ""
+    return "", ""
 
 
 def _kept(table: Table, kept: Sequence[str]) -> str:
@@ -472,11 +485,14 @@ def _load_judgments(
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""
     table, first = lists[0]
+    graded = [] if first.fields else [f"{{0}} AS {quote(first.graded)}"]
+    graded += [f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields]
     sql = " UNION ALL ".join(
-        f"FROM {_unnest(each, ids, columns, f'{ids.grade} AS {quote(first.graded)}')}"
+        f"FROM {_unnest(each, ids, columns, ', '.join(graded).replace('{0}', ids.grade))}"
         for (each, ids), columns in zip(lists, others, strict=True)
     )
-    roles = {"query": table.roles["query"], "item": first.column, "rel": first.graded}
+    roles = {"query": table.roles["query"], "item": first.column}
+    roles |= {} if first.fields else {"rel": first.graded}
     assumed = {"rel": first.assumed} if first.assumed else {}
     return _load(session, table, f"(SELECT DISTINCT * FROM ({sql}))", roles, assumed)
 

@@ -8,6 +8,7 @@ import numpy
 import pandas
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
@@ -542,3 +543,36 @@ def test_an_expression_splits_cells():
     frame = pl.DataFrame({"query": ["a", "a", "b"], "item": ["d2", "x", "d3"], "score": [3, 2, 1]})
     for run in (FOUND, frame):
         assert rankql.evaluate(run, CELLS, "R@5", item=pair)["R@5"] == 0.75
+
+
+@pytest.mark.parametrize("rel, columns", [
+    ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}),
+    ("3 * buy + see", {"buy": [True, False], "see": [True, True]}),
+    ("grade_ / 2", {"grade_": [8, 2]}),
+    (("says", {"Exact": 3, "No": 0}), {"says": ["Exact", "No"]}),
+    ({"Exact": 3, "No": 0}, {"label": ["Exact", "No"]}),
+])  # fmt: skip
+@pytest.mark.parametrize("runs", [1, 2])
+def test_fields_of_objects_are_columns_for_rel(rel, columns, runs):
+    """Grades are those of a table with a row per id."""
+    flat = pl.DataFrame({"query": ["a", "a"], "item": ["y", "x"], **columns})
+    objects = flat.select("query", o=pl.struct(pl.col("item").alias("id"), *columns))
+    lists = objects.group_by("query").agg(relevant="o").with_columns(retrieved=pl.lit(["x", "y"]))
+    run = lists if runs == 1 else {"one": lists, "two": lists}
+    ranked = {"a": ["x", "y"]}
+    expected = rankql.evaluate(ranked, flat, ["DCG", "RR"], rel=rel).per_query
+    result = rankql.evaluate(run, None, ["DCG", "RR"], rel=rel).per_query
+    assert_frame_equal(result.head(1).select(expected.columns), expected)
+
+
+def test_labels_in_objects_ask_as_numbers_do():
+    def lists(field, values):
+        objects = pl.Series([[{"id": "x", field: v}, {"id": "y", field: v2}] for v, v2 in values])
+        keys = [*"ab"]
+        return pl.DataFrame({"query": keys, "retrieved": [["x", "y"]] * 2, "relevant": objects})
+
+    with pytest.raises(RankqlError, match=r"is says the grade .* rel=\('says', \{'No': ..., 'Yes'"):
+        rankql.evaluate(lists("says", [("No", "Yes")] * 2), None, "RR")
+    for field in ("title", "time"):  # texts that do not repeat, and times
+        table = lists(field, [("A", "B"), ("C", "D")] if field == "title" else [("1", "2")] * 2)
+        assert rankql.evaluate(table, None, "RR")["RR"] == 1
