@@ -24,7 +24,7 @@ from rankql.sources.computed import assume_grades
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, assign_roles, read_text_numbers
+from rankql.sources.tables import Data, assign_roles, read_text_numbers, refuse_repeated
 from rankql.stats.means import Moments, mean_interval
 from rankql.writing import remember_inputs
 
@@ -240,7 +240,8 @@ def _read_labels(
     # The numbers of a dict are grades if it is called qrels.
     table = session.table(data, "qrels" if isinstance(data, Mapping) else label)
     table, names = assume_grades(session, replace(table, label=label), dict(columns))
-    table = assign_roles(table, names, ("query", "item", "rel"))
+    table = assign_roles(table, names, ("query", "item", "rel"), only=True)
+    refuse_repeated(table, [])
     table = read_text_numbers(session.con, table)
     keys = ", ".join(f"{table.key(role, True)} AS {role}" for role in ("query", "item"))
     sql = f"SELECT {keys}, CAST({table.read('rel')} AS DOUBLE) AS rel FROM {table.sql}"

@@ -19,7 +19,7 @@ from rankql.sources.inputs import keep_scores, lowest_is_best
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, assign_roles, require_column
+from rankql.sources.tables import Data, Table, assign_roles, refuse_repeated, require_column
 from rankql.text import format_count
 from rankql.writing import name_columns, output_path, write_file
 
@@ -124,6 +124,7 @@ def _read(
         assign_roles(table, columns, ["score"])
     if system is not None:
         table.roles["system"] = table.actual_name(system)
+    refuse_repeated(table, [])
     return table
 
 

@@ -202,6 +202,7 @@ def test_grades_and_ranking_in_one_table(tmp_path):
         (QRELS.with_columns(rel=pl.lit(None, pl.Int64)), "a.qrels", {}, "rel is NULL in every row"),
         (QRELS.with_columns(item=pl.lit("x")), "a.qrels", {}, "duplicates: query 'a', item 'x'"),
         (RUN.with_columns(item=pl.lit("x")), "a.run", {}, "duplicates: query 'a', item 'x'"),
+        (RUN.to_pandas()[["query", "item", "score", "score"]], "a.run", {}, "called 'score'"),
         (RUN.with_columns(query="#" + pl.col("query")), "a.run", {}, "query begins with #, as a"),
     ],
 )

@@ -109,6 +109,20 @@ def test_labels_that_are_no_random_sample_or_of_one_only_are_noted():
     assert ["1 of 720" in note for note in notes] == [False, False, True]
 
 
+def test_two_scales_of_labels_are_noted():
+    """0 and 1 next to 0 to 3: a perfect judge would miss the relevant items below 3."""
+    yes = pl.col("rel").ge(2).cast(pl.Int64)
+    note = "people from 0 to 1 and the judge from 0 to 3: these are two scales"
+    for human, judge, noted in (
+        (HUMAN.with_columns(yes), JUDGE, True),
+        (HUMAN, JUDGE, False),
+        (HUMAN.with_columns(yes), JUDGE.with_columns(yes), False),
+    ):
+        notes = " ".join(evaluate("P@3", human=human, judge=judge).notes)
+        agreement = " ".join(rankql.judges(judge, human).notes)
+        assert (note in notes) == noted == ("these are two scales" in agreement)
+
+
 def test_queries_of_the_run_without_any_label_are_noted():
     more = pl.concat([RUN, RUN.head(12).with_columns(query=pl.lit("other"))])
     plain, result = (evaluate("P@3", run=run) for run in (RUN, more))
