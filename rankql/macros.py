@@ -119,7 +119,8 @@ def read_statements(dialect: str | None = None) -> dict[str, str]:
 @cache
 def _statements(checked: bool) -> dict[str, str]:
     """Read each macro as a statement, with or without the checks of rows and arguments."""
-    return _split(read_sql() if checked else f"{read_sql()}\n{_read_family('trusted')}")
+    files = ["input"] if checked else ["input", "trusted"]
+    return _split("\n".join([read_sql(), *map(_read_family, files)]))
 
 
 def _split(text: str) -> dict[str, str]:
@@ -255,7 +256,7 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
         SELECT DISTINCT lower(function_name), comment, concat_ws('.', database_name, schema_name),
                function_name
         FROM duckdb_functions()
-        WHERE list_contains($names, lower(function_name)) AND CASE
+        WHERE lower(function_name) IN (SELECT unnest($names)) AND CASE
             WHEN $schema IS NOT NULL
             THEN database_name = current_database() AND schema_name = $schema
             WHEN database_name = 'system'
