@@ -23,6 +23,8 @@ from rankql.errors import RankqlError
 P = ParamSpec("P")
 T = TypeVar("T")
 PARQUET = (".parquet", ".pq")
+# Files of data, whose numbers are not rounded.
+DATA_SUFFIXES = (*PARQUET, ".csv", ".json")
 # Standard output as an output file.
 STDOUT = Path("-")
 

@@ -71,7 +71,7 @@ def test_a_judge_corrects_the_answer():
     alone, both = (
         rankql.compare(runs, qrels=human, metrics="nDCG@5", judge=x) for x in (None, judge)
     )
-    ends = [-x.table["lo"][0] for x in (both, alone)]
+    ends = [-x.pairs["lo"][0] for x in (both, alone)]
     limit = f"nDCG@5:{sum(ends) / 2:.4f}"
     assert ends[0] < ends[1]
     assert "The gate passed: nDCG@5 drop" in answer(both, limit)

@@ -222,7 +222,7 @@ def test_equivalence_limits_drop_and_gain(name, gain):
     verdict = rankql.gate(new, baseline=old, equivalence=f"{name}:0.01")
     ways = ("rise", "drop") if name == "RMSE" else ("drop", "rise")
     assert verdict.table["check"].to_list() == [f"{name} {way} <= 0.01" for way in ways]
-    (compared,) = rankql.compare({"a": old, "b": new}, equivalence=0.01).table.rows(named=True)
+    (compared,) = rankql.compare({"a": old, "b": new}, equivalence=0.01).pairs.rows(named=True)
     assert verdict.passed == (compared["verdict"] == "equivalent within 0.01") == (gain == 0)
     failed = [f"{name} {'rise' if gain > 0 else 'drop'} <= 0.01"] if abs(gain) > 0.01 else []
     assert verdict.failures["check"].to_list() == failed
@@ -491,7 +491,7 @@ def test_clusters():
     drop = 0.02 + rng.normal(0, 0.1, 30)[users] + rng.normal(0, 0.02, 120)
     old, new = (x.with_columns(user=pl.Series(users)) for x in shifted("AP", 0.5, -drop))
     verdict = rankql.gate(new, baseline=old, cluster="user", max_drop="AP:0.01")
-    compared = rankql.compare({"a": old, "b": new}, cluster="user").table.row(0, named=True)
+    compared = rankql.compare({"a": old, "b": new}, cluster="user").pairs.row(0, named=True)
     for end in ("lo", "hi"):
         assert only_row(verdict)[end] == pytest.approx(compared[end])
     assert "Queries are clustered by user: 30 clusters of 4 queries" in verdict.notes

@@ -87,7 +87,7 @@ def test_identical_systems():
     best, untested = comparison.title.split(". ")
     assert best == "AP: a, b and c cannot be distinguished from the best"
     assert untested == "a, b and c are tied for best on revenue"
-    assert set(comparison.table.filter(metric="AP")["p"]) == {1.0}
+    assert set(comparison.pairs.filter(metric="AP")["p"]) == {1.0}
 
 
 @pytest.mark.slow

@@ -281,8 +281,8 @@ def test_means_and_verdict_are_over_the_same_queries():
     old = pl.DataFrame({"user": range(30), "rev": [100.0] * 15 + [1.0 + i % 3 for i in range(15)]})
     new = pl.DataFrame({"user": range(15, 30), "rev": [5.0 + i % 4 for i in range(15)]})
     result = rankql.compare({"old": old, "new": new}, metrics="rev")
-    means = result.table.select(pl.col("mean_b") - pl.col("mean_a"))
-    assert result.table["difference"][0] == pytest.approx(4.4) == abs(means.item())
+    means = result.pairs.select(pl.col("mean_b") - pl.col("mean_a"))
+    assert result.pairs["difference"][0] == pytest.approx(4.4) == abs(means.item())
     assert result.title == "new is best on rev, and significantly better than old"
 
 

@@ -1,0 +1,170 @@
+"""The findings of a comparison in at most four sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankql import text
+from rankql.decisions.verdict import BETTER, NOT_SIGNIFICANT, SIGNIFICANT
+from rankql.stats.means import ROUNDING
+from rankql.stats.power import POWER
+from rankql.text import join_words
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+
+# The largest number of sentences, and of names in one; more are counted.
+SENTENCES, NAMES = 4, 5
+
+
+def join_names(names: Sequence[str], noun: str) -> str:
+    """Join names, or count them if there are many."""
+    return join_words(names) if len(names) <= NAMES else text.format_count(len(names), noun)
+
+
+def describe_pair_findings(comparison: Comparison) -> list[str]:
+    """Where the second of two systems is better or worse: a sentence for each pattern of slices."""
+    pairs = comparison.pairs
+    overall = {name: verdict for name, part, verdict in _verdicts(pairs) if part == "all"}
+    patterns: dict[tuple[str, ...], list[str]] = {}
+    for metric, word in overall.items():
+        others = {
+            other: [part for name, part, verdict in _verdicts(pairs)
+                    if (name, verdict) == (metric, other) and part != "all"]
+            for other in SIGNIFICANT if other != word
+        }  # fmt: skip
+        places = [f"{x} for {join_names(parts, 'slice')}" for x, parts in others.items() if parts]
+        patterns.setdefault((word, *places), []).append(metric)
+    everywhere, b = " overall" * (pairs["slice"].n_unique() > 1), pairs["b"][0]
+    sentences = [
+        f"{b} is {', '.join([_describe_verdict(word) + everywhere, *places])} on "
+        f"{join_names(metrics, 'metric')}"
+        for (word, *places), metrics in patterns.items()
+    ]
+    return _cut(sentences, SENTENCES - 1, "other findings on other metrics")
+
+
+def _cut(sentences: list[str], most: int, what: str) -> list[str]:
+    """The first sentences; more are counted."""
+    if len(sentences) <= most:
+        return sentences
+    return [*sentences[: most - 1], f"{len(sentences) - most + 1} {what}"]
+
+
+def _verdicts(pairs: pl.DataFrame) -> list[tuple[str, str, str]]:
+    return pairs["metric", "slice", "verdict"].rows()
+
+
+def _describe_verdict(word: str) -> str:
+    if word == NOT_SIGNIFICANT:
+        return "not significantly better or worse"
+    if word in SIGNIFICANT or word.startswith("equivalent"):
+        return word
+    return f"not tested ({word})"
+
+
+def describe_detectable(comparison: Comparison) -> list[str]:
+    """The differences that would have been detected, of metrics without a significant one."""
+    size = pl.col("detectable")
+    rows = comparison.pairs.filter(
+        size > pl.col("difference").abs(), slice="all", verdict=NOT_SIGNIFICANT
+    )["metric", "detectable"].rows()
+    listed = [f"{text.round_significant(size)} on {metric}" for metric, size in rows[:NAMES]]
+    if not listed:
+        return []
+    several = "differences" if len(listed) > 1 else "a difference"
+    return [f"These queries would detect {several} of about {join_words(listed)} with {POWER:.0%} "
+            "power"]  # fmt: skip
+
+
+def describe_leaders(comparison: Comparison) -> list[str]:
+    """Which of three or more systems leads on which metrics, and what it beats."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for metric in comparison.metrics:
+        if (finding := _describe_leader(comparison, metric)) is not None:
+            start, value, end = finding
+            groups.setdefault((start, end), []).append(metric + value)
+    sentences = [
+        f"{start} on {join_words(metrics[:NAMES])}"
+        + (f" and {len(metrics) - NAMES} more metrics" if len(metrics) > NAMES else "") + end
+        for (start, end), metrics in groups.items()
+    ]  # fmt: skip
+    return _cut(sentences, SENTENCES - 1, "other findings on other metrics")
+
+
+def _describe_leader(comparison: Comparison, metric: str) -> tuple[str, str, str] | None:
+    """The words before a metric, its value, and the words after it; None if it is undefined."""
+    sign = 1 if comparison.higher_is_better[metric] else -1
+    rows = comparison.summary.filter(slice="all", metric=metric).drop_nulls("mean")
+    order = comparison.systems.index
+    values = sorted(rows["system", "mean"].rows(), key=lambda row: order(row[0]))
+    means = sorted(values, key=lambda row: -sign * row[1])
+    if not means:
+        return None
+    value = f" ({means[0][1]:,.3f})"
+    best = [name for name, mean in values if abs(mean - means[0][1]) <= ROUNDING]
+    start = f"{best[0]} leads" if len(best) == 1 else f"{join_names(best, 'system')} are tied"
+    if len(means) == 1:
+        return f"Only {best[0]} has a value", value, ""
+    pairs = comparison.pairs.filter(slice="all", metric=metric)
+    beaten = {
+        (b, a) if verdict == BETTER else (a, b)
+        for a, b, verdict in pairs["a", "b", "verdict"].rows() if verdict in SIGNIFICANT
+    }  # fmt: skip
+    names, base = [name for name, _ in means], comparison.settings.baseline
+    if not pairs["p"].count():
+        return start, value, ", not tested"
+    if base is not None:
+        groups = {
+            "better": [name for name in names if (name, base) in beaten],
+            "worse": [name for name in names if (base, name) in beaten],
+        }
+        words = [
+            f"{join_names(x, 'system')} {text.is_or_are(len(x))} significantly {word}"
+            for word, x in groups.items() if x
+        ]  # fmt: skip
+        found = join_words(words or ["no system is significantly better or worse"])
+        return start, value, f"; {found} than {base}"
+    top = [name for name in names if not any((x, name) in beaten for x in best)]
+    rest, others = [x for x in names if x not in top], [x for x in top if x not in best]
+    if not rest and not others:
+        return start, value, ""
+    beats = f"beat{'s' * (len(top) == 1)} {_join_rest(rest)}"
+    if len(top) == 1:
+        return start, value, f" and {beats}"
+    alike = (
+        f"; {join_names(others, 'system')} {text.is_or_are(len(others))} not significantly worse"
+    )
+    alike = alike if others else ""
+    if not rest:
+        return start, value, alike
+    if all((x, y) in beaten for x in top for y in rest):
+        return start, value, f"{alike}; {'both' if len(top) == 2 else 'all of them'} {beats}"
+    return start, value, f"{alike}; {best[0]} beats {_join_rest(rest)}"
+
+
+def _join_rest(names: Sequence[str]) -> str:
+    return join_words(names) if len(names) <= NAMES else f"the other {len(names)}"
+
+
+def describe_reverse(comparison: Comparison) -> list[str]:
+    """Slices in which the significant finding on a pair is the opposite of the overall one."""
+    pair = ["metric", "a", "b"]
+    significant = comparison.pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
+    overall = significant.filter(slice="all").select(*pair, overall="verdict")
+    reverse = significant.join(overall, on=pair, maintain_order="left")
+    reverse = reverse.filter(pl.col("verdict") != pl.col("overall"))
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for metric, a, b, part, verdict in reverse.select(*pair, "slice", "verdict").rows():
+        winner, loser = (b, a) if verdict == BETTER else (a, b)
+        places.setdefault((winner, loser, part), []).append(metric)
+    findings = [
+        f"{winner} beats {loser} for {part} on {join_names(metrics, 'metric')}"
+        for (winner, loser, part), metrics in places.items()
+    ]
+    more = f"; and {len(findings) - 2} more" if len(findings) > 2 else ""
+    found = f"The reverse of the overall finding: {'; '.join(findings[:2])}{more}"
+    return [found] if findings else []
