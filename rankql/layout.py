@@ -86,7 +86,7 @@ def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:
     cells = [cell for block in blocks for row in block.rows for cell in row]
     names = {str(cell): cell.short for cell in cells if isinstance(cell, Name)}
     given = {name: short for name, short in names.items() if short}
-    long = shorten_names([name for name in names if name not in given], NAME)
+    long = shorten_lines([name for name in names if name not in given], NAME)
     short = {name: x for name, x in (long | given).items() if x != name}
     if not short:
         return [*blocks], ""
@@ -100,7 +100,7 @@ def cut_names(blocks: Sequence[Block]) -> tuple[list[Block], str]:
     ], ", ".join(named)  # fmt: skip
 
 
-def shorten_names(names: Iterable[str], most: int) -> dict[str, str]:
+def shorten_lines(names: Iterable[str], most: int) -> dict[str, str]:
     """Shorten long names, no two to the same: in the middle, or to what differs."""
     names = list(dict.fromkeys(names))
     for width in range(most, max(map(display_width, names), default=0)):

@@ -112,7 +112,7 @@ class Comparison(EvaluatedTable):
             return self.pairs
         if self.pairs.is_empty():
             return self.result.long().table
-        return tabulate_pair(self) if self._is_pair else self.wide().table
+        return tabulate_pair(self.pairs) if self._is_pair else self.wide().table
 
     @property
     def data(self) -> pl.DataFrame:
@@ -131,13 +131,19 @@ class Comparison(EvaluatedTable):
         findings = self._findings()
         if self._is_pair:
             alone = len(findings) == 1 and self.pairs["verdict"].n_unique() == 1
-            return [*([] if alone else findings), *describe_detectable(self)]
+            return [*([] if alone else findings), *describe_detectable(self.pairs)]
         return findings
 
     def _findings(self) -> list[str]:
         if self._is_pair:
-            return describe_pair_findings(self)
-        return [*describe_leaders(self), *describe_reverse(self)] if len(self.pairs) else []
+            return describe_pair_findings(self.pairs)
+        if self.pairs.is_empty():
+            return []
+        order = pl.col("system").cast(pl.Enum(self.systems))
+        means = self.summary.sort(order, maintain_order=True)
+        base = self.settings.baseline
+        leaders = describe_leaders(self.pairs, means, self.higher_is_better, base)
+        return [*leaders, *describe_reverse(self.pairs)]
 
     @property
     def title(self) -> str:
@@ -355,8 +361,11 @@ class Comparison(EvaluatedTable):
             numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
             block = Block(text.format_table(frame), numbers, ", ".join(title), keys)
             return first_that_fits([[block]], room)
-        return first_that_fits(lay_out_pair(self), room) if self._is_pair else (
-            self.wide()._rendered(room))  # fmt: skip
+        if not self._is_pair:
+            return self.wide()._rendered(room)
+        groupings, settings = self.result.meta.groupings, self.settings
+        layouts = lay_out_pair(self.pairs, groupings, settings.percent, settings.alpha)
+        return first_that_fits(layouts, room)
 
 
 def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -12,9 +11,6 @@ from rankql.decisions.verdict import BETTER, NOT_SIGNIFICANT, SIGNIFICANT
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.text import join_words
-
-if TYPE_CHECKING:
-    from rankql.decisions.comparison import Comparison
 
 # The largest number of sentences, and of names in one; more are counted.
 SENTENCES, NAMES = 4, 5
@@ -25,9 +21,8 @@ def join_names(names: Sequence[str], noun: str) -> str:
     return join_words(names) if len(names) <= NAMES else text.format_count(len(names), noun)
 
 
-def describe_pair_findings(comparison: Comparison) -> list[str]:
+def describe_pair_findings(pairs: pl.DataFrame) -> list[str]:
     """Where the second of two systems is better or worse: a sentence for each pattern of slices."""
-    pairs = comparison.pairs
     overall = {name: verdict for name, part, verdict in _verdicts(pairs) if part == "all"}
     patterns: dict[tuple[str, ...], list[str]] = {}
     for metric, word in overall.items():
@@ -66,12 +61,12 @@ def _describe_verdict(word: str) -> str:
     return f"not tested ({word})"
 
 
-def describe_detectable(comparison: Comparison) -> list[str]:
+def describe_detectable(pairs: pl.DataFrame) -> list[str]:
     """The differences that would have been detected, of metrics without a significant one."""
     size = pl.col("detectable")
-    rows = comparison.pairs.filter(
-        size > pl.col("difference").abs(), slice="all", verdict=NOT_SIGNIFICANT
-    )["metric", "detectable"].rows()
+    rows = pairs.filter(size > pl.col("difference").abs(), slice="all", verdict=NOT_SIGNIFICANT)[
+        "metric", "detectable"
+    ].rows()
     listed = [f"{text.round_significant(size)} on {metric}" for metric, size in rows[:NAMES]]
     if not listed:
         return []
@@ -80,12 +75,18 @@ def describe_detectable(comparison: Comparison) -> list[str]:
             "power"]  # fmt: skip
 
 
-def describe_leaders(comparison: Comparison) -> list[str]:
+def describe_leaders(
+    pairs: pl.DataFrame, means: pl.DataFrame, higher_is_better: Mapping[str, bool],
+    baseline: str | None,
+) -> list[str]:  # fmt: skip
     """Which of three or more systems leads on which metrics, and what it beats."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for metric in comparison.metrics:
-        if (finding := _describe_leader(comparison, metric)) is not None:
-            start, value, end = finding
+    pairs, means = pairs.filter(slice="all"), means.filter(slice="all")
+    for metric, higher in higher_is_better.items():
+        rows = means.filter(metric=metric)["system", "mean"].drop_nulls()
+        if len(rows):
+            of_metric = pairs.filter(metric=metric)
+            start, value, end = _describe_leader(of_metric, rows.rows(), higher, baseline)
             groups.setdefault((start, end), []).append(metric + value)
     sentences = [
         f"{start} on {join_words(metrics[:NAMES])}"
@@ -95,26 +96,21 @@ def describe_leaders(comparison: Comparison) -> list[str]:
     return _cut(sentences, SENTENCES - 1, "other findings on other metrics")
 
 
-def _describe_leader(comparison: Comparison, metric: str) -> tuple[str, str, str] | None:
-    """The words before a metric, its value, and the words after it; None if it is undefined."""
-    sign = 1 if comparison.higher_is_better[metric] else -1
-    rows = comparison.summary.filter(slice="all", metric=metric).drop_nulls("mean")
-    order = comparison.systems.index
-    values = sorted(rows["system", "mean"].rows(), key=lambda row: order(row[0]))
-    means = sorted(values, key=lambda row: -sign * row[1])
-    if not means:
-        return None
+def _describe_leader(
+    pairs: pl.DataFrame, values: Sequence[tuple[str, float]], higher: bool, base: str | None
+) -> tuple[str, str, str]:
+    """The words before a metric, its value, and the words after it."""
+    means = sorted(values, key=lambda row: row[1], reverse=higher)
     value = f" ({means[0][1]:,.3f})"
     best = [name for name, mean in values if abs(mean - means[0][1]) <= ROUNDING]
     start = f"{best[0]} leads" if len(best) == 1 else f"{join_names(best, 'system')} are tied"
     if len(means) == 1:
         return f"Only {best[0]} has a value", value, ""
-    pairs = comparison.pairs.filter(slice="all", metric=metric)
     beaten = {
         (b, a) if verdict == BETTER else (a, b)
         for a, b, verdict in pairs["a", "b", "verdict"].rows() if verdict in SIGNIFICANT
     }  # fmt: skip
-    names, base = [name for name, _ in means], comparison.settings.baseline
+    names = [name for name, _ in means]
     if not pairs["p"].count():
         return start, value, ", not tested"
     if base is not None:
@@ -150,10 +146,10 @@ def _join_rest(names: Sequence[str]) -> str:
     return join_words(names) if len(names) <= NAMES else f"the other {len(names)}"
 
 
-def describe_reverse(comparison: Comparison) -> list[str]:
+def describe_reverse(pairs: pl.DataFrame) -> list[str]:
     """Slices in which the significant finding on a pair is the opposite of the overall one."""
     pair = ["metric", "a", "b"]
-    significant = comparison.pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
+    significant = pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
     overall = significant.filter(slice="all").select(*pair, overall="verdict")
     reverse = significant.join(overall, on=pair, maintain_order="left")
     reverse = reverse.filter(pl.col("verdict") != pl.col("overall"))

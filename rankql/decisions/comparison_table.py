@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -13,9 +13,6 @@ from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIG
 from rankql.evaluation.wide_table import LARGE
 from rankql.layout import Block
 from rankql.text import Name
-
-if TYPE_CHECKING:
-    from rankql.decisions.comparison import Comparison
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}
@@ -33,10 +30,9 @@ DIFFERENCE = 16
 RUN = 4
 
 
-def tabulate_pair(comparison: Comparison) -> pl.DataFrame:
+def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
     """The table of one pair: both means, the difference, its interval, p and the verdict."""
-    pairs = comparison.pairs
-    (a, b) = pairs.select("a", "b").row(0)
+    a, b = pairs.select("a", "b").row(0)
     keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
     last = ["lo", "hi", "p", *["p_equivalence"] * ("p_equivalence" in pairs.columns), "verdict"]
     names = text.unique_names([a, b, f"{b} - {a}"], [*keys, *last], "system")
@@ -49,17 +45,19 @@ def tabulate_pair(comparison: Comparison) -> pl.DataFrame:
 _MEANS = ("mean_a", "mean_b", "difference")
 
 
-def lay_out_pair(comparison: Comparison) -> Iterator[list[Block]]:
+def lay_out_pair(
+    pairs: pl.DataFrame, groupings: Sequence[Sequence[str]], percent: str, alpha: float
+) -> Iterator[list[Block]]:
     """The layouts of a pair, the widest first: a table, or at last one for each metric."""
-    table, groupings = tabulate_pair(comparison), comparison.result.meta.groupings
-    settings, columns = comparison.settings, table.columns
-    alpha, first = settings.alpha, columns.index("lo") - 3
+    table = tabulate_pair(pairs)
+    columns = table.columns
+    first = columns.index("lo") - 3
     names, last = columns[first : first + 3], columns[columns.index("p") :]
     # Rows that are equivalent have intervals of another level.
-    several = comparison.pairs["verdict"].str.starts_with("equivalent").any()
+    several = pairs["verdict"].str.starts_with("equivalent").any()
     long = text.display_width(names[2]) > DIFFERENCE
     header = [*map(Name, names[:2]), Name(names[2], "difference" if long else names[2]),
-              "CI" if several else f"{settings.percent} CI", *last]  # fmt: skip
+              "CI" if several else f"{percent} CI", *last]  # fmt: skip
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)

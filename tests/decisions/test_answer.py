@@ -58,7 +58,7 @@ def test_all_queries_come_before_slices():
 
 def test_the_best_of_several_is_held_against_the_baseline():
     line = answer(compare("old", "down", "up", baseline="old"))
-    assert line.startswith("May up replace old? Yes.") and "up is best on AP" in line
+    assert line.startswith("May up replace old? Yes.") and "up leads on AP" in line
     for undecidable in (compare("old", "down", "up"), compare("old")):
         assert not answer(undecidable).startswith("May")
 

@@ -53,8 +53,8 @@ def test_by_hand(two):
     assert (row["difference"], row["effect"], row["p"]) == pytest.approx(expected)
     assert row["verdict"] == "not significant"
     assert two.pairs["n"].to_list() == [3, 3, 4]  # P@1 of a query without a relevant item is 0
-    assert "nDCG@2: 1 of 4 queries is undefined in at least one system and left out" in two.notes
-    assert any("Holm-adjusted for 3 tests" in note for note in two.notes)
+    left_out = "nDCG@2 and RR: 1 of 4 queries is undefined in at least one system and left out"
+    assert left_out in two.notes and "Holm over 3 tests, 3 to 4 queries by metric" in two.method
     differences = [("b", 1, 1, 0), ("c", 0.5, 0.5, 0), ("a", 0.5, 1.0, 0.5)]
     assert two.differences("mrr", "old", "new").rows() == differences
 
@@ -93,13 +93,13 @@ def test_cutoffs(two):
 
 
 def test_printed(two):
-    title, table, *_ = repr(two).split("\n\n")
-    header = table.splitlines()[0]
-    assert title == two.title and "verdict" in header
-    assert "ties" not in header and "slice" not in header
-    assert max(map(len, table.splitlines())) <= 100
-    assert {"ties", "effect", "detectable"} < {*two.displayed(complete=True)[0].columns}
-    assert two.pairs["sentence"][0] in repr(two) and "Note: Paired t test" in repr(two)
+    table, sentences, remarks = repr(two).split("\n\n")
+    header, *rows = table.splitlines()
+    assert header.split("  ")[0] == "metric" and header.endswith("verdict")
+    assert header.split()[1:6] == ["old", "new", "new", "-", "old"]
+    assert len(rows) == 3 and sentences.splitlines() == two.sentences
+    assert remarks.startswith("Method: paired t test widened for skewness, Holm over 3 tests, ")
+    assert {"ties", "effect", "detectable"} < {*two.long().displayed()[0].columns}
     assert two.to_dict()["settings"]["test"] == "auto"
 
 
@@ -128,10 +128,11 @@ def test_on_the_command_line(files, two):
     metrics = ["-m", "nDCG@2", "-m", "RR", "-m", "P@1"]
     assert call(*runs, *metrics).stdout == repr(two) + "\n"
     assert call(*runs, *metrics, "--wide").stdout == repr(two.wide()) + "\n"
+    assert call(*runs, *metrics, "--pairs").stdout == repr(two.long()) + "\n"
     plain = json.loads(call(*runs, *metrics, "--format", "json").stdout)
     assert plain == json.loads(two.to_json())
     csv = call("before=old.parquet", "now=new.parquet", "qrels.parquet", "--format", "csv")
-    assert "before,now," in csv.stdout and "Note: Paired t test" in csv.stderr
+    assert "before,now," in csv.stdout and "Method: paired t test" in csv.stderr
     for name, run in (("old", OLD), ("new", NEW)):
         rankql.evaluate(run, QRELS, two.metrics, output=f"{name}_values.parquet")
     values = call("old=old_values.parquet", "new=new_values.parquet", "--format", "json")
@@ -304,13 +305,16 @@ def test_sentences():
             "AP: no significant difference between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
             "queries). A difference of about 0.24 would have been detected with 80% power"]),
     ):  # fmt: skip
-        assert rankql.compare(systems, **options).sentences == sentences
+        pairs = rankql.compare(systems, **options).pairs
+        found = pairs["metric", "slice", "sentence"].rows()
+        rows = [f"{show.add_slice(name, part)}: {x}" for name, part, x in found]
+        assert [x for x in rows if "seg=a" not in x] == sentences
 
 
 def test_a_system_without_a_value_is_not_beaten():
     old, new = frame(range(5), [None] * 5), frame(range(5), [0.8] * 5)
     systems = {"old": old.cast({"AP": pl.Float64}), "new": new}
-    assert rankql.compare(systems).title == "Only new has a value of AP"
+    assert "not tested" in rankql.compare(systems).title
 
 
 @pytest.mark.parametrize(
@@ -345,7 +349,7 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
         values = [0.0] * 30, steps + width + shift
         a, b = (pl.DataFrame({"query": range(30), "revenue": x}) for x in values)
         compared = rankql.compare({"a": a, "b": b}, higher_is_better=True)
-        assert f"CI {lo} to 0." in compared.sentences[0]
+        assert f"CI {lo} to 0." in compared.pairs["sentence"][0]
         assert compared.pairs["verdict"][0] == ("better" if shift > 0 else "not significant")
 
 
@@ -356,10 +360,10 @@ def test_one_of_everything_reads_well():
         return rankql.compare(systems, cluster="u")
 
     one = rankql.compare({"a": frame("a", [1.0]), "b": frame("a", [2.0])})
-    assert one.notes[0].endswith("Nothing could be tested")
-    assert one.notes[1] == "Not tested: 1 of 1 row (not testable: 1)"
+    assert one.method.endswith("nothing could be tested, 1 query")
+    assert one.notes[0] == "Not tested: 1 of 1 row (not testable: 1)"
     same = compare("xxxx")
-    assert "needs at least 10 clusters, not 1" in same.sentences[0]
+    assert "needs at least 10 clusters, not 1" in same.pairs["sentence"][0]
     assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
     assert "Queries are clustered by u: 12 clusters of 1 query" in compare("abcdefghijkl").notes
 
@@ -397,8 +401,8 @@ def test_a_system_that_finds_less_does_not_look_better():
     assert two.summary["mean"].to_list() == [1, 1, 1, 1]
     assert (two.pairs["mean_a"] == two.pairs["mean_b"]).all()
     assert not any("means are over" in note for note in two.notes)
-    assert two.title == "bad and good are tied for best on both metrics"
-    assert any("t test widened for skewness, 1 query." in note for note in two.notes)
+    assert two.title == "good is not tested (not testable) on AUC. good is not tested (one value for all queries) on GAUC"
+    assert "t test widened for skewness, nothing could be tested, 1 query" in two.method
     # One set of queries for all pairs, also with a baseline, and a note on what that leaves out.
     for baseline in (None, "good"):
         three = rankql.compare({**runs, "other": good}, qrels, "AUC", baseline=baseline)

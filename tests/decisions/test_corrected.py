@@ -91,7 +91,7 @@ def test_gate_decides_by_the_corrected_interval(options):
     about = {"attributes": ABOUT, **options}
     limits = {"minimum": "nDCG@5>=0.5", "max_drop": "nDCG@5:0.05", "minimum_bound": True}
     verdict = rankql.gate(RUNS["new"], HUMAN, RUNS["old"], judge=JUDGE, **limits, **about)
-    mean, drop = verdict.pairs.rows(named=True)
+    mean, drop = verdict.table.rows(named=True)
     compared = rankql.compare(RUNS, qrels=HUMAN, metrics="nDCG@5", judge=JUDGE, **about)
     row = compared.pairs.row(0, named=True)
     for name in ("difference", "lo", "hi"):
@@ -101,7 +101,7 @@ def test_gate_decides_by_the_corrected_interval(options):
         result = rankql.evaluate(RUNS["new"], HUMAN, "nDCG@5", judge=JUDGE, **about)
         for name, value in result.summary.select("mean", "lo", "hi").row(0, named=True).items():
             assert mean[name] == pytest.approx(value)
-    alone = rankql.gate(RUNS["new"], HUMAN, RUNS["old"], **limits, **about).pairs
+    alone = rankql.gate(RUNS["new"], HUMAN, RUNS["old"], **limits, **about).table
     for limit, width in zip((mean, drop), alone["hi"] - alone["lo"], strict=True):
         assert limit["hi"] - limit["lo"] < width
     assert any("corrected by the judge" in note for note in verdict.result.notes)

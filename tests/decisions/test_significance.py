@@ -130,7 +130,7 @@ def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
     old, new = (pl.DataFrame({"query": range(units), "AP": rng.random(units)}) for _ in "ab")
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
     assert (comparison.pairs["detectable"].item() is None) == (units < 6)
-    assert ("too few queries to detect any" in comparison.sentences[0]) == (units < 6)
+    assert ("too few queries to detect any" in comparison.pairs["sentence"][0]) == (units < 6)
 
 
 # Randomisation.
@@ -492,7 +492,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
         assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
         assert row["p"] or name != "randomisation" or row["p"] is None
         assert row["wins"] + row["ties"] + row["losses"] == row["n"]
-    assert "nan" not in "\n".join(compared.sentences).lower()
+    assert "nan" not in "\n".join(compared.pairs["sentence"]).lower()
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -705,7 +705,7 @@ def test_almost_equal_losses_are_no_proof():
     )
     assert equal.outcome == almost.outcome == "inconclusive"
     for column in ("lo", "hi"):
-        assert equal.pairs[column][0] == pytest.approx(almost.pairs[column][0], abs=1e-3)
+        assert equal.table[column][0] == pytest.approx(almost.table[column][0], abs=1e-3)
 
 
 # Rare losses.
