@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ ROWS = 60
 WIDTH = 80
 # The display columns of a name in plain text.
 NAME = 16
+# More letters in a row are a range.
+RUN = 4
 
 
 @dataclass(frozen=True)
@@ -142,3 +145,21 @@ def _take(name: str, width: int, step: int = 1) -> str:
 def _count_common(a: str, b: str) -> int:
     """The number of characters with which both begin."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
+
+
+def name_letters(systems: Sequence[str]) -> dict[str, str]:
+    """A letter for each system: a to z, aa, ab, ..."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    words = itertools.chain.from_iterable(
+        map("".join, itertools.product(alphabet, repeat=n)) for n in itertools.count(1)
+    )
+    return dict(zip(systems, words, strict=False))
+
+
+def join_letters(places: Sequence[int], systems: Sequence[str]) -> str:
+    """The letters of systems at these places, more than four in a row as a range: 'bc', 'b-g'."""
+    names, parts = [*name_letters(systems).values()], list[str]()
+    for _, run in itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        members = [names[place] for _, place in run]
+        parts += [f"{members[0]}-{members[-1]}"] if len(members) > RUN else members
+    return (", " if any(len(part) > 1 for part in parts) else "").join(parts)

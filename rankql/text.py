@@ -96,6 +96,17 @@ def format_p(p: float, alpha: float = 0.0) -> str:
     return f"p = {text}"
 
 
+def format_p_cell(p: float | None, alpha: float) -> str:
+    """Format a p-value in a table: three decimals, or as many as show whether p is above alpha."""
+    if p is None:
+        return ""
+    if p < 0.001 and not p > alpha:
+        return "<0.001"
+    return next(
+        (x for n in range(3, 12) if (float(x := f"{p:.{n}f}") <= alpha) == (p <= alpha)), str(p)
+    )
+
+
 def format_percent(share: float) -> str:
     """Format a share or a confidence level: '95%'."""
     return f"{100 * share:.12g}%"

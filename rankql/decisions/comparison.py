@@ -25,14 +25,13 @@ from rankql.decisions.comparison_table import (
     INTERVAL_LEVELS,
     lay_out_pair,
     mark_pairs,
-    name_letters,
     tabulate_pair,
 )
 from rankql.decisions.verdict import NO_DIFFERENCE, SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
-from rankql.layout import Block, first_that_fits
+from rankql.layout import Block, first_that_fits, name_letters
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
     SUFFIXES,

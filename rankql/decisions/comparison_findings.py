@@ -23,14 +23,15 @@ def join_names(names: Sequence[str], noun: str) -> str:
 
 def describe_pair_findings(pairs: pl.DataFrame) -> list[str]:
     """Where the second of two systems is better or worse: a sentence for each pattern of slices."""
-    overall = {name: verdict for name, part, verdict in _verdicts(pairs) if part == "all"}
+    rows = pairs["metric", "slice", "verdict"].rows()
+    slices: dict[tuple[str, str], list[str]] = {}
+    for metric, part, verdict in rows:
+        slices.setdefault((metric, verdict), []).append(part)
     patterns: dict[tuple[str, ...], list[str]] = {}
-    for metric, word in overall.items():
-        others = {
-            other: [part for name, part, verdict in _verdicts(pairs)
-                    if (name, verdict) == (metric, other) and part != "all"]
-            for other in SIGNIFICANT if other != word
-        }  # fmt: skip
+    for metric, part, word in rows:
+        if part != "all":
+            continue
+        others = {x: slices.get((metric, x), []) for x in SIGNIFICANT if x != word}
         places = [f"{x} for {join_names(parts, 'slice')}" for x, parts in others.items() if parts]
         patterns.setdefault((word, *places), []).append(metric)
     everywhere, b = " overall" * (pairs["slice"].n_unique() > 1), pairs["b"][0]
@@ -47,10 +48,6 @@ def _cut(sentences: list[str], most: int, what: str) -> list[str]:
     if len(sentences) <= most:
         return sentences
     return [*sentences[: most - 1], f"{len(sentences) - most + 1} {what}"]
-
-
-def _verdicts(pairs: pl.DataFrame) -> list[tuple[str, str, str]]:
-    return pairs["metric", "slice", "verdict"].rows()
 
 
 def _describe_verdict(word: str) -> str:
@@ -126,19 +123,15 @@ def _describe_leader(
         return start, value, f"; {found} than {base}"
     top = [name for name in names if not any((x, name) in beaten for x in best)]
     rest, others = [x for x in names if x not in top], [x for x in top if x not in best]
-    if not rest and not others:
-        return start, value, ""
-    beats = f"beat{'s' * (len(top) == 1)} {_join_rest(rest)}"
-    if len(top) == 1:
-        return start, value, f" and {beats}"
-    alike = (
-        f"; {join_names(others, 'system')} {text.is_or_are(len(others))} not significantly worse"
-    )
-    alike = alike if others else ""
+    are = text.is_or_are(len(others))
+    alike = f"; {join_names(others, 'system')} {are} not significantly worse" if others else ""
     if not rest:
         return start, value, alike
+    if len(top) == 1:
+        return start, value, f" and beats {_join_rest(rest)}"
     if all((x, y) in beaten for x in top for y in rest):
-        return start, value, f"{alike}; {'both' if len(top) == 2 else 'all of them'} {beats}"
+        who = "both" if len(top) == 2 else "all of them"
+        return start, value, f"{alike}; {who} beat {_join_rest(rest)}"
     return start, value, f"{alike}; {best[0]} beats {_join_rest(rest)}"
 
 

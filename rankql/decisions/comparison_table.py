@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.evaluation.wide_table import LARGE
-from rankql.layout import Block
+from rankql.layout import Block, join_letters
 from rankql.text import Name
 
 # The marks of systems that differ significantly from the baseline.
@@ -26,8 +25,6 @@ INTERVAL_LEVELS = {
 }
 # A longer name of a difference becomes 'difference' in plain text.
 DIFFERENCE = 16
-# More letters in a row are a range.
-RUN = 4
 
 
 def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -57,7 +54,8 @@ def lay_out_pair(
     several = pairs["verdict"].str.starts_with("equivalent").any()
     long = text.display_width(names[2]) > DIFFERENCE
     header = [*map(Name, names[:2]), Name(names[2], "difference" if long else names[2]),
-              "CI" if several else f"{percent} CI", *last]  # fmt: skip
+              "CI" if several else f"{percent} CI",
+              *(Name(name, "p eq." * (name == "p_equivalence")) for name in last)]  # fmt: skip
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)
@@ -68,7 +66,7 @@ def lay_out_pair(
     stripped = {part: part.removeprefix(f"{attribute}=") for part in labels}
     can_strip = bool(attribute) and len({*stripped.values()}) == len(stripped)
 
-    def lay_out(strip: bool, short: bool, apart: bool) -> list[Block]:
+    def lay_out(strip: bool, short: bool, apart: bool, top: Sequence[str] = header) -> list[Block]:
         blocks: dict[str, list[list[str]]] = {}
         for metric, members in by_metric.items():
             block = blocks.setdefault(metric if apart else "", [])
@@ -82,7 +80,7 @@ def lay_out_pair(
                     *part,
                     *(_format(row[name], places) for name in names),
                     "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
-                    *(_format_p(row[name], alpha) for name in last[:-1]),
+                    *(text.format_p_cell(row[name], alpha) for name in last[:-1]),
                     Name(row["verdict"], _shorten(row["verdict"], row["p"]) if short else ""),
                 ])  # fmt: skip
         kind = [attribute if strip else "slice"] * sliced
@@ -90,7 +88,7 @@ def lay_out_pair(
         keys = (not apart) + max(apart, sliced)
         right = range(keys, keys + len(header) - 1)
         return [
-            Block([[*tops[metric], *header], *body], right, "", keys)
+            Block([[*tops[metric], *top], *body], right, "", keys)
             for metric, body in blocks.items()
         ]
 
@@ -101,6 +99,9 @@ def lay_out_pair(
     yield lay_out(can_strip, True, alone)
     yield lay_out(False, False, sliced)
     yield lay_out(False, True, sliced)
+    letters = [Name(names[0], "a"), Name(names[1], "b"), "b - a", *header[3:]]
+    yield lay_out(can_strip, True, False, letters)
+    yield lay_out(can_strip, True, sliced, letters)
 
 
 def _shorten(verdict: str, p: float | None) -> str:
@@ -113,17 +114,6 @@ def _shorten(verdict: str, p: float | None) -> str:
 
 def _format(value: float | None, decimals: int) -> str:
     return "" if value is None else text.format_decimal(value, decimals)
-
-
-def _format_p(p: float | None, alpha: float) -> str:
-    """Three decimals, or as many as show whether p is above alpha."""
-    if p is None:
-        return ""
-    if p < 0.001 and not p > alpha:
-        return "<0.001"
-    return next(
-        (x for n in range(3, 12) if (float(x := f"{p:.{n}f}") <= alpha) == (p <= alpha)), str(p)
-    )
 
 
 def _count_decimals(
@@ -158,15 +148,6 @@ def _decimals(row: Mapping[str, Any], names: Sequence[str]) -> int:
     return next((n for n in range(count, 12) if agrees(n)), 12)
 
 
-def name_letters(systems: Sequence[str]) -> dict[str, str]:
-    """A letter for each system: a to z, aa, ab, ..."""
-    alphabet = "abcdefghijklmnopqrstuvwxyz"
-    words = itertools.chain.from_iterable(
-        map("".join, itertools.product(alphabet, repeat=n)) for n in itertools.count(1)
-    )
-    return dict(zip(systems, words, strict=False))
-
-
 def mark_pairs(
     pairs: pl.DataFrame, letters: Mapping[str, str], baseline: str | None
 ) -> dict[tuple[str, str, str], str]:
@@ -180,14 +161,4 @@ def mark_pairs(
         winner, loser = (b, a) if word == BETTER else (a, b)
         beaten.setdefault((metric, part, winner), []).append(loser)
     order = [*letters]
-    return {key: _join_letters(sorted(map(order.index, x)), letters) for key, x in beaten.items()}
-
-
-def _join_letters(places: Sequence[int], letters: Mapping[str, str]) -> str:
-    """Letters, more than four in a row as a range: 'bc', 'b-g'."""
-    names, parts = [*letters.values()], list[str]()
-    for _, run in itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
-        members = [names[place] for _, place in run]
-        ranged = [f"{members[0]}-{members[-1]}"]
-        parts += ranged if len(members) > RUN else members
-    return (", " if any(len(part) > 1 for part in parts) else "").join(parts)
+    return {key: join_letters(sorted(map(order.index, x)), [*letters]) for key, x in beaten.items()}

@@ -66,7 +66,9 @@ def test_of_a_comparison():
     lower = rankql.compare(three, metrics="revenue", higher_is_better=False)
     assert lower.title.endswith("is not significantly worse; both beat s2")
     against = rankql.compare(three, metrics="revenue", higher_is_better=True, baseline="s0")
-    assert not against.ranked_metrics and against.title.endswith("; s2 is significantly better than s0")
+    assert not against.ranked_metrics and against.title.endswith(
+        "; s2 is significantly better than s0"
+    )
 
 
 def test_a_system_without_any_value():
