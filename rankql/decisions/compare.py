@@ -122,7 +122,7 @@ def compare(
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
     >>> print(compare({"old": old, "new": new}).pairs["sentence"][0])
-    AP: no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
+    no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
     require_package("scipy", "stats", "compare")

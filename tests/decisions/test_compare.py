@@ -402,8 +402,7 @@ def test_a_system_that_finds_less_does_not_look_better():
     assert (two.pairs["mean_a"] == two.pairs["mean_b"]).all()
     assert not any("means are over" in note for note in two.notes)
     assert (
-        two.title
-        == "good is not tested (not testable) on AUC. "
+        two.title == "good is not tested (not testable) on AUC. "
         "good is not tested (one value for all queries) on GAUC"
     )
     assert "t test widened for skewness, nothing could be tested, 1 query" in two.method
