@@ -119,7 +119,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         interval = f"{percent} CI {low} to {high}; "
     shown = result.p_equivalence if result.equivalent else result.p_adjusted
     p = text.format_p(shown or 0.0, settings.alpha)
-    adjusted = _ADJUSTED[settings.correction][0]
+    adjusted = _ADJUSTED[settings.correction]
     if settings.correction == "tukey":
         p += f", {adjusted}"
     elif tests > 1 and settings.correction != "none":
@@ -174,14 +174,11 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
 
 
-# By correction: p-values are ..., and its name.
+# By correction: p-values are ...
 _ADJUSTED = {
-    "none": ("not adjusted", "p not adjusted for"),
-    "tukey": ("Tukey-adjusted", "Tukey for all pairs of each metric and slice"),
-    "holm": ("Holm-adjusted", "Holm over"),
-    "bonferroni": ("Bonferroni-adjusted", "Bonferroni over"),
-    "bh": ("Benjamini-Hochberg-adjusted", "Benjamini-Hochberg over"),
-}
+    "none": "not adjusted", "tukey": "Tukey-adjusted", "holm": "Holm-adjusted",
+    "bonferroni": "Bonferroni-adjusted", "bh": "Benjamini-Hochberg-adjusted",
+}  # fmt: skip
 
 
 def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Settings) -> str:
@@ -193,8 +190,9 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
     queries = f"{few}{text.format_queries(counts[-1])}{' by metric' if few else ''}"
     family = text.format_count(tests, "test") if tests else "nothing could be tested"
     if tests > 1:
-        name, joint = _ADJUSTED[settings.correction][1], settings.correction == "tukey"
-        family = name if joint else f"{name} {family}"
+        joint = settings.correction == "tukey"
+        family = "all pairs of each metric and slice" if joint else family
+        family = f"{_ADJUSTED[settings.correction]} for {family}"
     return f"{settings.paired_test.label}, {family}, {queries}"
 
 

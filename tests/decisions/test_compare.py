@@ -54,7 +54,10 @@ def test_by_hand(two):
     assert row["verdict"] == "not significant"
     assert two.pairs["n"].to_list() == [3, 3, 4]  # P@1 of a query without a relevant item is 0
     left_out = "nDCG@2 and RR: 1 of 4 queries is undefined in at least one system and left out"
-    assert left_out in two.notes and "Holm over 3 tests, 3 to 4 queries by metric" in two.method
+    assert (
+        left_out in two.notes
+        and "Holm-adjusted for 3 tests, 3 to 4 queries by metric" in two.method
+    )
     differences = [("b", 1, 1, 0), ("c", 0.5, 0.5, 0), ("a", 0.5, 1.0, 0.5)]
     assert two.differences("mrr", "old", "new").rows() == differences
 
@@ -98,7 +101,9 @@ def test_printed(two):
     assert header.split("  ")[0] == "metric" and header.endswith("verdict")
     assert header.split()[1:6] == ["old", "new", "new", "-", "old"]
     assert len(rows) == 3 and sentences.splitlines() == two.sentences
-    assert remarks.startswith("Method: paired t test widened for skewness, Holm over 3 tests, ")
+    assert remarks.startswith(
+        "Method: paired t test widened for skewness, Holm-adjusted for 3 tests, "
+    )
     assert {"ties", "effect", "detectable"} < {*two.long().displayed()[0].columns}
     assert two.to_dict()["settings"]["test"] == "auto"
 

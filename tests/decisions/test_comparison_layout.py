@@ -71,7 +71,7 @@ def test_two_systems_have_a_row_per_metric():
     assert re.split("  +", table[1]) == [
         "nDCG@10", mean_a, mean_b, difference, interval, "<0.001", "better"
     ]  # fmt: skip
-    assert "Holm over 3 tests, 60 queries" in below[0]
+    assert "Holm-adjusted for 3 tests, 60 queries" in below[0]
     assert compared.sentences == []  # nothing differs
     assert compared.table.columns == [
         "metric", "old", "new", "new - old", "lo", "hi", "p", "verdict"
@@ -116,7 +116,10 @@ def test_three_systems_have_letters_for_those_that_are_worse():
     assert compared.sentences[1].endswith("; both beat bm25")
     latex = compared.to_latex()
     assert latex.startswith("\\begin{table}\n\\centering\n\\caption{Means. Paired t test")
-    assert "Holm over 9 tests, 60 queries; letters: " in latex and "\\textsuperscript{c}" in latex
+    assert (
+        "Holm-adjusted for 9 tests, 60 queries; letters: " in latex
+        and "\\textsuperscript{c}" in latex
+    )
     assert latex.index("\\end{table}") < latex.index("\n% ")
 
 

@@ -5,8 +5,10 @@ import html
 import inspect
 import json
 import re
+import zipfile
 from datetime import date, timedelta
 from functools import cache
+from importlib.util import find_spec
 
 import polars as pl
 import pytest
@@ -138,8 +140,8 @@ def test_saved(name, tmp_path):
     for suffix in SUFFIXES:
         if suffix == ".html" and name.startswith("Comparison"):
             continue  # its report needs altair
-        if suffix == ".xlsx":
-            continue  # needs xlsxwriter
+        if suffix == ".xlsx" and not find_spec("xlsxwriter"):
+            continue
         path = tmp_path / f"result{suffix.upper()}"
         path.write_text("before")
         result.save(path if suffix != ".md" else str(path))
@@ -152,6 +154,13 @@ def test_saved(name, tmp_path):
             page = path.read_text("utf-8")
             assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
             assert "<table>" in page and "<b>a&b" not in page
+        elif suffix == ".xlsx":
+            with zipfile.ZipFile(path) as book:
+                strings = html.unescape(book.read("xl/sharedStrings.xml").decode())
+                assert b"<f>" not in book.read("xl/worksheets/sheet1.xml")
+            frames = result.displayed()
+            assert all(f">{name}<" in strings for frame in frames for name in frame.columns)
+            assert all(line in strings for line in result.remarks())
         else:
             assert path.read_text("utf-8") == texts[suffix]() + "\n"
 

@@ -214,4 +214,4 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     # Tables are named as they are.
     command = "compare impressions b=impressions judged --database wh.duckdb -m RR"
     done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0 and "b and impressions are tied" in done.stdout
+    assert done.exit_code == 0 and "b - impressions" in done.stdout
