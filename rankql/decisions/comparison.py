@@ -161,7 +161,8 @@ class Comparison(EvaluatedTable):
         """The test, the correction, the number of queries, and how to read the table."""
         if not self.pairs["p"].count():
             return self.tests
-        return f"{self.tests}; {self._explain_intervals() if self._is_pair else self._legend()}"
+        shows_intervals = self._is_pair or self._long
+        return f"{self.tests}; {self._explain_intervals() if shows_intervals else self._legend()}"
 
     def _explain_intervals(self) -> str:
         settings, several = self.settings, self.pairs["p"].count() > 1
@@ -313,7 +314,7 @@ class Comparison(EvaluatedTable):
         def render_page() -> str:
             return str(load_output("report").render_report(self, title, date, texts, max_drop))
 
-        save_result(self, path, render_page, [texts])
+        save_result(self, path, self._render_page if self._long else render_page, [texts])
 
     def wide(self) -> WideTable:
         """The means with systems as rows and metrics as columns, as papers have them.

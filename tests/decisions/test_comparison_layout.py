@@ -233,6 +233,11 @@ def test_files_hold_what_is_shown(tmp_path, monkeypatch):
             assert (tmp_path / name).read_text("utf-8") == text + "\n"
         for name in ("w.csv", "w.json", "w.parquet"):
             run(*options, "-o", name)
+        if options:  # without, it is the report
+            run(*options, "-o", "w.html")
+            assert view._render_html("") in (tmp_path / "w.html").read_text("utf-8").replace(
+                "<details open>", "<details>"
+            )
         assert pl.read_parquet("w.parquet").equals(compared.pairs)
         assert (tmp_path / "w.json").read_text("utf-8") == compared.to_json() + "\n"
         assert pl.read_csv("w.csv").columns == compared.pairs.columns
