@@ -191,6 +191,17 @@ def test_every_table_fits_80_columns(names, metrics, by):
         assert line.endswith("\\\\") and not re.search(r"(?<!\\)[_#$<>^~|]", line)
 
 
+def test_names_are_cut_in_the_middle_at_16_display_columns():
+    names = ["abcdefghijklmnopqrstuvwxyz", "基于稠密向量的检索系统版本一", "short", "x" * 16]
+    short = layout.shorten_lines(names, 16)
+    assert short == {
+        names[0]: "abcdefgh…tuvwxyz", names[1]: "基于稠密…版本一", "short": "short",
+        names[3]: names[3],
+    }  # fmt: skip
+    alike = [f"a-system-of-2024-{n}-with-everything" for n in range(30)]
+    assert len({*layout.shorten_lines(alike, 16).values()}) == 30
+
+
 def test_letters_beyond_26():
     names = [*layout.name_letters([f"s{i}" for i in range(29)]).values()]
     assert names[:3] == [*"abc"] and names[25:] == ["z", "aa", "ab", "ac"]
@@ -204,8 +215,8 @@ def test_letters_beyond_26():
 
 def test_numbers_of_a_row_agree():
     """The sign of the difference of the printed means, and the side of 0 of a bound."""
-    for shift in (1e-6, 3e-5, 4e-5, -6e-5, 0.00049, 0.0):
-        base = [0.3 + (q % 7) / 50 for q in range(400)]
+    for shift in (1e-6, 3e-5, 4e-5, 6e-5, -6e-5, 0.00049, 0.0):
+        base = [0.30006 + (q % 8 - 3.5) / 50 for q in range(400)]  # 0.30012 rounds like it
         new = [x + shift + (q % 2 - 0.5) * 1e-4 for q, x in enumerate(base)]
         frames = [pl.DataFrame({"query": range(400), "own": x}) for x in (base, new)]
         compared = rankql.compare({"old": frames[0], "new": frames[1]}, higher_is_better=True)
