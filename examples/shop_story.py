@@ -42,7 +42,7 @@ con.execute("""
 """)
 arguments = {"con": con, "system": "system", "pos": "pos"}
 naive = rankql.compare("rankings", "naive", "nDCG@5", baseline="old", **arguments)
-print(*naive.pairs["sentence"])
+print("nDCG@5:", *naive.pairs["sentence"])
 
 print("\n3. How likely users look at each slot, estimated from items that were in several slots\n")
 con.execute("CREATE TABLE slots AS FROM harvested_propensity('log', slice := 'device')")
