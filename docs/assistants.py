@@ -80,7 +80,7 @@ Never decide from two means. This needs scipy (`pip install '.[stats]'` in a clo
 ```py
 runs = {"old": "old.parquet", "new": "new.parquet"}
 comparison = rankql.compare(runs, "qrels.parquet", "nDCG@10")
-print(*comparison.sentences, sep="\\n")
+print(comparison)
 ```
 
 ```sh

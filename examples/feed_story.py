@@ -67,9 +67,9 @@ result = rankql.compare(
     "shown", "qrels", "nDCG@3", con=con, query="user", pos="pos", system="system",
     attributes="users", by="history", baseline="taste",
 )  # fmt: skip
-print(*result.table.filter(slice="all")["sentence"], sep="\n")
+print(*result.pairs.filter(slice="all")["sentence"], sep="\n")
 print(
-    result.table.filter(pl.col("slice") != "all").select(
+    result.pairs.filter(pl.col("slice") != "all").select(
         "slice", "b", "mean_a", "mean_b", "verdict"
     )
 )

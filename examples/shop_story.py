@@ -42,7 +42,7 @@ con.execute("""
 """)
 arguments = {"con": con, "system": "system", "pos": "pos"}
 naive = rankql.compare("rankings", "naive", "nDCG@5", baseline="old", **arguments)
-print(*naive.sentences)
+print("nDCG@5:", *naive.pairs["sentence"])
 
 print("\n3. How likely users look at each slot, estimated from items that were in several slots\n")
 con.execute("CREATE TABLE slots AS FROM harvested_propensity('log', slice := 'device')")
@@ -121,7 +121,7 @@ print(
 
 print("\n7. Conclusion\n")
 crowded = link.table.filter(outcome="conversion", slice="crowded=true").row(0, named=True)
-naive_gain = naive.table.row(0, named=True)["difference"]
+naive_gain = naive.pairs.row(0, named=True)["difference"]
 repeated = lists.filter(system="new", crowded=True)["repeated"].item()
 gain = {name: b / a - 1 for name, a, b in pl.concat([values, truth]).rows()}
 paid, rest = sold.rows(named=True)

@@ -11,17 +11,14 @@ import rankql.processes  # noqa: F401 - it remembers this process
 # and duckdb.
 _lazy_getattr, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-# The packages and suffixes of names that have sections of their own in the reference.
-_SPECIAL_MODULES = ("logs.", "expressions.catalogue", "expressions.diversity")
-
 
 def __dir__() -> list[str]:
-    """List the tasks, their results and the metrics of one ranking. `__all__` has all names."""
+    """List all names but variants of metrics, which `__all__` has too."""
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     return sorted(
         alias.name
         for node in stub.body
-        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith(_SPECIAL_MODULES)
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if not alias.name.startswith(("list_", "micro_", "num_"))
         and not alias.name.endswith("_by_score")

@@ -204,7 +204,8 @@ def register(
     text = read_sql()
     try:
         with _PERSISTING if persist else nullcontext():
-            _refuse_foreign(con, text, schema if persist else None)
+            for name in _refuse_foreign(con, text, schema if persist else None):
+                text = text.replace(_statements(True)[name], "")
             if persist:
                 ((database,),) = con.sql("SELECT current_database()").fetchall()
                 place = f"{quote(database)}.{quote(schema)}"
@@ -245,8 +246,12 @@ def require_duckdb(con: object) -> None:
     )
 
 
-def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> None:
-    """Refuse to replace or hide a function of the user.
+# Macros that only say what to write. They give way to functions of the user.
+_HINTS = ("mrr",)
+
+
+def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> list[str]:
+    """Refuse to replace or hide a function of the user, and list the hints that would.
 
     Metrics of rankql are recognised by their comments, helpers by a metric in the same schema.
     """
@@ -254,7 +259,7 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
     functions = con.execute(
         """
         SELECT DISTINCT lower(function_name), comment, concat_ws('.', database_name, schema_name),
-               function_name
+               function_name, coalesce(macro_definition LIKE '%rankql_fail%', false)
         FROM duckdb_functions()
         WHERE lower(function_name) IN (SELECT unnest($names)) AND CASE
             WHEN $schema IS NOT NULL
@@ -270,15 +275,19 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
         {"names": _CREATE.findall(text), "schema": schema},
     ).fetchall()
     our_schemas = {
-        home for name, comment, home, _ in functions if descriptions.get(name, "") == comment
+        home for name, comment, home, *_ in functions if descriptions.get(name, "") == comment
     }
-    for name, comment, home, spelling in functions:
-        if comment != descriptions[name] if name in descriptions else home not in our_schemas:
+    hints = list[str]()
+    for name, comment, home, spelling, is_ours in functions:
+        if name in _HINTS:
+            hints += [] if is_ours else [name]
+        elif comment != descriptions[name] if name in descriptions else home not in our_schemas:
             action = "replaced" if schema else "hidden"
             raise RankqlError(
                 f"Your function {home}.{spelling} would be {action} by rankql's {name}. Rename or "
                 "drop it, or use register(con, persist=True, schema=...) with another schema"
             )
+    return hints
 
 
 def qualify_macros(text: str, place: str) -> str:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
+from rankql.layout import Block, cut_names, terminal_width
 from rankql.writing import output_path, write_file
 
 if TYPE_CHECKING:
@@ -25,36 +23,18 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex")
-# Markdown shows so many sentences, and folds tables with more than twice as many rows.
+SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex", ".xlsx")
+# Markdown shows so many sentences.
 SENTENCES = 12
-# A longer table is printed without the rows in the middle. Files have all rows.
-ROWS = 60
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """A table as text, the header first, with the columns that are aligned right."""
-
-    rows: text.TableRows
-    right: Sequence[int] = ()
-
-    def cut(self) -> Rendered:
-        """Replace the middle of a long table by the number of its rows."""
-        header, *body = self.rows
-        if (hidden := len(body) - ROWS) <= 0:
-            return self
-        gap = [f"... {text.format_count(hidden, 'more row')} ...", *[""] * (len(header) - 1)]
-        half = ROWS // 2
-        return Rendered([header, *body[:half], gap, *body[-half:]], self.right)
 
 
 class TableResult:
     """A result that is a table.
 
     `table` has the displayed rows as a polars DataFrame, unrounded; `summary` the means behind
-    them, or the same rows. `title` and `sentences` are the findings in words, `notes` what to know
-    about them. `sql` is the query that computed the values, '' if there is none.
+    them, or the same rows. `title` and `sentences` are the findings in words, `method` how they
+    were tested, `notes` what to know about them. `sql` is the query that computed the values, '' if
+    there is none.
     """
 
     # Is the title printed above the table?
@@ -88,6 +68,10 @@ class TableResult:
             """The caption of the table in a notebook, used without a title."""
 
         @property
+        def method(self) -> str:
+            """How the findings were tested, '' if they were not."""
+
+        @property
         def sql(self) -> str:
             """The query that gives the values, '' if there is none."""
 
@@ -95,27 +79,34 @@ class TableResult:
             """An altair chart of the result."""
 
     else:
-        sentences, title, caption, sql = (), "", "", ""
+        sentences, title, caption, method, sql = (), "", "", "", ""
 
     @property
     def summary(self) -> pl.DataFrame:
         """The means behind the table, or the table."""
         return self.table
 
+    @property
+    def data(self) -> pl.DataFrame:
+        """The rows of files of data, whatever is displayed; of most results the table."""
+        return self.table
+
     def to_pandas(self) -> pd.DataFrame:
-        """The table as a pandas frame."""
-        return self.table.to_pandas()
+        """The data as a pandas frame."""
+        return self.data.to_pandas()
 
     def to_arrow(self) -> pa.Table:
-        """The table as an Arrow table."""
-        return self.table.to_arrow()
+        """The data as an Arrow table."""
+        return self.data.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """The table with its metadata and notes, as plain values."""
-        return {"table": self.table.to_dicts(), **self._details(), "notes": [*self.notes]}
+        """The data with its metadata and notes, as plain values."""
+        method = {"method": self.method} if self.method else {}
+        details = {**self._details(), **method}
+        return {"table": self.data.to_dicts(), **details, "notes": [*self.notes]}
 
     def to_json(self) -> str:
-        """The table with its metadata and notes, as JSON."""
+        """The data with its metadata and notes, as JSON."""
         values = _replace_infinite(self.to_dict())
         return json.dumps(values, ensure_ascii=False, indent=2, default=str, allow_nan=False)
 
@@ -128,38 +119,47 @@ class TableResult:
             bullets.append(f"- and {more} more in the table")
         parts += ["\n".join(bullets)] if bullets else []
         for each in self._rendered():
-            table = text.format_markdown(each.rows, right=each.right)
-            if len(each.rows) > 2 * SENTENCES:
-                table = f"<details><summary>The table</summary>\n\n{table}\n\n</details>"
-            parts.append(table)
+            parts += [f"**{text.format_paragraph(each.title)}**"] if each.title else []
+            parts.append(text.format_markdown(each.rows, right=each.right))
         return "\n\n".join([*parts, *map(text.format_paragraph, self.remarks())])
 
     def to_latex(self) -> str:
-        """The table for LaTeX with the package booktabs; findings and notes are comments."""
-        tables = [text.format_latex(each.rows, each.right) for each in self._rendered()]
+        """The table for LaTeX with the package booktabs; findings and notes are comments.
+
+        If it was tested, the caption says how.
+        """
+        parts = [text.format_latex(each.rows, each.right, each.title) for each in self._rendered()]
+        if self.method:
+            method = f"{self.method[0].upper()}{self.method[1:]}"
+            caption = text.escape_latex(f"{self.caption}. {method}.")
+            begin = ["\\begin{table}", "\\centering", f"\\caption{{{caption}}}"]
+            parts = [*begin, *parts, "\\end{table}"]
         lines = [line for line in [self._headline(), *self.sentences, *self.remarks()] if line]
-        return "\n".join([*tables, *(f"% {text.escape_controls(line)}" for line in lines)])
+        return "\n".join([*parts, *(f"% {text.escape_controls(line)}" for line in lines)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to a file, in the format of its suffix.
 
-        .parquet and .csv have the table, .json what `to_dict` returns, .md, .html and .tex what is
-        displayed. The file appears complete or not at all.
+        .parquet and .csv have the data, .json what `to_dict` returns, .md, .html, .tex and .xlsx
+        what is displayed. The file appears complete or not at all.
         """
         save_result(self, path, self._render_page)
 
     def remarks(self) -> list[str]:
-        """The lines below the table: metadata and notes."""
-        return [f"Note: {note}" for note in self.notes]
+        """The lines below the table: method, metadata and notes."""
+        return [*self._method_line(), *(f"Note: {note}" for note in self.notes)]
+
+    def _method_line(self) -> list[str]:
+        return [f"Method: {self.method}"] if self.method else []
 
     def displayed(self) -> list[pl.DataFrame]:
         """The displayed frames, without idle columns."""
         return [drop_idle_columns(self.table)]
 
-    def _rendered(self) -> list[Rendered]:
-        """The displayed frames as text, numbers aligned right."""
+    def _rendered(self, room: int | None = None) -> list[Block]:
+        """The displayed frames as text, numbers aligned right; in plain text to fit the room."""
         return [
-            Rendered(
+            Block(
                 text.format_table(frame),
                 [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()],
             )
@@ -175,8 +175,15 @@ class TableResult:
         return self.title if self._prints_title else ""
 
     def __repr__(self) -> str:
-        cut = [each.cut() for each in self._rendered()]
-        tables = (text.format_text(each.rows, right=each.right) for each in cut)
+        blocks, legend = cut_names([each.cut() for each in self._rendered(terminal_width())])
+        tables = []
+        for each in blocks:
+            alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]
+            table = text.format_text(each.rows, right=each.right, others=alike)
+            tables.append(
+                "\n".join([*[text.escape_controls(each.title)] * bool(each.title), table])
+            )
+        tables[-1:] = ["\n".join(filter(None, [*tables[-1:], text.escape_controls(legend)]))]
         texts = self.sentences, self.remarks()
         lines = ["\n".join(map(text.escape_controls, each)) for each in texts]
         return "\n\n".join(filter(None, [text.escape_controls(self._headline()), *tables, *lines]))
@@ -186,11 +193,11 @@ class TableResult:
 
     def _render_html(self, caption: str) -> str:
         """The tables, the first with a caption, the sentences, and the notes, folded."""
-        captions = itertools.chain([caption], itertools.repeat(""))
         tables = [
             f'<div class="scroll" style="overflow-x:auto">{table}</div>'
-            for each, caption in zip(self._rendered(), captions, strict=False)
-            for table in [text.format_html(each.cut().rows, each.right, caption)]
+            for i, each in enumerate(self._rendered())
+            for title in [": ".join(filter(None, [caption * (i == 0), each.title]))]
+            for table in [text.format_html(each.cut().rows, each.right, title)]
         ]
         sentences, notes = (
             "".join(f"<p><small>{text.escape_html(line)}</small></p>" for line in lines)
@@ -227,8 +234,10 @@ def save_result(
 ) -> None:
     """Write a result to a file, in the format of its suffix; a page to standard output."""
     suffix = output_path(path, SUFFIXES).suffix.lower() or ".html"
+    if suffix == ".xlsx":
+        require_package("xlsxwriter", "excel", ".xlsx")
     formats: dict[str, Callable[[], str]] = {
-        ".csv": lambda: text.format_csv(result.table),
+        ".csv": lambda: text.format_csv(result.data),
         ".json": lambda: result.to_json() + "\n",
         ".md": lambda: result.to_markdown() + "\n",
         ".tex": lambda: result.to_latex() + "\n",
@@ -237,8 +246,26 @@ def save_result(
     with write_file(path, SUFFIXES, [*result.input_paths, *inputs]) as temporary:
         if suffix in formats:
             temporary.write_text(formats[suffix](), encoding="utf-8", newline="")
+        elif suffix == ".xlsx":
+            _write_workbook(result, temporary)
         else:
-            result.table.write_parquet(temporary)
+            result.data.write_parquet(temporary)
+
+
+def _write_workbook(result: TableResult, path: Path) -> None:
+    """Write what is displayed to a sheet: numbers that are not rounded, and the lines below."""
+    import xlsxwriter
+
+    texts = {"strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
+    with xlsxwriter.Workbook(path, texts) as book:
+        sheet, row = book.add_worksheet("rankql"), 0
+        for frame in map(pl.DataFrame.clone, result.displayed()):
+            frame.columns = text.unique_names(frame.columns)  # Excel ignores case
+            frame.write_excel(book, sheet, position=(row, 0), float_precision=4, autofit=True)
+            row += len(frame) + 2
+        for line in filter(None, [result._headline(), *result.sentences, *result.remarks()]):
+            sheet.write_string(row, 0, line)
+            row += 1
 
 
 def load_output(module: str) -> Any:
@@ -254,16 +281,11 @@ def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin
     return chart
 
 
-# A wider table is printed without its least important columns.
-WIDTH = 100
-
-
-def fit_width(frame: pl.DataFrame, least_important: Sequence[Sequence[str]]) -> pl.DataFrame:
-    """A frame without columns, dropped in this order until it fits `WIDTH` and the terminal."""
-    room = WIDTH
-    if sys.stdout is not None and sys.stdout.isatty():
-        with suppress(OSError):  # of a captured stream
-            room = min(WIDTH, os.get_terminal_size().columns)
+def fit_width(
+    frame: pl.DataFrame, least_important: Sequence[Sequence[str]], room: int | None = None
+) -> pl.DataFrame:
+    """A frame without columns, dropped in this order until it fits the room or the terminal."""
+    room = room or terminal_width(100)
     cells = zip(*text.format_table(frame), strict=True)
     widths = {name: 2 + max(map(text.display_width, (name, *rest))) for name, *rest in cells}
     for columns in least_important:

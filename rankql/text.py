@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import re
 import unicodedata
@@ -14,10 +15,32 @@ import polars as pl
 TableRows = list[list[str]]
 
 
-class Strong(str):
-    """The text of a cell that is bold in Markdown, HTML and LaTeX."""
+class Cell(str):
+    """The text of a cell with a mark behind it, such as † or letters.
 
-    __slots__ = ()
+    The best ones are bold in Markdown, HTML and LaTeX.
+    """
+
+    mark: str
+    best: bool
+
+    def __new__(cls, words: str, mark: str = "", best: bool = False) -> Cell:
+        """Add the mark and the weight to a text."""
+        cell = super().__new__(cls, words)
+        cell.mark, cell.best = mark, best
+        return cell
+
+
+class Name(str):
+    """A name, which plain text cuts if it is long, or replaces by another one."""
+
+    short: str
+
+    def __new__(cls, words: str, short: str = "") -> Name:
+        """Add the replacement, if it is not what `shorten_names` gives."""
+        name = super().__new__(cls, words)
+        name.short = short
+        return name
 
 
 TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
@@ -71,6 +94,17 @@ def format_p(p: float, alpha: float = 0.0) -> str:
     if text == "1.0":
         return "p = 1" if p > 1 - 1e-6 else "p > 0.99"
     return f"p = {text}"
+
+
+def format_p_cell(p: float | None, alpha: float) -> str:
+    """Format a p-value in a table: three decimals, or as many as show whether p is above alpha."""
+    if p is None:
+        return ""
+    if p < 0.001 and not p > alpha:
+        return "<0.001"
+    return next(
+        (x for n in range(3, 12) if (float(x := f"{p:.{n}f}") <= alpha) == (p <= alpha)), str(p)
+    )
 
 
 def format_percent(share: float) -> str:
@@ -237,6 +271,18 @@ def format_csv(frame: pl.DataFrame) -> str:
     return frame.with_columns(safe).rename(names).write_csv()
 
 
+def unique_names(names: Sequence[str], taken: Collection[str] = (), kind: str = "") -> list[str]:
+    """Names that differ in more than case, also from those taken: p, p (system), p (2)."""
+    used, unique = {name.lower() for name in taken}, list[str]()
+    for name in names:
+        others = [f"{name} ({kind})"] * bool(kind)
+        numbered = (f"{name} ({n})" for n in itertools.count(2))
+        candidates = itertools.chain([name, *others], numbered)
+        unique.append(next(x for x in candidates if x.lower() not in used))
+        used.add(unique[-1].lower())
+    return unique
+
+
 def escape_controls(words: str) -> str:
     """Escape line breaks, and characters that control a terminal or a CI log."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
@@ -266,14 +312,40 @@ def display_width(words: str) -> int:
     return len(words) - marks + wide
 
 
-def format_text(rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = ()) -> str:
-    """Format rows in aligned columns, with remarks below; columns `right` are aligned right."""
-    rows = [list(map(escape_controls, row)) for row in rows]
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+def text_widths(rows: TableRows) -> list[int]:
+    """The display columns of each column, with the marks."""
+    return [sum(_widths(column)) for column in zip(*rows, strict=True)]
+
+
+def _widths(column: Sequence[str]) -> tuple[int, int]:
+    """The display columns of the cells of a column, and of the marks behind them."""
+    return tuple(  # type: ignore[return-value]
+        max(display_width(escape_controls(x)) for x in words)
+        for words in (column, [*map(_mark, column)])
+    )
+
+
+def _mark(cell: str) -> str:
+    """The mark of a cell: letters behind a blank, or † and ‡."""
+    mark = cell.mark if isinstance(cell, Cell) else ""
+    return f" {mark}" if mark[:1].isalnum() else mark
+
+
+def format_text(
+    rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = (),
+    others: TableRows | None = None,
+) -> str:  # fmt: skip
+    """Format rows in aligned columns, with remarks below; columns `right` are aligned right.
+
+    Columns are as wide as in other rows too.
+    """
+    widths = [_widths(column) for column in zip(*rows, *(others or ()), strict=True)]
 
     def pad(i: int, cell: str) -> str:
-        spaces = " " * (widths[i] - display_width(cell))
-        return spaces + cell if i in right else cell + spaces
+        words, mark = escape_controls(cell), _mark(cell)
+        spaces = " " * (widths[i][0] - display_width(words))
+        mark += " " * (widths[i][1] - display_width(mark))
+        return (spaces + words if i in right else words + spaces) + mark
 
     lines = ["  ".join(pad(i, cell) for i, cell in enumerate(row)).rstrip() for row in rows]
     return "\n".join([*lines, *([""] if remarks else []), *map(escape_controls, remarks)])
@@ -283,7 +355,12 @@ def format_markdown(
     rows: TableRows, remarks: Sequence[str] = (), right: Collection[int] = ()
 ) -> str:
     """Format rows as a Markdown table, with remarks below; columns `right` are aligned right."""
-    header, *body = [[_bold(cell, _escape_markdown(cell), "**", "**") for cell in x] for x in rows]
+
+    def escaped(cell: str) -> str:
+        words = _escape_markdown(cell, in_table=True)
+        return (f"**{words}**" if _is_best(cell) else words) + _mark(cell)
+
+    header, *body = [[*map(escaped, row)] for row in rows]
     rule = ["---:" if i in right else "---" for i in range(len(header))]
     table = ["| " + " | ".join(line) + " |" for line in [header, rule, *body]]
     return "\n".join(
@@ -291,25 +368,36 @@ def format_markdown(
     )
 
 
-def _bold(cell: str, escaped: str, begin: str, end: str) -> str:
-    return f"{begin}{escaped}{end}" if isinstance(cell, Strong) else escaped
+def _is_best(cell: str) -> bool:
+    return isinstance(cell, Cell) and cell.best
 
 
 def format_paragraph(words: str) -> str:
     """Format text as one line of Markdown in which nothing is interpreted."""
-    numbered = re.sub(r"^\d+(?=[.)])", r"\g<0><!-- -->", _escape_markdown(words))
-    return re.sub(r"^[#+=-]", r"\\\g<0>", numbered)
+    return re.sub(r"^(\d*)([#+=>.)-])", r"\1\\\2", _escape_markdown(words))
 
 
-def _escape_markdown(words: str) -> str:
-    """Escape what Markdown or a forge would interpret."""
-    text = escape_controls(" ".join(words.split()) if not words.isprintable() else words.strip())
-    text = html.escape(re.sub(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))", r"\\\1", text), quote=False)
-    return _LINKS.sub(r"\g<0><!-- -->", text)
+def _escape_markdown(words: str, in_table: bool = False) -> str:
+    """Escape what Markdown would interpret; words that a forge would link become code."""
+    words = escape_controls(" ".join(words.split()) if not words.isprintable() else words.strip())
+    return " ".join(
+        _code(word, in_table) if _LINKS.search(word) else _SPECIAL.sub(r"\\\1", word)
+        for word in words.split(" ")
+    )
 
 
+# Characters that Markdown may interpret.
+_SPECIAL = re.compile(r"([\\`*\[\]|~$<]|(?<!\w)_|_(?!\w)|&(?=#?\w+;))")
 # Forges link people, issues, addresses and emoji even if the character is escaped.
 _LINKS = re.compile(r"@(?=[^\W\d])|(?<!\w)[@#](?=\w)|:(?=//|[\w+-]+:)|\bwww(?=\.)")
+
+
+def _code(word: str, in_table: bool) -> str:
+    """A word as code, which is not linked."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", word)), default=0))
+    space = " " if word[0] == "`" or word[-1] == "`" else ""
+    word = word.replace("|", "\\|") if in_table else word
+    return f"{fence}{space}{word}{space}{fence}"
 
 
 def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "") -> str:
@@ -318,7 +406,8 @@ def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "
     def line(tag: str, words: Sequence[str]) -> str:
         cells = (
             f'<{tag} style="text-align:{"right" if i in numbers else "left"};padding:.2em .6em">'
-            + _bold(word, escape_html(word), "<strong>", "</strong>")
+            + (f"<strong>{escape_html(word)}</strong>" if _is_best(word) else escape_html(word))
+            + (f"<sup>{escape_html(mark)}</sup>" if (mark := _mark(word).strip()) else "")
             for i, word in enumerate(words)
         )
         return f"<tr>{''.join(f'{cell}</{tag}>' for cell in cells)}</tr>"
@@ -331,24 +420,29 @@ def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "
     )
 
 
-def format_latex(rows: TableRows, right: Collection[int] = ()) -> str:
+def format_latex(rows: TableRows, right: Collection[int] = (), title: str = "") -> str:
     """Format rows as a tabular of booktabs, everything escaped; columns `right` aligned right."""
-    header, *body = [
-        [_bold(cell, _escape_latex(cell), r"\textbf{", "}") for cell in row] for row in rows
-    ]
-    lines = [f"{' & '.join(row)} \\\\" for row in [header, *body]]
-    rules = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
-    columns = "".join("r" if i in right else "l" for i in range(len(header)))
+
+    def escaped(cell: str) -> str:
+        words, mark = escape_latex(cell), escape_latex(_mark(cell).strip())
+        words = f"\\textbf{{{words}}}" if _is_best(cell) else words
+        return words + (f"\\textsuperscript{{{mark}}}" if mark else "")
+
+    lines = [f"{' & '.join(map(escaped, row))} \\\\" for row in rows]
+    heading = f"\\multicolumn{{{len(rows[0])}}}{{l}}{{{escape_latex(title)}}} \\\\"
+    rules = ["\\toprule", *[heading] * bool(title), lines[0], "\\midrule", *lines[1:]]
+    columns = "".join("r" if i in right else "l" for i in range(len(rows[0])))
     begin = f"\\begin{{tabular}}{{{columns}}}"
-    return "\n".join([begin, *rules, "\\end{tabular}"])
+    return "\n".join([begin, *rules, "\\bottomrule", "\\end{tabular}"])
 
 
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "[": "{[}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "[": "{[}", "|": r"\textbar{}",
+    "†": r"\dag{}", "‡": r"\ddag{}",
 }  # fmt: skip
 
 
-def _escape_latex(words: str) -> str:
+def escape_latex(words: str) -> str:
     """Escape what LaTeX would interpret, also [ after a line break."""
     return "".join(_LATEX.get(character, character) for character in escape_controls(words))

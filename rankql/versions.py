@@ -17,6 +17,7 @@ OPTIONAL = (
     "scipy",
     "sqlglot",
     "vl-convert-python",
+    "xlsxwriter",
 )
 
 

@@ -26,6 +26,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 PARQUET = (".parquet", ".pq")
 _FULL = os.strerror(errno.ENOSPC)
+# Files of data, whose numbers are not rounded.
+DATA_SUFFIXES = (*PARQUET, ".csv", ".json")
 # Standard output as an output file.
 STDOUT = Path("-")
 

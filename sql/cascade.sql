@@ -5,6 +5,10 @@ CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
         coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
+-- Only says what to write: without it, DuckDB suggests err.
+CREATE OR REPLACE MACRO mrr(rel, pos, k := NULL, threshold := 1) AS
+    rankql_fail('mrr is the mean of rr over the queries: use avg(rr(...)), with rr(rel, pos, k) by query');
+
 CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);

@@ -16,6 +16,8 @@ from rankql.evaluation.request import Columns
 from rankql.registry.conventions import ConventionOptions
 from rankql.writing import STDOUT, named_paths, output_path
 
+# The options that display another table, by the method of the result.
+VIEWS = {"wide": "wide", "long": "long", "pairs": "long"}
 # The parameters that name a file to write.
 _OUTPUTS = ("output", "target", "junit", "database")
 
@@ -39,7 +41,8 @@ _GROUPS = {
 _COMMON = (
     "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "conventions", "baseline",
     "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day", "dialect", "tag", "queries",
-    "output", "format", "per_query", "title", "junit", "debug", "version", "help_all",
+    "attributes", "train", "output", "format", "per_query", *VIEWS, "title", "junit", "debug",
+    "version", "help_all",
 )  # fmt: skip
 
 
@@ -81,7 +84,7 @@ class Command(click.Command):
         ctx.meta["silent"] = STDOUT in map(output_path, outputs)
         if ctx.meta["silent"] and sys.stdout.isatty():
             raise click.UsageError("A terminal cannot show Parquet. Write it to a file: -o NAME")
-        for name in ("format", "wide", "per_query", *(["output"] if self.function else [])):
+        for name in ("format", *VIEWS, "per_query", *(["output"] if self.function else [])):
             ctx.meta[name] = ctx.params.pop(name, None)  # of `show`
         # What is not set has the default of the function. --interval none is set to None.
         written = ParameterSource.COMMANDLINE
@@ -143,7 +146,7 @@ FORMAT = click.option(
 )
 _OUTPUT = click.option(
     "-o", "--output", metavar="FILE", type=DATA,
-    help="File to write: .html, .md, .tex, .csv, .json or .parquet.",
+    help="File to write: .html, .md, .tex, .xlsx, .csv, .json or .parquet.",
 )  # fmt: skip
 
 

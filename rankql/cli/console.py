@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.cli.command import Command
+from rankql.cli.command import VIEWS, Command
 from rankql.cli.hints import as_cli_options
-from rankql.writing import PARQUET
+from rankql.writing import DATA_SUFFIXES, PARQUET
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,22 +39,25 @@ def show(result: Any) -> None:
     """Write a result to the file that the user named, and print it for a person or a program."""
     meta = click.get_current_context().meta
     output, form = meta["output"], meta["format"]
+    method = next((method for option, method in VIEWS.items() if meta[option]), None)
+    view = getattr(result, method)() if method else result
     if output:
-        result.save(output)
+        # Files of data have the same rows, whatever is displayed.
+        (result if output.lower().endswith(DATA_SUFFIXES) else view).save(output)
         click.echo(f"Wrote {output}", err=True)
     if meta["silent"]:
         return
     if meta["per_query"]:
         print_frame(result.per_query, form, result.remarks())
         return
-    result = result.wide() if meta["wide"] else result
     if form in ("csv", "jsonl"):
-        print_frame(result.table, form, result.remarks())
+        print_frame(view.data, form, result.remarks())
     elif form == "table":  # a person sees colour on a terminal
-        click.echo(_for_people(repr(result)))
+        click.echo(_for_people(repr(view)))
+    elif form == "json":
+        click.echo(_for_terminal(view.to_json()))
     else:
-        printed = result.to_markdown() if form == "markdown" else result.to_json()
-        click.echo(_for_terminal(printed) if form == "json" else printed)
+        click.echo(view.to_markdown() if form == "markdown" else view.to_latex())
 
 
 # Headings of `check`, and their colours.
@@ -89,6 +92,10 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
         click.echo(text.format_text(text.format_cells(frame), remarks))
     elif form == "markdown":
         click.echo(text.format_markdown(text.format_cells(frame), remarks))
+    elif form == "latex":
+        click.echo(text.format_latex(text.format_cells(frame)))
+        for remark in remarks:
+            click.echo(f"% {text.escape_controls(remark)}")
     else:
         writers: dict[str, Callable[[], str]] = {
             "csv": lambda: text.format_csv(frame),

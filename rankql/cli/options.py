@@ -24,7 +24,7 @@ from rankql.evaluation import request as arguments
 from rankql.registry import conventions
 from rankql.registry.metric_record import GAIN
 
-FORMATS = ("table", "markdown", "csv", "json", "jsonl")
+FORMATS = ("table", "markdown", "latex", "csv", "json", "jsonl")
 
 
 class _DataPath(click.types.StringParamType):

@@ -25,6 +25,10 @@ INPUTS = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="R
 WIDE = click.option(
     "--wide", is_flag=True, help="Print systems or slices as rows, and metrics as columns."
 )
+LONG = click.option(
+    "--long", is_flag=True, help="Print a row per system, metric and slice, with intervals."
+)
+PAIRS = click.option("--pairs", is_flag=True, help="Print a row per metric, slice and pair.")
 PER_QUERY = click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
 
 
@@ -33,6 +37,7 @@ PER_QUERY = click.option("-q", "--per-query", is_flag=True, help="Print the valu
 @INPUTS
 @PER_QUERY
 @WIDE
+@LONG
 def eval_command(inputs: Sequence[str], **options: Any) -> None:
     """Compute metrics of runs.
 
@@ -48,6 +53,7 @@ def eval_command(inputs: Sequence[str], **options: Any) -> None:
 @click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... REFERENCE")
 @PER_QUERY
 @WIDE
+@LONG
 def correlate_command(inputs: Sequence[str], **options: Any) -> None:
     """Measure how similar rankings are to those of a reference."""
     run, reference = split_inputs(inputs)
@@ -148,6 +154,7 @@ def associate_command(values: str, outcomes: str, **options: Any) -> None:
       "compare old=a.parquet new=b.parquet --baseline old")  # fmt: skip
 @INPUTS
 @WIDE
+@PAIRS
 def compare_command(inputs: Sequence[str], **options: Any) -> None:
     """Compare runs on the same queries, with significance tests.
 

@@ -36,14 +36,14 @@ def answer(comparison: Comparison, max_drop: Drops = None) -> str:
     old = settings.baseline or comparison.systems[0]
     others = [name for name in comparison.systems if name != old]
     undecidable = not others or (len(others) > 1 and settings.baseline is None)
-    if undecidable or comparison.table["difference"].drop_nulls().is_empty():
+    if undecidable or comparison.pairs["difference"].drop_nulls().is_empty():
         return headline
     # The best mean of the first metric.
     metric = comparison.metrics[0]
     rows = comparison.summary.filter(pl.col("system").is_in(others), slice="all", metric=metric)
     best = rows.sort("mean", descending=comparison.higher_is_better[metric], nulls_last=True)
     new = str([*best["system"], others[0]][0])
-    pairs = comparison.table.filter(pl.col("a").is_in([old, new]), pl.col("b").is_in([old, new]))
+    pairs = comparison.pairs.filter(pl.col("a").is_in([old, new]), pl.col("b").is_in([old, new]))
     verdicts = pairs.filter(pl.col("verdict").is_in(SIGNIFICANT))
     better, worse = (
         _name_places(

@@ -121,8 +121,8 @@ def compare(
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
-    >>> print(compare({"old": old, "new": new}).sentences[0])
-    AP: no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
+    >>> print(compare({"old": old, "new": new}).pairs["sentence"][0])
+    no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
     require_package("scipy", "stats", "compare")
@@ -173,12 +173,14 @@ def compare(
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
     aligned = align_systems(result, systems)
     result = replace(aligned, interval="auto", confidence=confidence, _summary=None)
-    meta = replace(result.meta, groupings=groups, cluster=cluster or result.meta.cluster)
+    meta = replace(
+        result.meta, systems=systems, groupings=groups, cluster=cluster or result.meta.cluster
+    )
     result = replace(result, meta=meta)
     result, left_out = keep_shared_queries(result, baseline)
-    table, notes = compare_pairs(result, systems, settings)
+    pairs, tests, notes = compare_pairs(result, systems, settings)
     notes = list(dict.fromkeys([*notes, *left_out, *result.notes]))
-    return Comparison(result, table, settings, systems, notes, source)
+    return Comparison(result, pairs, settings, systems, tests, notes, source)
 
 
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import os
@@ -13,10 +14,24 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import query_differences
-from rankql.decisions.verdict import NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT
+from rankql.decisions.comparison_findings import (
+    NAMES,
+    describe_detectable,
+    describe_leaders,
+    describe_pair_findings,
+    describe_reverse,
+)
+from rankql.decisions.comparison_table import (
+    INTERVAL_LEVELS,
+    lay_out_pair,
+    mark_pairs,
+    tabulate_pair,
+)
+from rankql.decisions.verdict import NO_DIFFERENCE, SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.means_result import WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.evaluation.wide_table import WideTable, make_wide_table
+from rankql.layout import Block, first_that_fits, name_letters
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
     SUFFIXES,
@@ -26,8 +41,7 @@ from rankql.results import (
     load_output,
     save_result,
 )
-from rankql.stats.means import ROUNDING
-from rankql.text import format_interval, join_words
+from rankql.text import format_interval
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -37,10 +51,8 @@ if TYPE_CHECKING:
 
 # The default cutoffs of `Comparison.cutoffs`.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
-# A table that is too wide is printed without these columns, dropped in this order until it fits.
-_LEAST_IMPORTANT = (
-    ["ties"], ["effect"], ["wins", "losses"], ["p"], ["detectable"], ["n"], ["mean_a", "mean_b"],
-)  # fmt: skip
+# Pairs that are too wide are printed without these columns, dropped in this order until they fit.
+_LEAST_IMPORTANT = (["ties"], ["effect"], ["wins", "losses"], ["p"], ["detectable"], ["n"])
 
 
 @dataclass(frozen=True)
@@ -57,21 +69,26 @@ class ComparedRuns:
 class Comparison(EvaluatedTable):
     """Systems compared pair by pair.
 
-    `table` has one row per metric, slice and pair: the means, the difference b - a with its
+    `pairs` has one row per metric, slice and pair: the means, the difference b - a with its
     interval, p, p_adjusted (for all tests), effect (Cohen's d_z), wins, ties and losses of b, n,
     detectable (the difference that would be detected with 80% power), a verdict ('better', 'worse',
-    'not significant' or why it was not tested) and a sentence. The printed table has only the
-    columns that fit 100 characters, unless `wide` is set. `result` has the values per query and the
-    means of the systems.
+    'not significant' or why it was not tested) and a sentence. `table` is what is displayed: of two
+    systems a row per metric and slice, of more their means, with letters for those that are
+    significantly worse. `result` has the values per query and the means of the systems.
     """
 
     result: Result
-    table: pl.DataFrame
+    pairs: pl.DataFrame
     settings: Settings
     systems: list[str]
+    # The test, the correction and the number of queries.
+    tests: str = ""
     notes: list[str] = field(default_factory=list)
     # The compared runs; None if results were compared.
     source: ComparedRuns | None = None
+    _prints_title = False
+    # Are the rows of pairs displayed?
+    _long = False
 
     @property
     def metrics(self) -> list[str]:
@@ -84,51 +101,93 @@ class Comparison(EvaluatedTable):
         return {name: not self.result.lower_is_better(name) for name in self.metrics}
 
     @property
+    def _is_pair(self) -> bool:
+        return self.pairs.select("a", "b").n_unique() == 1
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """What is displayed: the differences of a pair, or the means of more systems or of one."""
+        if self._long:
+            return self.pairs
+        if self.pairs.is_empty():
+            return self.result.long().table
+        return tabulate_pair(self.pairs) if self._is_pair else self.wide().table
+
+    @property
+    def data(self) -> pl.DataFrame:
+        """The rows of pairs."""
+        return self.pairs
+
+    def long(self) -> Comparison:
+        """The same comparison, displayed with a row per metric, slice and pair."""
+        comparison = copy.copy(self)
+        comparison._long = True
+        return comparison
+
+    @property
     def sentences(self) -> list[str]:
-        """The findings over all queries, and those of slices that say otherwise."""
-        pair = ["metric", "a", "b"]
-        overall = self.table.filter(slice="all").select(*pair, overall="verdict")
-        rows = self.table.join(overall, on=pair, how="left", maintain_order="left")
-        other = pl.col("verdict").is_in(SIGNIFICANT) & pl.col("verdict").ne_missing(
-            pl.col("overall")
-        )
-        return [
-            text.escape_controls(f"{text.add_slice(metric, part)}: {sentence}")
-            for metric, part, sentence in rows.filter((pl.col("slice") == "all") | other)[
-                "metric", "slice", "sentence"
-            ].rows()
-        ]
+        """At most four findings: what differs between metrics and slices."""
+        findings = self._findings()
+        if self._is_pair:
+            alone = len(findings) == 1 and self.pairs["verdict"].n_unique() == 1
+            findings = [*([] if alone else findings), *describe_detectable(self.pairs)]
+        return [*map(text.escape_controls, findings)]
+
+    def _findings(self) -> list[str]:
+        if self._is_pair:
+            return describe_pair_findings(self.pairs)
+        if self.pairs.is_empty():
+            return []
+        order = pl.col("system").cast(pl.Enum(self.systems))
+        means = self.summary.sort(order, maintain_order=True)
+        base = self.settings.baseline
+        leaders = describe_leaders(self.pairs, means, self.higher_is_better, base)
+        return [*leaders, *describe_reverse(self.pairs)]
 
     @property
     def title(self) -> str:
-        """Which systems are or may be best on which metrics, and slices that say the reverse."""
+        """The findings in one line; of one system its means."""
         means = self.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
         if means.is_empty():
             return "No metric is defined on these queries"
-        if len(self.systems) == 1:
+        if self.pairs.is_empty():
             rows = means["metric", "mean", "lo", "hi"].rows()
             values = [f"{name} {format_interval(ends)}" for name, *ends in rows[:NAMES]]
             return f"{self.systems[0]}: {', '.join(values)}"
-        findings: dict[tuple[str, str], list[str]] = {}
-        for (metric,), group in means.group_by("metric", maintain_order=True):
-            name = str(metric)
-            findings.setdefault(_describe_lead(self, group, name), []).append(name)
-        total = len(self.metrics)
-        sentences = []
-        for (start, end), metrics in findings.items():
-            count = len(metrics)
-            named = join_words(metrics) if count <= NAMES else f"{count} of {total} metrics"
-            if start and count == total > 1:
-                named = "both metrics" if total == 2 else f"all {total} metrics"
-            sentences.append(start + named + end)
-        # Slices in which the significant finding is the opposite of the overall one.
-        pair = ["metric", "a", "b"]
-        significant = self.table.filter(pl.col("verdict").is_in(SIGNIFICANT))
-        overall = significant.filter(slice="all").select(*pair, overall="verdict")
-        reverse = significant.join(overall, on=pair).filter(pl.col("verdict") != pl.col("overall"))
-        if slices := reverse["slice"].unique(maintain_order=True).to_list():
-            sentences.append(f"The reverse is true for {_join_names(slices, 'slices')}")
-        return ". ".join(sentences)
+        return ". ".join(self._findings())
+
+    @property
+    def method(self) -> str:
+        """The test, the correction, the number of queries, and how to read the table."""
+        if not self.pairs["p"].count():
+            return self.tests
+        shows_intervals = self._is_pair or self._long
+        return f"{self.tests}; {self._explain_intervals() if shows_intervals else self._legend()}"
+
+    def _explain_intervals(self) -> str:
+        settings, several = self.settings, self.pairs["p"].count() > 1
+        level = INTERVAL_LEVELS[settings.correction] if several else ""
+        other = "" if settings.equivalence is None else ", unless the row is equivalent"
+        return (
+            f"{settings.percent} CIs{level} exclude 0 exactly if p is at most "
+            f"{settings.alpha:g}{other}"
+        )
+
+    def _legend(self) -> str:
+        level = f"(adjusted p at most {self.settings.alpha:g})"
+        base = self._marked_against
+        if base is None:
+            return f"letters: systems that are significantly worse {level}"
+        return f"† significantly better than {base}, ‡ significantly worse {level}"
+
+    @property
+    def _marked_against(self) -> str | None:
+        """The system that marks compare with: the baseline, or the first of two."""
+        return self.settings.baseline or (self.systems[0] if len(self.systems) == 2 else None)
+
+    def remarks(self) -> list[str]:
+        """The lines below the table: method, conventions, columns, notes."""
+        return [*self._method_line(), *super().remarks()]
 
     @property
     def ranked_metrics(self) -> list[str]:
@@ -136,15 +195,17 @@ class Comparison(EvaluatedTable):
         if len(self.systems) < 3 or self.settings.baseline is not None:
             return []
         tested = pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE)
-        rows = self.table.filter(tested, slice="all")
+        rows = self.pairs.filter(tested, slice="all")
         return rows["metric"].unique(maintain_order=True).to_list()
 
     @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        if self.table.is_empty():
+        if self.pairs.is_empty():
             return self.result.caption
-        return f"Differences b - a with {self.settings.percent} confidence intervals"
+        if self._is_pair or self._long:
+            return f"Differences with {self.settings.percent} confidence intervals"
+        return "Means"
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
@@ -167,7 +228,7 @@ class Comparison(EvaluatedTable):
         """
         if self.settings.baseline is not None:
             raise RankqlError("leaderboard needs all pairs. Call compare without baseline=")
-        return rank_systems(self.summary, self.table, self.higher_is_better)
+        return rank_systems(self.summary, self.pairs, self.higher_is_better)
 
     def agreement(self) -> pl.DataFrame:
         """How similarly two metrics order the systems: Kendall's tau-b of their means.
@@ -253,41 +314,58 @@ class Comparison(EvaluatedTable):
         def render_page() -> str:
             return str(load_output("report").render_report(self, title, date, texts, max_drop))
 
-        save_result(self, path, render_page, [texts])
+        save_result(self, path, self._render_page if self._long else render_page, [texts])
 
     def wide(self) -> WideTable:
         """The means with systems as rows and metrics as columns, as papers have them.
 
-        The best system is bold. With a baseline, or two systems, † marks those that are
-        significantly better than the baseline and ‡ those that are significantly worse.
+        The best system is bold, the best system first or, with a baseline, that one. Of three or
+        more systems, letters name those that are significantly worse. With a baseline, or two
+        systems, † marks those that are significantly better than the baseline and ‡ those that are
+        significantly worse.
         """
-        baseline = self.settings.baseline
-        if baseline is None and len(self.systems) == 2:
-            baseline = self.systems[0]
-        rows = self.table.filter(a=pl.lit(baseline))["metric", "b", "slice", "verdict"].rows()
-        notes, verdicts = [], {tuple(key): verdict for *key, verdict in rows}
-        if verdicts:
-            notes = [f"† significantly better than {baseline}, ‡ significantly worse (adjusted p "
-                     f"at most {self.settings.alpha:g})"]  # fmt: skip
-        order = sorted(self.systems, key=lambda name: name != baseline)  # the baseline first
-        summary = self.summary.sort(pl.col("system").cast(pl.Enum(order)), maintain_order=True)
+        base = self._marked_against
+        order = [name for name in (base, *self.result.best_first) if name is not None]
+        letters = {} if base is not None else name_letters(order)
+        marks = mark_pairs(self.pairs, letters, base)
+        method = f"{self.tests}; {self._legend()}" if self.tests else ""
         return make_wide_table(
-            summary, self.higher_is_better, verdicts=verdicts, notes=notes,
-            input_paths=self.input_paths,
+            self.summary, self.higher_is_better, [*dict.fromkeys(order)], marks, letters,
+            method=method, input_paths=self.input_paths,
         )  # fmt: skip
 
-    def displayed(self, *, complete: bool = False) -> list[pl.DataFrame]:
-        """The table without empty columns; the means if there is only one system."""
-        if self.table.is_empty():
-            return self.result.displayed()
-        frame = self.table.drop("sentence")
+    def displayed(self) -> list[pl.DataFrame]:
+        """The table without idle columns; the means if there is only one system."""
+        if self.pairs.is_empty():
+            return self.result.long().displayed()
+        return [self.visible_pairs() if self._long else self.table]
+
+    def visible_pairs(self) -> pl.DataFrame:
+        """The rows of pairs without sentences, idle columns and p if it is not adjusted."""
+        frame = self.pairs.drop("sentence")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        frame = drop_idle_columns(frame)
-        if complete:
-            return [frame]
-        adjusted = "p_adjusted" in frame.columns
-        return [fit_width(frame, [x for x in _LEAST_IMPORTANT if x != ["p"] or adjusted])]
+        return drop_idle_columns(frame)
+
+    def _rendered(self, room: int | None = None) -> list[Block]:
+        if self.pairs.is_empty() or (self._long and room is None):
+            return super()._rendered(room)
+        if self._long:
+            frame, title = self.visible_pairs(), []
+            for name in ("metric", "a", "b", "slice"):
+                if name in frame.columns and len(frame) > 1 and frame[name].n_unique() == 1:
+                    title.append(f"{name}: {frame[name][0]}")
+                    frame = frame.drop(name)
+            frame = fit_width(frame, _LEAST_IMPORTANT, room)
+            keys = max(1, sum(name in frame.columns for name in ("metric", "a", "b", "slice")))
+            numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
+            block = Block(text.format_table(frame), numbers, ", ".join(title), keys)
+            return first_that_fits([[block]], room)
+        if not self._is_pair:
+            return self.wide()._rendered(room)
+        groupings, settings = self.result.meta.groupings, self.settings
+        layouts = lay_out_pair(self.pairs, groupings, settings.percent, settings.alpha)
+        return first_that_fits(layouts, room)
 
 
 def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:
@@ -346,53 +424,3 @@ def rank_systems(
         .select(*part, "system", "mean", "rank_lo", "rank_hi",
                 maybe_best=(pl.col("rank_lo") == 1).fill_null(False))
     )  # fmt: skip
-
-
-# More names are counted.
-NAMES = 5
-
-
-def _join_names(names: Sequence[str], noun: str = "systems") -> str:
-    return join_words(names) if len(names) <= NAMES else f"{len(names)} {noun}"
-
-
-def _describe_lead(comparison: Comparison, means: pl.DataFrame, metric: str) -> tuple[str, str]:
-    """Which system has the best mean, and what it beats: the words before and after the metrics.
-
-    If all pairs of several systems were tested, which of them may be the best.
-    """
-    if metric in comparison.ranked_metrics:
-        ranks = comparison.leaderboard().filter(slice="all", metric=metric)
-        best = ranks.filter("maybe_best")["system"].to_list()
-        if len(best) > 1:
-            some = f"{len(best)} of {len(ranks)} systems"
-            named = join_words(best) if len(best) <= NAMES else some
-            return "", f": {named} cannot be distinguished from the best"
-        others = "every other system" + " with a value" * bool(ranks["mean"].null_count())
-        return "", f": {best[0]} is significantly better than {others}"
-    if means.height == 1:
-        return f"Only {means['system'][0]} has a value of ", ""
-    higher = comparison.higher_is_better[metric]
-    if higher and (means["mean"] == 0).all():
-        return "No system has a mean above 0 on ", ""
-    top = means["mean"].max() if higher else means["mean"].min()
-    best = means.filter((pl.col("mean") - top).abs() <= ROUNDING)["system"].sort().to_list()
-    won, verdicts = [], set()
-    for a, b, difference, verdict in comparison.table.filter(slice="all", metric=metric)[
-        "a", "b", "difference", "verdict"
-    ].rows():
-        winner, loser = (b, a) if ((difference or 0) > 0) == higher else (a, b)
-        if best == [winner] or best == [loser]:
-            verdicts.add(verdict)
-            if best == [winner] and verdict in SIGNIFICANT:
-                won.append(loser)
-    if len(best) > 1:
-        return f"{_join_names(best)} are tied for best on ", ""
-    lead = f"{best[0]} is best on "
-    if won:
-        return lead, f", and significantly better than {_join_names(won)}"
-    if any(verdict.startswith("equivalent") for verdict in verdicts):
-        return lead, ", but the lead is too small to matter"
-    if verdicts & {*SIGNIFICANT, NOT_SIGNIFICANT}:
-        return lead, ", but the lead is not significant"
-    return lead, "; the lead was not tested"

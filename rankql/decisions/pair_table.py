@@ -51,8 +51,8 @@ CORRECTED = {"lambda": pl.Float64, "worth": pl.Int64}
 
 def compare_pairs(
     result: Result, systems: Sequence[str], settings: Settings
-) -> tuple[pl.DataFrame, list[str]]:
-    """The table of all pairs, and notes on the tests."""
+) -> tuple[pl.DataFrame, str, list[str]]:
+    """The table of all pairs, how they were tested in a line, and notes on the tests."""
     baseline = settings.baseline
     if baseline is not None and baseline not in systems:
         raise RankqlError(describe_unknown("system in baseline=:", baseline, systems))
@@ -67,7 +67,7 @@ def compare_pairs(
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     if settings.equivalence is not None:
         schema |= {"p_equivalence": pl.Float64}
-    return pl.DataFrame(rows, schema=schema), notes
+    return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 
 
 def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         interval = f"{percent} CI {low} to {high}; "
     shown = result.p_equivalence if result.equivalent else result.p_adjusted
     p = text.format_p(shown or 0.0, settings.alpha)
-    adjusted = _ADJUSTED[settings.correction][0]
+    adjusted = _ADJUSTED[settings.correction]
     if settings.correction == "tukey":
         p += f", {adjusted}"
     elif tests > 1 and settings.correction != "none":
@@ -174,14 +174,26 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
 
 
-# By correction: p-values are ..., and the level of the intervals.
+# By correction: p-values are ...
 _ADJUSTED = {
-    "none": ("not adjusted", ""),
-    "tukey": ("Tukey-adjusted", ", simultaneous (Tukey) for each metric and slice"),
-    "holm": ("Holm-adjusted", ", each at the level of its Holm step"),
-    "bonferroni": ("Bonferroni-adjusted", ", simultaneous (Bonferroni)"),
-    "bh": ("Benjamini-Hochberg-adjusted", ", at the false coverage rate of the significant rows"),
-}
+    "none": "not adjusted", "tukey": "Tukey-adjusted", "holm": "Holm-adjusted",
+    "bonferroni": "Bonferroni-adjusted", "bh": "Benjamini-Hochberg-adjusted",
+}  # fmt: skip
+
+
+def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Settings) -> str:
+    """The test, the adjustment of its p-values, and the number of queries."""
+    counts = sorted({pair.n for pair in pairs if pair.slice == "all"})
+    if not counts:
+        return ""
+    few = f"{counts[0]:,} to " if len(counts) > 1 else ""
+    queries = f"{few}{text.format_queries(counts[-1])}{' by metric' if few else ''}"
+    family = text.format_count(tests, "test") if tests else "nothing could be tested"
+    if tests > 1:
+        joint = settings.correction == "tukey"
+        family = "all pairs of each metric and slice" if joint else family
+        family = f"{_ADJUSTED[settings.correction]} for {family}"
+    return f"{settings.paired_test.label}, {family}, {queries}"
 
 
 def describe_tests(
@@ -194,13 +206,7 @@ def describe_tests(
     """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
-    test = settings.paired_test
-    counts = sorted({pair.n for pair in pairs if pair.slice == "all"})
-    few = f"{counts[0]:,} to " if len(counts) > 1 else ""
-    by_metric = " by metric" if few else ""
-    queries = f"{few}{text.format_queries(counts[-1])}{by_metric}"
-    label = f"{test.label[0].upper()}{test.label[1:]}, {queries}"
-    notes = [*_describe_family(label, tests, settings)]
+    test, notes = settings.paired_test, list[str]()
     for reason in (UNBOUNDED, FEW_RESAMPLES, EQUAL):
         if count := sum(pair.result.reason == reason for pair in pairs):
             rows = text.format_count(count, "row")
@@ -228,27 +234,6 @@ def describe_tests(
     lower = [metric for metric in values.values if metric in values.lower]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
     return [*notes, *describe_left_out(values, rules), *direction]
-
-
-def _describe_family(label: str, tests: int, settings: Settings) -> Iterator[str]:
-    """Notes on the test, the adjustment of its p-values, and the level of its intervals."""
-    adjusted, level = _ADJUSTED[settings.correction]
-    if not tests:
-        yield f"{label}. Nothing could be tested"
-        return
-    if tests == 1:
-        yield f"{label}. There is 1 test, so p-values need no adjustment"
-        level = ""
-    else:
-        family = {
-            "none": f"{tests:,} tests", "tukey": "all pairs of each metric and slice"
-        }.get(settings.correction, f"{tests:,} tests (metrics x pairs x slices)")  # fmt: skip
-        yield f"{label}. p-values are {adjusted} for {family}"
-    yield (
-        f"lo, hi: the {settings.percent} confidence interval of the difference{level}. It excludes "
-        f"0 exactly if the adjusted p-value is at most {settings.alpha:g}"
-        f"{'' if settings.equivalence is None else ', unless the row is equivalent'}"
-    )
 
 
 def _describe_unequal(values: SystemValues, pairs: Sequence[PairComparison]) -> Iterator[str]:

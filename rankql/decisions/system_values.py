@@ -161,9 +161,13 @@ def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterato
     for system, count in values.missing.items():
         if count:
             yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {missing}"
+    metrics: dict[int, list[str]] = {}
     for metric, count in values.undefined.items():
+        metrics.setdefault(count, []).append(metric)
+    for count, names in metrics.items():
         if count:
             other = UNDEFINED_VALUES.get(rules["undefined"])
             rule = "left out" if other is None else f"counted as {other}"
             queries = f"{count:,} of {total} {text.is_or_are(count)}"
-            yield f"{metric}: {queries} undefined in at least one system and {rule}"
+            listed = text.join_words(names)
+            yield f"{listed}: {queries} undefined in at least one system and {rule}"

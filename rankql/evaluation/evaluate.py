@@ -395,6 +395,7 @@ def describe_result(
             metrics=[metric.name for metric in metrics],
             conventions=conventions.as_dict(),
             system=inputs.many,
+            systems=[*filter(None, inputs.runs)],
             by=list(inputs.by),
             groupings=[list(group) for group in groups],
             weight=inputs.weight,

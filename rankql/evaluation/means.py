@@ -57,6 +57,8 @@ class Meta:
     fingerprint: str | None = None
     # The version of rankql.
     version: str | None = None
+    # The systems in the order of the caller, if it is known.
+    systems: list[str] = field(default_factory=list)
 
     def canonical_name(self, metric: str) -> str:
         """The name by which metrics match: RR for MRR."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
@@ -12,15 +14,19 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result_checks import describe_weights
+from rankql.evaluation.wide_table import WideTable, make_cross_table, make_wide_table
+from rankql.layout import Block
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, reason_undefined, resolve_names, value_range
-from rankql.results import Rendered, TableResult, draw_chart, drop_idle_columns
-from rankql.stats.means import ROUNDING
-from rankql.text import Strong, format_decimal, format_interval, format_percent, join_words
+from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.text import format_interval, format_percent, join_words
 
 if TYPE_CHECKING:
     import altair as alt
+
+# Of more systems, the range of their counts is printed.
+NAMED = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -35,6 +41,8 @@ class MeansResult(TableResult):
     confidence: float = 0.95
     # The table has the same numbers.
     _prints_title = False
+    # Is the summary displayed, even of several systems?
+    _long = False
 
     if TYPE_CHECKING:
 
@@ -84,9 +92,44 @@ class MeansResult(TableResult):
         return [*system_columns(self.meta), self.meta.query]
 
     @property
+    def systems(self) -> list[str]:
+        """The systems in the order of the caller; none if the result has no column for them."""
+        if not self.meta.system:
+            return []
+        names = self.summary["system"].unique(maintain_order=True).to_list()
+        known = [name for name in self.meta.systems if name in names]
+        return [*known, *(name for name in names if name not in known)]
+
+    @property
+    def best_first(self) -> list[str]:
+        """The systems by their means of the first metric."""
+        if not self.meta.system:
+            return []
+        metric = self.metrics[0]
+        rows = self.summary.filter(slice="all", metric=metric).drop_nulls("mean")
+        means = dict(rows["system", "mean"].rows())
+        sign = 1 if self.lower_is_better(metric) else -1
+        return sorted(self.systems, key=lambda name: sign * means.get(name, -sign * math.inf))
+
+    @property
+    def _is_wide(self) -> bool:
+        return self.meta.system and not self._long and self.summary["system"].n_unique() > 1
+
+    @property
     def table(self) -> pl.DataFrame:
+        """What is displayed: of several systems their means, otherwise the summary."""
+        return self.wide().table if self._is_wide else self.summary
+
+    @property
+    def data(self) -> pl.DataFrame:
         """The summary."""
         return self.summary
+
+    def long(self) -> Self:
+        """The same result, displayed with a row per system, metric and slice, with intervals."""
+        result = copy.copy(self)
+        result._long = True
+        return result
 
     def __getitem__(self, metric: str) -> float | None:
         name, *others = resolve_names(metric, self.metrics, self.conventions)
@@ -124,15 +167,44 @@ class MeansResult(TableResult):
         )
         return f"Means by metric{level}"
 
-    def wide(self) -> WideTable:
-        """The means with systems or slices as rows and metrics as columns, as papers have them."""
-        higher = {name: not self.lower_is_better(name) for name in self.metrics}
-        return make_wide_table(self.summary, higher, notes=self.notes, input_paths=self.input_paths)
+    def wide(self, rows: str | None = None, columns: str | None = None) -> WideTable:
+        """The means with systems or slices as rows and metrics as columns, as papers have them.
+
+        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns.
+        """
+        notes, paths = self.notes, self.input_paths
+        if rows is None and columns is None:
+            higher = {name: not self.lower_is_better(name) for name in self.metrics}
+            return make_wide_table(
+                self.summary, higher, self.systems, notes=notes, input_paths=paths
+            )
+        pairs = [group for group in self.meta.groupings if len(group) == 2]
+        group = next((group for group in pairs if {*group} == {rows, columns}), None)
+        if group is None:
+            known = " or ".join(f"rows={x!r}, columns={y!r}" for x, y in pairs)
+            raise RankqlError(
+                f"wide has no slices by rows={rows!r} and columns={columns!r}. "
+                + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
+            )
+        summary = self._slices(group).filter(pl.col("slice") != "all")
+        places = (attribute_column(str(name)) for name in (rows, columns))
+        return make_cross_table(summary, *places, notes=notes, input_paths=paths)
+
+    def _slices(self, group: list[str]) -> pl.DataFrame:
+        """The summary with only the slices by these attributes."""
+        if self.meta.groupings != [group]:
+            raise RankqlError(f"wide needs a result with by={group} alone. Evaluate again")
+        return self.summary
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The summary without attributes, because slices name them."""
+        """The means of several systems, or the summary without attributes: slices name them."""
+        if self._is_wide:
+            return self.wide().displayed()
         attributes = [attribute_column(name) for name in self.meta.by]
         return [drop_idle_columns(self.summary, attributes)]
+
+    def _rendered(self, room: int | None = None) -> list[Block]:
+        return self.wide()._rendered(room) if self._is_wide else super()._rendered(room)
 
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""
@@ -153,7 +225,34 @@ class MeansResult(TableResult):
             weighting = [describe_weights(self.meta, self.weight_sums())]
         missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
         skewed = [f"Note: {note}" for note in self._skewed()]
-        return [conventions, *columns, *weighting, *super().remarks(), *skewed, *missing]
+        counts = [self._count_line()] if self._is_wide else []
+        return [*counts, conventions, *columns, *weighting, *super().remarks(), *skewed, *missing]
+
+    def _count_line(self) -> str:
+        """The queries of all systems, and those that are undefined or missing."""
+        rows = self.summary.filter(slice="all")
+
+        def describe(column: str, metric: str) -> str:
+            counts = dict(rows.filter(metric=metric)["system", column].rows())
+            if len({*counts.values()}) == 1:
+                return f"{counts[self.systems[0]]:,}"
+            if len(counts) > NAMED:
+                return f"{min(counts.values()):,} to {max(counts.values()):,}"
+            return " and ".join(f"{counts[name]:,} ({name})" for name in self.systems)
+
+        parts = []
+        for column in ("queries", "undefined", "missing"):
+            metrics: dict[str, list[str]] = {}
+            for name in self.metrics:
+                metrics.setdefault(describe(column, name), []).append(name)
+            several = len(metrics) > 1
+            if several and column != "queries":
+                metrics.pop("0", None)
+            listed = "; ".join(
+                x + f" on {join_words(names)}" * several for x, names in metrics.items()
+            )
+            parts.append(f"{column}: {listed}")
+        return f"{parts[0].capitalize()}; {'; '.join(parts[1:])}"
 
     def to_dict(self) -> dict[str, Any]:
         """The table with its metadata and notes, as plain values."""
@@ -225,83 +324,3 @@ class MeansResult(TableResult):
         "precision-recall" draws `IPrec` by recall, a line for each system.
         """
         return draw_chart("charts", "plot_means", self, metric)
-
-
-MARKS = {"better": "†", "worse": "‡"}
-# Means with larger values have two decimals: DCG, revenue.
-DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 10
-
-
-@dataclass(eq=False, repr=False)
-class WideTable(TableResult):
-    """Means with systems or slices as rows and metrics as columns.
-
-    `table` has the means. The best system of each slice is bold in Markdown, HTML and LaTeX; a mark
-    says which systems differ significantly from the baseline.
-    """
-
-    table: pl.DataFrame
-    metrics: list[str]
-    higher_is_better: Mapping[str, bool]
-    verdicts: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    input_paths: Sequence[str] = ()
-    caption: str = "Means"
-
-    def _rendered(self) -> list[Rendered]:
-        """The header and the rows as text, numbers aligned right."""
-        best = {metric: self._find_best(metric) for metric in self.metrics}
-        decimals = {
-            metric: FEW_DECIMALS
-            if any(abs(mean) >= LARGE for mean in self.table[metric].drop_nulls())
-            else DECIMALS
-            for metric in self.metrics
-        }
-        keys = [name for name in self.table.columns if name not in self.metrics]
-        body = []
-        for i, row in enumerate(self.table.to_dicts()):
-            place = (row.get("system") or "", row.get("slice", "all"))
-            cells = []
-            for metric in self.metrics:
-                mark = MARKS.get(self.verdicts.get((metric, *place), ""), "")
-                value = row[metric]
-                cell = "" if value is None else f"{format_decimal(value, decimals[metric])}{mark}"
-                cells.append(Strong(cell) if i in best[metric] else cell)
-            named = [f"{row[key]:,}" if key == "queries" else str(row[key]) for key in keys]
-            body.append([*named, *cells])
-        first = sum(name != "queries" for name in keys)
-        right = range(first, len(self.table.columns))
-        return [Rendered([[*keys, *self.metrics], *body], right)]
-
-    def _find_best(self, metric: str) -> set[int]:
-        """The rows with the best mean of their slice, if it has several systems."""
-        if "system" not in self.table.columns:
-            return set()
-        part = "slice" if "slice" in self.table.columns else pl.lit("all")
-        value = pl.col(metric) if self.higher_is_better[metric] else -pl.col(metric)
-        is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
-        return {*self.table.select(is_best.over(part)).to_series().arg_true()}
-
-
-def make_wide_table(
-    summary: pl.DataFrame, higher_is_better: Mapping[str, bool], **fields: Any
-) -> WideTable:
-    """Turn a summary around: one row per slice and system, one column per metric."""
-    for name in ("slice", "system", "queries"):
-        if name in higher_is_better:
-            raise RankqlError(f"wide has a column {name!r}, as the metric. Rename the metric")
-    keys = [name for name in ("slice", "system") if name in summary.columns]
-    means = summary.select(*keys, "metric", "mean").pivot(
-        "metric", index=keys, values="mean", maintain_order=True
-    )
-    slices = summary["slice"].unique(maintain_order=True)
-    if len(slices) == 1:
-        means = means.drop("slice")
-    else:
-        counts = summary.group_by(keys).agg(pl.col("queries").max())
-        order = pl.col("slice").cast(pl.Enum(slices))
-        means = means.join(counts, on=keys, maintain_order="left").sort(order, maintain_order=True)
-    first = [name for name in (*keys, "queries") if name in means.columns]
-    return WideTable(
-        means.select(*first, *higher_is_better), [*higher_is_better], higher_is_better, **fields
-    )

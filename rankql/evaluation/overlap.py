@@ -16,7 +16,7 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
-from rankql.text import format_queries, is_or_are, show_id
+from rankql.text import format_queries, is_or_are, join_words, show_id
 
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
@@ -229,16 +229,25 @@ def require_ranked_rows(
     if inputs.qrels is None and inputs.reference is None and not inputs.scored:
         return []
     is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
-    notes = []
+    runs: dict[str, list[str]] = {}
     for system, total, count, is_constant in counts:
+        label = run_label(system)
         if note := unranked_rows_note(inputs.scored, system, total, count):
-            notes.append(note)
+            runs.setdefault(note.replace(label, _RUN), []).append(label)
         if is_arbitrary and is_constant:
-            notes.append(
-                f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
-                "(CLI: --ties) decides the order of the items"
+            note = (
+                f"all {count:,} rows of {_RUN} have the same score, so only ties= (CLI: --ties) "
+                "decides the order of the items"
             )
-    return notes
+            runs.setdefault(note, []).append(label)
+    return [
+        note.replace(_RUN, f"{'each of ' * (len(labels) > 1)}{join_words(labels)}")
+        for note, labels in runs.items()
+    ]
+
+
+# Stands for the runs of a note that several have.
+_RUN = "\0"
 
 
 def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:

@@ -82,6 +82,10 @@ class Result(MeansResult):
                 self._summary = correct_summary(self, self.judge, self._summary)
         return self._summary
 
+    def _slices(self, group: list[str]) -> pl.DataFrame:
+        """The summary with only the slices by these attributes."""
+        return replace(self, meta=replace(self.meta, groupings=[group]), _summary=None).summary
+
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
         with self._connection() as con:
@@ -202,7 +206,7 @@ class EvaluatedTable(TableResult):
 
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""
-        return replace(self.result, notes=self.notes).remarks()
+        return replace(self.result, notes=self.notes).long().remarks()
 
     def _details(self) -> dict[str, Any]:
         return self.result._details()

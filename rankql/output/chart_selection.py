@@ -20,7 +20,7 @@ SLICES, PAIRS, METRICS = 40, 6, 6
 
 def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the pairs to draw: with the baseline or, of many, with the best system."""
-    pairs = list(dict.fromkeys(comparison.table.select("a", "b").rows()))
+    pairs = list(dict.fromkeys(comparison.pairs.select("a", "b").rows()))
     if len(pairs) <= PAIRS and comparison.settings.baseline is None:
         return pairs
     order = order_systems(comparison)
@@ -47,11 +47,7 @@ def list_chart_systems(evaluation: Evaluation) -> list[str]:
 
 def order_systems(evaluation: Evaluation) -> list[str]:
     """Return the systems by their means of the first metric, best first."""
-    metric = evaluation.metrics[0]
-    rows = summary_by_system(evaluation).filter(slice="all", metric=metric).drop_nulls("mean")
-    lower = result_of(evaluation).lower_is_better(metric)
-    best = rows.sort("mean", descending=not lower, maintain_order=True)["system"]
-    return list(dict.fromkeys([*best, *list_chart_systems(evaluation)]))
+    return result_of(evaluation).best_first or list_chart_systems(evaluation)
 
 
 def assign_colours(evaluation: Evaluation) -> dict[str, str]:

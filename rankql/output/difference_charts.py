@@ -39,7 +39,7 @@ def draw_intervals(comparison: Comparison, metric: str) -> Spec:
 
 def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> Spec:
     """Draw the difference of one pair in every slice, with its interval."""
-    slices = comparison.table["slice"].unique(maintain_order=True).head(SLICES).to_list()
+    slices = comparison.pairs["slice"].unique(maintain_order=True).head(SLICES).to_list()
     rows = _select_metric(comparison, metric).filter(pl.col("slice").is_in(slices))
     pairs = pl.DataFrame([*select_pairs(comparison), (a, b)], schema=["a", "b"], orient="row")
     frame = rows.filter(pl.col("a") == a, pl.col("b") == b).select("slice", *_COLUMNS)
@@ -53,7 +53,7 @@ def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
 
 
 def _select_metric(comparison: Comparison, metric: str) -> pl.DataFrame:
-    return comparison.table.filter(pl.col("metric") == metric).drop_nulls("difference")
+    return comparison.pairs.filter(pl.col("metric") == metric).drop_nulls("difference")
 
 
 def _draw_rows(

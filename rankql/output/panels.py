@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from rankql.layout import shorten_lines
 from rankql.output.chart_selection import Evaluation, assign_colours
 from rankql.output.specs import (
     CONFIG,
@@ -102,7 +103,7 @@ def shorten_names(names: Iterable[str]) -> dict[str, str]:
     """Shorten the long lines of names, no two to the same: in the middle, or to what differs."""
     names = {*names}
     lines = {line.removeprefix(MINUS) for name in names for line in name.split("\n")}
-    short = _shorten_lines(lines)
+    short = shorten_lines(sorted(lines), LABEL)
     return {
         name: "\n".join(
             MINUS * line.startswith(MINUS) + short[line.removeprefix(MINUS)]
@@ -110,38 +111,6 @@ def shorten_names(names: Iterable[str]) -> dict[str, str]:
         )
         for name in names
     }
-
-
-def _shorten_lines(lines: set[str]) -> dict[str, str]:
-    for width in range(LABEL, max(map(len, lines), default=0)):
-        middle = {line: _cut_middle(line, width) for line in lines}
-        cut = dict(middle)
-        for line in lines:
-            same = [other for other in lines if other != line and middle[other] == middle[line]]
-            if same:
-                cut[line] = _cut_to_difference(line, same, width)
-        if len({*cut.values()}) == len(lines):
-            return cut
-    return {line: line for line in lines}
-
-
-def _cut_middle(line: str, width: int) -> str:
-    half = width // 2
-    return line if len(line) <= width else f"{line[:half]}…{line[half + 1 - width :]}"
-
-
-def _cut_to_difference(line: str, others: Sequence[str], width: int) -> str:
-    """The part of a line from the word in which it differs from all others."""
-    start = max(_count_common(line, other) for other in others)
-    word = 1 + max(line.rfind(mark, 0, start) for mark in " /-_")
-    start = word if start - word < width // 2 else start
-    tail = line[1 - width :]
-    return f"…{tail if start > len(line) - width else line[start : start + width - 2] + '…'}"
-
-
-def _count_common(a: str, b: str) -> int:
-    """The number of characters with which both begin."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
 
 
 def label_expression(names: Iterable[str]) -> str:

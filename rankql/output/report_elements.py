@@ -144,7 +144,7 @@ def _format_ranks(first: int, last: int) -> str:
 
 def tabulate_differences(comparison: Comparison) -> ReportTable:
     """Tabulate the differences of the pairs that are drawn."""
-    rows = comparison.table.filter(pl.col("slice") == "all").to_dicts()
+    rows = comparison.pairs.filter(pl.col("slice") == "all").to_dicts()
     by_pair = {(row["metric"], row["a"], row["b"]): row for row in rows}
     short = shorten_names(comparison.systems)
     body = [
@@ -169,7 +169,7 @@ def tabulate_differences(comparison: Comparison) -> ReportTable:
 
 def describe_pairs(comparison: Comparison) -> list[str]:
     """Say which pairs are drawn, if not all are."""
-    count, drawn = comparison.table.select("a", "b").n_unique(), len(select_pairs(comparison))
+    count, drawn = comparison.pairs.select("a", "b").n_unique(), len(select_pairs(comparison))
     if count <= drawn:
         return []
     first = comparison.settings.baseline or order_systems(comparison)[0]
@@ -182,7 +182,6 @@ def describe_pairs(comparison: Comparison) -> list[str]:
 
 def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     """Tabulate all pairs and slices."""
-    if comparison.table.is_empty():
+    if comparison.pairs.is_empty():
         return None
-    (frame,) = comparison.displayed(complete=True)
-    return ReportTable.of(frame, "Every pair", ROWS)
+    return ReportTable.of(comparison.visible_pairs(), "Every pair", ROWS)

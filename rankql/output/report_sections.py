@@ -76,7 +76,7 @@ def make_queries_section(source: ReportSource) -> Section | None:
         )
         for a, b, title, rows in selected:
             section.cases[title] = [cases.make(row, a, b) for row in rows]
-    count = comparison.table.select("a", "b").n_unique()
+    count = comparison.pairs.select("a", "b").n_unique()
     if count > len(pairs):
         section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
     return section
@@ -237,7 +237,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
 def make_slices_section(source: ReportSource) -> Section | None:
     """Show the differences by slice; the means of a single system are in Means."""
     comparison, section = source.comparison, Section("slices", "Slices")
-    count = comparison.table["slice"].n_unique()
+    count = comparison.pairs["slice"].n_unique()
     if count < 2:
         return None
     section.reading = [

@@ -58,7 +58,7 @@ def test_all_queries_come_before_slices():
 
 def test_the_best_of_several_is_held_against_the_baseline():
     line = answer(compare("old", "down", "up", baseline="old"))
-    assert line.startswith("May up replace old? Yes.") and "up is best on AP" in line
+    assert line.startswith("May up replace old? Yes.") and "up leads on AP" in line
     for undecidable in (compare("old", "down", "up"), compare("old")):
         assert not answer(undecidable).startswith("May")
 
@@ -71,7 +71,7 @@ def test_a_judge_corrects_the_answer():
     alone, both = (
         rankql.compare(runs, qrels=human, metrics="nDCG@5", judge=x) for x in (None, judge)
     )
-    ends = [-x.table["lo"][0] for x in (both, alone)]
+    ends = [-x.pairs["lo"][0] for x in (both, alone)]
     limit = f"nDCG@5:{sum(ends) / 2:.4f}"
     assert ends[0] < ends[1]
     assert "The gate passed: nDCG@5 drop" in answer(both, limit)

@@ -43,7 +43,7 @@ def two():
 
 
 def test_by_hand(two):
-    row = two.table.row(1, named=True)
+    row = two.pairs.row(1, named=True)
     assert (row["metric"], row["a"], row["b"], row["slice"]) == ("RR", "old", "new", "all")
     # d has no relevant item; a goes from 1/2 to 1, b stays at 1 and c at 1/2.
     assert (row["mean_a"], row["mean_b"]) == pytest.approx((2 / 3, 5 / 6))
@@ -52,9 +52,12 @@ def test_by_hand(two):
     expected = (1 / 6, (1 / 6) / (1 / 12) ** 0.5, 0.42264973081037427)
     assert (row["difference"], row["effect"], row["p"]) == pytest.approx(expected)
     assert row["verdict"] == "not significant"
-    assert two.table["n"].to_list() == [3, 3, 4]  # P@1 of a query without a relevant item is 0
-    assert "nDCG@2: 1 of 4 queries is undefined in at least one system and left out" in two.notes
-    assert any("Holm-adjusted for 3 tests" in note for note in two.notes)
+    assert two.pairs["n"].to_list() == [3, 3, 4]  # P@1 of a query without a relevant item is 0
+    left_out = "nDCG@2 and RR: 1 of 4 queries is undefined in at least one system and left out"
+    assert (
+        left_out in two.notes
+        and "Holm-adjusted for 3 tests, 3 to 4 queries by metric" in two.method
+    )
     differences = [("b", 1, 1, 0), ("c", 0.5, 0.5, 0), ("a", 0.5, 1.0, 0.5)]
     assert two.differences("mrr", "old", "new").rows() == differences
 
@@ -67,14 +70,14 @@ def test_the_same_from_results_files_and_frames(two, tmp_path):
         result.save_values(files[name])
     frames = {name: result.per_query for name, result in results.items()}
     for systems in (results, files, frames):
-        assert rankql.compare(systems).table.equals(two.table)
+        assert rankql.compare(systems).pairs.equals(two.pairs)
     results["old"].save(tmp_path / "means.parquet")
     with pytest.raises(rankql.RankqlError, match="save_values"):
         rankql.compare(files | {"old": tmp_path / "means.parquet"})
-    expected = rankql.compare(RUNS, QRELS, "RR").table
-    assert rankql.compare(results, metrics="mrr").table.equals(expected)
+    expected = rankql.compare(RUNS, QRELS, "RR").pairs
+    assert rankql.compare(results, metrics="mrr").pairs.equals(expected)
     together = rankql.compare(rankql.evaluate(RUNS, QRELS, names), baseline="old")
-    assert together.table.drop("sentence").equals(two.table.drop("sentence"))
+    assert together.pairs.drop("sentence").equals(two.pairs.drop("sentence"))
 
 
 def test_agreement_of_metrics():
@@ -86,26 +89,28 @@ def test_cutoffs(two):
     curve = two.cutoffs("nDCG", [1, 2])
     assert curve.metrics == ["nDCG@1", "nDCG@2"]
     expected = rankql.compare(RUNS, QRELS, curve.metrics)
-    assert curve.table.equals(expected.table)
+    assert curve.pairs.equals(expected.pairs)
     assert two.cutoffs([], [1]).metrics == [two.cutoffs(None, [1]).metrics[0]]
     with pytest.raises(rankql.RankqlError, match="not 5"):
         two.cutoffs(5)
 
 
 def test_printed(two):
-    title, table, *_ = repr(two).split("\n\n")
-    header = table.splitlines()[0]
-    assert title == two.title and "verdict" in header
-    assert "ties" not in header and "slice" not in header
-    assert max(map(len, table.splitlines())) <= 100
-    assert {"ties", "effect", "detectable"} < {*two.displayed(complete=True)[0].columns}
-    assert two.table["sentence"][0] in repr(two) and "Note: Paired t test" in repr(two)
+    table, sentences, remarks = repr(two).split("\n\n")
+    header, *rows = table.splitlines()
+    assert header.split("  ")[0] == "metric" and header.endswith("verdict")
+    assert header.split()[1:6] == ["old", "new", "new", "-", "old"]
+    assert len(rows) == 3 and sentences.splitlines() == two.sentences
+    assert remarks.startswith(
+        "Method: paired t test widened for skewness, Holm-adjusted for 3 tests, "
+    )
+    assert {"ties", "effect", "detectable"} < {*two.long().displayed()[0].columns}
     assert two.to_dict()["settings"]["test"] == "auto"
 
 
 def test_one_system():
     alone = rankql.compare({"only": OLD}, QRELS, "RR")
-    assert alone.table.is_empty() and alone.table.columns[0] == "metric"
+    assert alone.pairs.is_empty() and alone.pairs.columns[0] == "metric"
     assert alone.notes[0] == "There is only one system, 'only', so nothing is compared"
     assert "0.6667" in repr(alone)
 
@@ -128,10 +133,11 @@ def test_on_the_command_line(files, two):
     metrics = ["-m", "nDCG@2", "-m", "RR", "-m", "P@1"]
     assert call(*runs, *metrics).stdout == repr(two) + "\n"
     assert call(*runs, *metrics, "--wide").stdout == repr(two.wide()) + "\n"
+    assert call(*runs, *metrics, "--pairs").stdout == repr(two.long()) + "\n"
     plain = json.loads(call(*runs, *metrics, "--format", "json").stdout)
     assert plain == json.loads(two.to_json())
     csv = call("before=old.parquet", "now=new.parquet", "qrels.parquet", "--format", "csv")
-    assert "before,now," in csv.stdout and "Note: Paired t test" in csv.stderr
+    assert "before,now," in csv.stdout and "Method: paired t test" in csv.stderr
     for name, run in (("old", OLD), ("new", NEW)):
         rankql.evaluate(run, QRELS, two.metrics, output=f"{name}_values.parquet")
     values = call("old=old_values.parquet", "new=new_values.parquet", "--format", "json")
@@ -149,12 +155,12 @@ def test_too_few_resamples_for_so_many_tests():
     frames = {f"s{n}": frame(range(30), base + n / 10) for n in range(6)}
     frames["s0"] = frames["s0"].with_columns(pl.col("AP") ** 1.1)
     few = rankql.compare(frames, test="randomisation", resamples=199)
-    assert few.table["p_adjusted"].min() == 15 / 200
+    assert few.pairs["p_adjusted"].min() == 15 / 200
     assert any("no interval: too few resamples" in note for note in few.notes)
     (note,) = (note for note in few.notes if "cannot give an adjusted p-value of 0.05" in note)
     enough = int(note.split("Pass resamples=")[1])
     many = rankql.compare(frames, test="randomisation", resamples=enough)
-    assert many.table["p_adjusted"].min() < 0.05 and "cannot give" not in str(many.notes)
+    assert many.pairs["p_adjusted"].min() < 0.05 and "cannot give" not in str(many.notes)
 
 
 def test_exact_tests_need_no_more_resamples():
@@ -171,14 +177,14 @@ def test_exact_tests_need_no_more_resamples():
 
 
 def test_columns_may_have_any_name():
-    expected = rankql.compare(RUNS, QRELS, "RR").table
+    expected = rankql.compare(RUNS, QRELS, "RR").pairs
 
     def compare(name):
         renamed = {side: run.rename({"query": name}) for side, run in RUNS.items()}
         return rankql.compare(renamed, QRELS.rename({"query": name}), "RR", query=name)
 
     for name in ("missing", "a", "difference"):
-        assert compare(name).table.equals(expected)
+        assert compare(name).pairs.equals(expected)
         assert compare(name).differences("RR", "old", "new")["difference"].len()
     alone = rankql.evaluate(OLD.with_columns(system=pl.lit("x")), QRELS, "RR", by="system")
     for function, argument in (
@@ -191,14 +197,14 @@ def test_columns_may_have_any_name():
             name: pl.DataFrame({key: ["a", "b", "c"], "AP 0": ["u", "v", "v"], "AP": values})
             for name, values in (("x", [0.1, 0.2, 0.4]), ("y", [0.3, 0.3, 0.3]))
         }
-        assert rankql.compare(frames, by="AP 0").table["n"].to_list() == [3, 1, 2]
+        assert rankql.compare(frames, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
 
 
 def test_every_value_of_an_attribute_is_a_slice_of_its_own():
     segments = ["NULL", None, "a, b=1", "a", "'a'", "'a", "", " "]
     one = frame(range(8), [0.1 * i for i in range(8)], seg=segments, price=[1.5] * 8)
     compared = rankql.compare({"x": one, "y": one}, by=[["seg"], ["seg", "price"]])
-    labels = compared.table["slice"].to_list()
+    labels = compared.pairs["slice"].to_list()
     assert compared.metrics == ["AP"] and len(labels) == len(set(labels)) == 17
     quoted = {"seg='NULL'", "seg='a, b=1'", "seg='''a'", "seg=''", "seg=' '"}
     assert {"seg=NULL", "seg=a", "seg=a, price=1.5", *quoted} <= set(labels)
@@ -209,7 +215,7 @@ def test_every_value_of_an_attribute_is_a_slice_of_its_own():
 def test_differences_are_those_of_the_table(rules):
     runs = {"old": OLD, "short": run(a="xy", b="yx")}
     compared = rankql.compare(runs, QRELS, "RR", **rules)
-    row, rows = compared.table.row(0, named=True), compared.differences("RR", "old", "short")
+    row, rows = compared.pairs.row(0, named=True), compared.differences("RR", "old", "short")
     assert len(rows) == row["n"]
     assert rows["difference"].mean() == pytest.approx(row["difference"])
     if "missing" not in rules:
@@ -221,7 +227,7 @@ def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
     """Values of a table say nothing of theirs: 0 for undefined is what the result says."""
     result = rankql.evaluate(OLD, QRELS, "nDCG@2", undefined="zero")
     values = rankql.evaluate(NEW, QRELS, "nDCG@2").per_query
-    row = rankql.compare({"old": result, "new": values}).table.row(0, named=True)
+    row = rankql.compare({"old": result, "new": values}).pairs.row(0, named=True)
     assert row["n"] == 4
     expected = rankql.evaluate(NEW, QRELS, "nDCG@2", undefined="zero")["nDCG@2"]
     assert row["mean_b"] == pytest.approx(expected, abs=1e-12)
@@ -232,8 +238,8 @@ def test_the_detectable_difference_is_that_of_the_family():
     values = np.array([0.05 + (0.1 if i % 2 else -0.1) for i in range(40)])
     others = {f"s{n}": frame(range(40), 0.5 + values) for n in range(40)}
     base = {"b": frame(range(40), [0.5] * 40)}
-    one = rankql.compare(base | {"s0": others["s0"]}).table.row(0, named=True)
-    many = rankql.compare(base | others, baseline="b").table.row(0, named=True)
+    one = rankql.compare(base | {"s0": others["s0"]}).pairs.row(0, named=True)
+    many = rankql.compare(base | others, baseline="b").pairs.row(0, named=True)
     assert (one["verdict"], many["verdict"]) == ("better", "not significant")
     for row, tests in ((one, 1), (many, 40)):
         expected = detectable_difference(Sample(values), 0.05 / tests)
@@ -248,7 +254,7 @@ def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, in_
     a, b = (
         pl.DataFrame({"query": [1, 2, 3], metric: x}) for x in ([0.9, 0.1, 0.5], [0.1, 0.6, 0.5])
     )
-    row = rankql.compare({"a": a, "b": b}, metrics=metric).table.row(0, named=True)
+    row = rankql.compare({"a": a, "b": b}, metrics=metric).pairs.row(0, named=True)
     if in_range:
         text = "These are too few queries to detect any difference with 80% power"
         assert row["detectable"] is None and row["sentence"].endswith(text)
@@ -304,13 +310,16 @@ def test_sentences():
             "AP: no significant difference between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
             "queries). A difference of about 0.24 would have been detected with 80% power"]),
     ):  # fmt: skip
-        assert rankql.compare(systems, **options).sentences == sentences
+        pairs = rankql.compare(systems, **options).pairs
+        found = pairs["metric", "slice", "sentence"].rows()
+        rows = [f"{show.add_slice(name, part)}: {x}" for name, part, x in found]
+        assert [x for x in rows if "seg=a" not in x] == sentences
 
 
 def test_a_system_without_a_value_is_not_beaten():
     old, new = frame(range(5), [None] * 5), frame(range(5), [0.8] * 5)
     systems = {"old": old.cast({"AP": pl.Float64}), "new": new}
-    assert rankql.compare(systems).title == "Only new has a value of AP"
+    assert "not tested" in rankql.compare(systems).title
 
 
 @pytest.mark.parametrize(
@@ -324,7 +333,7 @@ def test_rows_without_an_interval_are_counted(values, reason):
     n = len(values)
     old, new = frame(range(n), [0.5] * n), frame(range(n), values)
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
-    assert comparison.table["lo"].item() is None and comparison.table["p"].item() == 2 / 2**n
+    assert comparison.pairs["lo"].item() is None and comparison.pairs["p"].item() == 2 / 2**n
     assert f"1 row has no interval: {reason}" in comparison.notes
 
 
@@ -332,9 +341,9 @@ def test_small_slices_are_shown_and_not_tested():
     segments = ["big"] * 9 + ["small"] * 3
     x, y = (frame(range(12), [i / n for i in range(12)], seg=segments) for n in (20, 19))
     compared = rankql.compare({"x": x, "y": y}, by="seg", min_queries=5)
-    assert compared.table["verdict"].to_list()[-1] == "too few queries"
-    assert compared.table["p"].is_null().to_list() == [False, False, True]
-    assert "Holm-adjusted for 2 tests" in compared.table["sentence"][0]
+    assert compared.pairs["verdict"].to_list()[-1] == "too few queries"
+    assert compared.pairs["p"].is_null().to_list() == [False, False, True]
+    assert "Holm-adjusted for 2 tests" in compared.pairs["sentence"][0]
 
 
 def test_no_bound_of_a_verdict_is_rounded_to_0():
@@ -345,8 +354,8 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
         values = [0.0] * 30, steps + width + shift
         a, b = (pl.DataFrame({"query": range(30), "revenue": x}) for x in values)
         compared = rankql.compare({"a": a, "b": b}, higher_is_better=True)
-        assert f"CI {lo} to 0." in compared.sentences[0]
-        assert compared.table["verdict"][0] == ("better" if shift > 0 else "not significant")
+        assert f"CI {lo} to 0." in compared.pairs["sentence"][0]
+        assert compared.pairs["verdict"][0] == ("better" if shift > 0 else "not significant")
 
 
 def test_one_of_everything_reads_well():
@@ -356,10 +365,10 @@ def test_one_of_everything_reads_well():
         return rankql.compare(systems, cluster="u")
 
     one = rankql.compare({"a": frame("a", [1.0]), "b": frame("a", [2.0])})
-    assert one.notes[0].endswith("Nothing could be tested")
-    assert one.notes[1] == "Not tested: 1 of 1 row (not testable: 1)"
+    assert one.method.endswith("nothing could be tested, 1 query")
+    assert one.notes[0] == "Not tested: 1 of 1 row (not testable: 1)"
     same = compare("xxxx")
-    assert "needs at least 10 clusters, not 1" in same.sentences[0]
+    assert "needs at least 10 clusters, not 1" in same.pairs["sentence"][0]
     assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
     assert "There is no confidence interval: it needs at least 2 clusters" in repr(same)
     assert "Queries are clustered by u: 12 clusters of 1 query" in compare("abcdefghijkl").notes
@@ -396,15 +405,18 @@ def test_a_system_that_finds_less_does_not_look_better():
     assert any("AUC: means are over 1 (bad) to 3 queries (good)" in x for x in evaluated.notes)
     two = rankql.compare(runs, qrels, ["AUC", "GAUC"])
     assert two.summary["mean"].to_list() == [1, 1, 1, 1]
-    assert (two.table["mean_a"] == two.table["mean_b"]).all()
+    assert (two.pairs["mean_a"] == two.pairs["mean_b"]).all()
     assert not any("means are over" in note for note in two.notes)
-    assert two.title == "bad and good are tied for best on both metrics"
-    assert any("t test widened for skewness, 1 query." in note for note in two.notes)
+    assert (
+        two.title == "good is not tested (not testable) on AUC. "
+        "good is not tested (one value for all queries) on GAUC"
+    )
+    assert "t test widened for skewness, nothing could be tested, 1 query" in two.method
     # One set of queries for all pairs, also with a baseline, and a note on what that leaves out.
     for baseline in (None, "good"):
         three = rankql.compare({**runs, "other": good}, qrels, "AUC", baseline=baseline)
-        assert three.summary["mean"].to_list() == [1, 1, 1] and set(three.table["n"]) == {1}
+        assert three.summary["mean"].to_list() == [1, 1, 1] and set(three.pairs["n"]) == {1}
         cause = "AUC: 2 of 3 queries of good and other are left out"
         assert any(cause in x and "bad for 2" in x for x in three.notes)
     # A query that a run lacks counts as 0 in a metric that is defined there.
-    assert rankql.compare({"x": {"q1": ["a"]}, "y": good}, qrels, "RR").table["n"].item() == 3
+    assert rankql.compare({"x": {"q1": ["a"]}, "y": good}, qrels, "RR").pairs["n"].item() == 3

@@ -44,7 +44,7 @@ def test_differences_are_corrected(metric, options):
     comparison = rankql.compare(
         RUNS, qrels=HUMAN, metrics=metric, judge=JUDGE, attributes=ABOUT, test="t", **options
     )
-    row, sample = comparison.table.row(0, named=True), expected(metric, **options)
+    row, sample = comparison.pairs.row(0, named=True), expected(metric, **options)
     assert row["difference"] == pytest.approx(sample.mean)
     assert row["mean_b"] - row["mean_a"] == pytest.approx(sample.mean)
     assert row["lo"] == pytest.approx(sample.mean - half_width(sample))
@@ -56,7 +56,7 @@ def test_differences_are_corrected(metric, options):
 
 def test_slices():
     options = {"metrics": "P@3", "by": "lang", "attributes": ABOUT, "correction": "none"}
-    table = rankql.compare(RUNS, qrels=HUMAN, judge=JUDGE, **options).table
+    table = rankql.compare(RUNS, qrels=HUMAN, judge=JUDGE, **options).pairs
     for lang in ("de", "en"):
         row = table.filter(slice=f"lang={lang}").row(0, named=True)
         assert row["difference"] == pytest.approx(expected("P@3", pl.col("lang") == lang).mean)
@@ -65,8 +65,8 @@ def test_slices():
 def test_a_slice_of_few_human_queries_is_not_corrected():
     few = HUMAN.filter(pl.col("query").is_in(HUMAN["query"].unique().sort().head(30).implode()))
     options = {"metrics": "P@3", "by": "lang", "attributes": ABOUT}
-    table = rankql.compare(RUNS, qrels=few, judge=JUDGE, **options).table
-    alone = rankql.compare(RUNS, qrels=few, **options).table
+    table = rankql.compare(RUNS, qrels=few, judge=JUDGE, **options).pairs
+    alone = rankql.compare(RUNS, qrels=few, **options).pairs
     small = pl.col("n") < 20
     assert table.filter(small)["lambda"].null_count() == table.filter(small).height >= 1
     columns = ["difference", "mean_a", "mean_b"]
@@ -81,7 +81,7 @@ def test_intervals_are_narrower_than_those_of_human_labels_alone():
     assert {"lambda", "worth"} <= {*comparison.summary.columns}
     assert comparison.leaderboard().height == 4
     assert comparison.differences("AP", "old", "new").height == 60  # under human labels
-    row, of_people = (x.table.row(0, named=True) for x in (comparison, alone))
+    row, of_people = (x.pairs.row(0, named=True) for x in (comparison, alone))
     assert row["hi"] - row["lo"] < 0.9 * (of_people["hi"] - of_people["lo"])
     assert row["n"] == of_people["n"] == 60 and row["detectable"] < of_people["detectable"]
 
@@ -93,7 +93,7 @@ def test_gate_decides_by_the_corrected_interval(options):
     verdict = rankql.gate(RUNS["new"], HUMAN, RUNS["old"], judge=JUDGE, **limits, **about)
     mean, drop = verdict.table.rows(named=True)
     compared = rankql.compare(RUNS, qrels=HUMAN, metrics="nDCG@5", judge=JUDGE, **about)
-    row = compared.table.row(0, named=True)
+    row = compared.pairs.row(0, named=True)
     for name in ("difference", "lo", "hi"):
         assert drop[name] == pytest.approx(row[name])
     assert drop["mean"] - drop["baseline"] == pytest.approx(row["difference"])

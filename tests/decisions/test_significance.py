@@ -87,7 +87,7 @@ def test_sakai():
     assert sample.mean / sample.error == pytest.approx(2.11576, abs=5e-6)
     assert outcome("randomisation", SAKAI).p == 69120 / 2**20
     systems = frames(np.stack([A, B], axis=1) / 10)
-    row = rankql.compare(systems, test="t").table.row(0, named=True)
+    row = rankql.compare(systems, test="t").pairs.row(0, named=True)
     assert row["p"] == pytest.approx(0.0477968, abs=5e-8) and row["verdict"] == "better"
     assert (row["lo"], row["hi"]) == pytest.approx((0.000806, 0.149194), abs=5e-7)
 
@@ -129,8 +129,8 @@ def test_no_power_where_no_pattern_of_signs_is_unlikely(units):
     rng = np.random.default_rng(units)
     old, new = (pl.DataFrame({"query": range(units), "AP": rng.random(units)}) for _ in "ab")
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
-    assert (comparison.table["detectable"].item() is None) == (units < 6)
-    assert ("too few queries to detect any" in comparison.sentences[0]) == (units < 6)
+    assert (comparison.pairs["detectable"].item() is None) == (units < 6)
+    assert ("too few queries to detect any" in comparison.pairs["sentence"][0]) == (units < 6)
 
 
 # Randomisation.
@@ -397,7 +397,7 @@ def test_compare_prints_the_numbers_of_the_test(name, clusters):
     users = [f"u{i * i % 23}" for i in range(30)] if clusters else None
     options = {"cluster": "user"} if clusters else {}
     systems = frames(values, **({"user": users} if clusters else {}))
-    row = rankql.compare(systems, test=name, resamples=499, **options).table.row(0, named=True)
+    row = rankql.compare(systems, test=name, resamples=499, **options).pairs.row(0, named=True)
     expected = outcome(name, b - a, users)
     assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
     assert row["p_adjusted"] == row["p"] is not None
@@ -412,11 +412,11 @@ def test_the_order_of_rows_and_systems_changes_no_bit(name):
     values = block(30, 2).round(2)
     systems = frames(values, user=[f"u{i * 7 % 11}" for i in range(30)])
     options = {"test": name, "resamples": 499, "cluster": "user"}
-    table = rankql.compare(systems, **options).table
+    table = rankql.compare(systems, **options).pairs
     moved = {k: v.sample(fraction=1, shuffle=True, seed=1) for k, v in systems.items()}
-    assert rankql.compare(moved, **options).table.equals(table)
+    assert rankql.compare(moved, **options).pairs.equals(table)
     row = table.row(0, named=True)
-    swapped = rankql.compare(dict(reversed(systems.items())), **options).table.row(0, named=True)
+    swapped = rankql.compare(dict(reversed(systems.items())), **options).pairs.row(0, named=True)
     for one, other in (("lo", "hi"), ("difference", "difference"), ("effect", "effect")):
         assert swapped[one] == -row[other]
     unchanged = ("p", "p_adjusted", "ties", "n", "detectable")
@@ -426,7 +426,7 @@ def test_the_order_of_rows_and_systems_changes_no_bit(name):
 
 def test_less_is_better():
     values = np.array([[1.0, 0.5], [0.8, 0.6], [0.9, 0.35], [0.7, 0.7], [1.2, 0.8], [1.1, 0.6]])
-    table = rankql.compare(frames([values, values], ["RMSE", "AP"]), test="t").table
+    table = rankql.compare(frames([values, values], ["RMSE", "AP"]), test="t").pairs
     rmse, ap = table.iter_rows(named=True)
     for same in ("difference", "p", "lo", "hi", "effect", "ties"):
         assert rmse[same] == ap[same]
@@ -441,13 +441,13 @@ def test_families():
     systems = frames(values, ["AP", "RR", "P@1"], segment=[f"g{i % 2}" for i in range(30)])
     for correction in CORRECTIONS:
         compared = rankql.compare(systems, test="t", correction=correction, by="segment")
-        tested = compared.table.drop_nulls("p")
-        assert (len(compared.table), len(tested)) == (27, 24)
+        tested = compared.pairs.drop_nulls("p")
+        assert (len(compared.pairs), len(tested)) == (27, 24)
         adjusted = adjust_p_values(tested["p"].to_list(), correction)
         assert tested["p_adjusted"].to_list() == adjusted
         label = "" if correction == "none" else f"{CORRECTIONS[correction]}-adjusted for 24 tests"
         assert all(label in sentence for sentence in tested["sentence"])
-        assert compared.table["verdict"].to_list().count(ZERO_VARIANCE) == 3
+        assert compared.pairs["verdict"].to_list().count(ZERO_VARIANCE) == 3
         assert "Not tested: 3 of 27 rows (zero variance: 3)" in compared.notes
 
 
@@ -483,8 +483,8 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
     systems = {name: frame.fill_nan(None) for name, frame in systems.items()}
     options = {"test": name, "correction": correction, "confidence": confidence, "resamples": 199}
     compared = rankql.compare(systems, by="part", **options)
-    count_significant(compared.table, 1 - confidence)
-    for row in compared.table.iter_rows(named=True):
+    count_significant(compared.pairs, 1 - confidence)
+    for row in compared.pairs.iter_rows(named=True):
         assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
         verdicts = ("better", "worse", "not significant")
         assert row["verdict"] in ((NOT_TESTABLE, ZERO_VARIANCE) if row["p"] is None else verdicts)
@@ -492,7 +492,7 @@ def test_every_row_has_numbers_or_a_reason(name, values, times, correction, conf
         assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
         assert row["p"] or name != "randomisation" or row["p"] is None
         assert row["wins"] + row["ties"] + row["losses"] == row["n"]
-    assert "nan" not in "\n".join(compared.sentences).lower()
+    assert "nan" not in "\n".join(compared.pairs["sentence"]).lower()
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -500,7 +500,7 @@ def test_intervals_are_those_of_their_levels(name):
     """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
     values = np.stack([block(30, 3, seed) / 2 + 0.04 * np.arange(3) for seed in (1, 2)]).clip(0, 1)
     systems = frames(values, ["AP", "RR"])
-    table = rankql.compare(systems, test=name, resamples=1_999).table
+    table = rankql.compare(systems, test=name, resamples=1_999).pairs
     result = count_significant(table)
     assert 0 < result < 6
     p = np.array(table["p"].to_list())
@@ -514,10 +514,10 @@ def test_intervals_are_those_of_their_levels(name):
 
 def test_slices_are_comparisons_of_their_own():
     systems = frames(block(30, 2).round(2), segment=["x" if i % 3 else "y" for i in range(30)])
-    table = rankql.compare(systems, by="segment", correction="none").table
+    table = rankql.compare(systems, by="segment", correction="none").pairs
     assert table["slice"].to_list() == ["all", "segment=x", "segment=y"]
     alone = {k: f.filter(segment="x").drop("segment") for k, f in systems.items()}
-    expected = rankql.compare(alone, correction="none").table
+    expected = rankql.compare(alone, correction="none").pairs
     columns = ["mean_a", "mean_b", "difference", "lo", "hi", "p", "effect", "wins", "n"]
     assert table.filter(slice="segment=x").select(columns).equals(expected.select(columns))
 
@@ -538,7 +538,7 @@ def test_a_missing_query_counts_as_0_unless_lower_is_better(metrics, rule, n):
     compared = rankql.compare({"old": old, "new": new}, metrics=metrics)
     assert f"1 of 3 queries is missing in new: {rule}" in compared.notes
     assert not [note for note in compared.notes if "undefined" in note]
-    assert compared.table["n"].to_list() == n
+    assert compared.pairs["n"].to_list() == n
 
 
 def test_micro_averages_are_not_tested():
@@ -547,7 +547,7 @@ def test_micro_averages_are_not_tested():
         for items in (["good", "bad", "bad", "bad"], ["good"] * 4)
     )
     qrels = new.select("query", "item", rel=1)
-    table = rankql.compare({"old": old, "new": new}, qrels, ["microP@1", "P@1"]).table
+    table = rankql.compare({"old": old, "new": new}, qrels, ["microP@1", "P@1"]).pairs
     micro, plain = table.iter_rows(named=True)
     for name in ("mean_a", "mean_b", "difference", "n"):  # as many positions in all queries
         assert micro[name] == pytest.approx(plain[name])
@@ -569,7 +569,7 @@ def peak():  # ru_maxrss of a child may be that of its parent
     return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 2**20
 before = peak()
 for test in ("t", "randomisation"):
-    print(*rankql.compare(systems, test=test, resamples=10_000).table["p", "lo", "hi"].row(0))
+    print(*rankql.compare(systems, test=test, resamples=10_000).pairs["p", "lo", "hi"].row(0))
 print(peak() - before)
 """
 
@@ -596,18 +596,18 @@ def test_equivalence_of_the_sleep_data(name, p):
     a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0, 2.0]
     b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
     systems = {n: pl.DataFrame({"query": range(10), "sleep": x}) for n, x in (("a", a), ("b", b))}
-    row = rankql.compare(systems, test=name, equivalence=2.5).table.row(0, named=True)
+    row = rankql.compare(systems, test=name, equivalence=2.5).pairs.row(0, named=True)
     assert row["p_equivalence"] == pytest.approx(p, abs=5e-8)
     assert row["verdict"] == "equivalent within 2.5" and -2.5 < row["lo"] < row["hi"] < 2.5
     narrow = rankql.compare(systems, test=name, equivalence=1.5)
-    assert narrow.table["verdict"].to_list() == ["better"] and narrow.table["lo"].item() > 0
+    assert narrow.pairs["verdict"].to_list() == ["better"] and narrow.pairs["lo"].item() > 0
 
 
 @pytest.mark.parametrize("name", TESTS)
 def test_equivalent_rows_have_an_interval_within_the_margin(name):
     """In a family too, each at its own level."""
     systems = frames(block(400, 3) * 0.02 + 0.5, queries=range(400))
-    table = rankql.compare(systems, test=name, equivalence=0.1, resamples=999).table
+    table = rankql.compare(systems, test=name, equivalence=0.1, resamples=999).pairs
     assert (table["verdict"] == "equivalent within 0.1").sum() == 3
     assert (table["lo"] > -0.1).all() and (table["hi"] < 0.1).all()
 
@@ -620,11 +620,11 @@ def test_tukey(name, p):
     rows = [[2, 3, 5], [4, 4, 7], [1, 3, 2], [6, 5, 9], [3, 6, 6], [5, 4, 8]]
     systems = frames(np.array(rows) / 10, queries=range(6))
     compared = rankql.compare(systems, test=name, correction="tukey")
-    alone = rankql.compare(systems, test=name, correction="none").table
+    alone = rankql.compare(systems, test=name, correction="none").pairs
     expected = np.maximum(p, alone["p"].to_numpy())  # never less than that of the pair alone
-    assert compared.table["p_adjusted"].to_list() == pytest.approx(expected, abs=6e-6)
-    count_significant(compared.table)
-    sides = compared.table.select(pl.col("hi") - pl.col("difference"))["hi"].to_list()
+    assert compared.pairs["p_adjusted"].to_list() == pytest.approx(expected, abs=6e-6)
+    count_significant(compared.pairs)
+    sides = compared.pairs.select(pl.col("hi") - pl.col("difference"))["hi"].to_list()
     width = min(sides)  # the simultaneous one, unless that of the pair alone is larger
     of_pair = (alone["hi"] - alone["difference"]).fill_null(0)
     assert sides == pytest.approx([max(width, x) for x in of_pair])
@@ -633,7 +633,7 @@ def test_tukey(name, p):
 def test_tukey_of_many_orders_is_sampled():
     systems = frames(block(30, 4), queries=range(30))
     both = [
-        rankql.compare(systems, test=x, correction="tukey").table for x in ("t", "randomisation")
+        rankql.compare(systems, test=x, correction="tukey").pairs for x in ("t", "randomisation")
     ]
     assert both[1]["p_adjusted"].to_list() == pytest.approx(both[0]["p_adjusted"], abs=0.05)
     count_significant(both[1])
@@ -651,8 +651,8 @@ def test_tukey_notes_systems_that_vary_differently(test):
     )
     noted = [any("vary alike" in note for note in x.notes) for x in (unequal, equal)]
     assert noted == [True, False]
-    alone = rankql.compare(frames(values), test=test, correction="none").table
-    table = unequal.table
+    alone = rankql.compare(frames(values), test=test, correction="none").pairs
+    table = unequal.pairs
     assert (table["p_adjusted"] >= table["p"]).all()
     assert ((table["lo"] <= alone["lo"]) & (table["hi"] >= alone["hi"])).fill_null(True).all()
     assert ((table["lo"] > 0) | (table["hi"] < 0)).to_list() == table["verdict"].is_in(
@@ -665,7 +665,7 @@ def test_tukey_of_nearly_noiseless_systems():
     rng = np.random.default_rng(4)
     values = rng.normal(0.5, 0.2, (200, 4))
     values[:, 1] = values[:, 0] + 1e-9 * rng.normal(size=200)
-    table = rankql.compare(frames(values, queries=range(200)), test="t", correction="tukey").table
+    table = rankql.compare(frames(values, queries=range(200)), test="t", correction="tukey").pairs
     row = table.row(0, named=True)
     assert row["detectable"] is None and "too few" not in row["sentence"]
 

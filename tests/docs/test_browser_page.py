@@ -292,7 +292,7 @@ def test_two_runs_equal_python(page, files, data):
     columns = [*keys, "mean", "lo", "hi", "queries", "undefined", "missing"]
     same(downloaded(page, "summary.csv").sort(keys), expected.select(columns).sort(keys))
 
-    compared = rankql.compare(runs, qrels, NAMES_OF_METRICS, by="segment", test="t").table
+    compared = rankql.compare(runs, qrels, NAMES_OF_METRICS, by="segment", test="t").pairs
     compared = compared.rename({"p_adjusted": "adjusted p", "n": "queries"})
     columns = ["slice", "metric", "difference", "lo", "hi", "p", "adjusted p", "queries"]
     result = downloaded(page, "comparison.csv").sort(keys[1:])

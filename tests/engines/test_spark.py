@@ -158,10 +158,10 @@ def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
     mean = result.per_query.selectExpr("avg(`nDCG@10`)", "count(*)").collect()[0]
     assert mean[0] == pytest.approx(ours["nDCG@10"], abs=1e-12) and mean[1] == 300
     comparison = rankql.compare({"old": result.collect(), "new": again.collect()}, metrics="AP")
-    assert comparison.table["difference"][0] == 0
+    assert comparison.pairs["difference"][0] == 0
     result.per_query.write.parquet(f"file://{tmp_path}/values")
     written = {"old": f"{tmp_path}/values/*.parquet", "new": ours}
-    assert rankql.compare(written, metrics="AP").table["difference"][0] == pytest.approx(0)
+    assert rankql.compare(written, metrics="AP").pairs["difference"][0] == pytest.approx(0)
 
 
 def test_options_that_need_all_values_are_refused(spark):

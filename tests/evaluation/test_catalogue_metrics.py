@@ -92,7 +92,7 @@ def test_judged_queries_count_and_missing_ones_show_nothing(missing):
 
 def test_compare_shows_both_values_and_no_test():
     comparison = rankql.compare({"a": RUN, "b": OTHER}, QRELS, metrics=TWO)
-    for row in comparison.table.to_dicts():
+    for row in comparison.pairs.to_dicts():
         value, changed = (value_of(run, row["metric"]) for run in (RUN, OTHER))
         assert row["mean_a"] == pytest.approx(value, abs=1e-11)
         assert row["difference"] == pytest.approx(changed - value, abs=1e-11)
@@ -102,7 +102,7 @@ def test_compare_shows_both_values_and_no_test():
     result = rankql.evaluate(RUN, QRELS, TWO)
     assert result.lower_is_better("gini@3") and not result.lower_is_better("coverage@3")
     results = {"a": result, "b": rankql.evaluate(OTHER, QRELS, TWO)}
-    assert rankql.compare(results).table.equals(comparison.table)
+    assert rankql.compare(results).pairs.equals(comparison.pairs)
     three = rankql.compare(results | {"c": result}, metrics="gini@3")
     assert not three.ranked_metrics and three.leaderboard()["rank_hi"].to_list() == [3, 3, 3]
     alone = rankql.compare({"a": result})
@@ -196,6 +196,6 @@ def test_systems_with_different_queries_are_refused():
     with pytest.raises(RankqlError, match=r"^gini@3 cannot be combined"):
         rankql.combine([new, old])
     # A judged query that a run lacks shows nothing, in one run as in the other.
-    table = rankql.compare(runs, QRELS, metrics=GINI).table
+    table = rankql.compare(runs, QRELS, metrics=GINI).pairs
     assert table["mean_b"][0] == pytest.approx(value_of(few, "gini@3"))
     assert table.select("wins", "ties", "losses").row(0) == (None, None, None)

@@ -53,7 +53,7 @@ def test_the_text_or_the_name_after_as_names_the_slice():
         slices = rankql.evaluate(RUN, QRELS, "RR", by=by).summary["slice"].to_list()
         assert slices == ["all", f"{name}=false", f"{name}=true"]
     comparison = rankql.compare({"a": RUN, "b": RUN}, QRELS, "RR", by=f"{text} AS late")
-    assert {"late=true"} < {*comparison.table["slice"]}
+    assert {"late=true"} < {*comparison.pairs["slice"]}
 
 
 def test_a_column_of_this_name_wins():

@@ -51,7 +51,7 @@ def test_two_runs_a_list_and_a_dict_are_the_same(convert):
         rankql.compare([old, new], qrels, "RR"),
         rankql.compare((old, new), qrels=qrels, metrics=["RR"]),
     ):
-        assert comparison.table.equals(expected.table)
+        assert comparison.pairs.equals(expected.pairs)
         assert any("run 1 and run 2" in note for note in comparison.notes)
     assert rankql.compare({"old": old, "new": new}, qrels, "RR").systems == ["old", "new"]
     assert rankql.compare(old, new, qrels).metrics == [*rankql.evaluate(OLD, QRELS)]
@@ -72,10 +72,10 @@ def test_files_give_their_names(tmp_path, monkeypatch):
 
 def test_two_results_need_no_judgments():
     results = [rankql.evaluate(run, QRELS, "RR") for run in (OLD, NEW)]
-    expected = rankql.compare({"run 1": OLD, "run 2": NEW}, QRELS, "RR").table
+    expected = rankql.compare({"run 1": OLD, "run 2": NEW}, QRELS, "RR").pairs
     for arguments in (results, [results], [result.per_query for result in results]):
-        assert rankql.compare(*arguments).table.equals(expected)
-        assert rankql.compare(*arguments, metrics="RR").table.equals(expected)
+        assert rankql.compare(*arguments).pairs.equals(expected)
+        assert rankql.compare(*arguments, metrics="RR").pairs.equals(expected)
 
 
 # Any columns of numbers
@@ -85,7 +85,7 @@ def test_any_numbers_are_compared():
     comparison = rankql.compare({"before": BEFORE, "after": AFTER}, test="t")
     assert comparison.metrics == ["revenue", "wait", "clicks"]
     for name in comparison.metrics:
-        row = comparison.table.filter(metric=name).row(0, named=True)
+        row = comparison.pairs.filter(metric=name).row(0, named=True)
         assert row["p"] == pytest.approx(stats.ttest_rel(AFTER[name], BEFORE[name]).pvalue)
         assert row["difference"] == pytest.approx((AFTER[name] - BEFORE[name]).mean())
     notes = " ".join(comparison.notes)
@@ -96,15 +96,15 @@ def test_any_numbers_are_compared():
 def test_the_caller_gives_directions():
     assumed = rankql.compare({"before": BEFORE, "after": AFTER})
     stated = rankql.compare({"before": BEFORE, "after": AFTER}, higher_is_better={"wait": False})
-    assert assumed.table["verdict"].to_list()[:2] == ["better", "better"]
-    assert stated.table["verdict"].to_list()[:2] == ["better", "worse"]
+    assert assumed.pairs["verdict"].to_list()[:2] == ["better", "better"]
+    assert stated.pairs["verdict"].to_list()[:2] == ["better", "worse"]
     assert stated.higher_is_better == {"revenue": True, "wait": False, "clicks": True}
     assert json.loads(stated.to_json())["higher_is_better"] == stated.higher_is_better
     assert "Lower is better: wait" in stated.notes
     assert any(note.startswith("Higher revenue and clicks are assumed") for note in stated.notes)
-    assert stated.table["wins"][1] == (AFTER["wait"] < BEFORE["wait"]).sum()
+    assert stated.pairs["wins"][1] == (AFTER["wait"] < BEFORE["wait"]).sum()
     lower = rankql.compare({"a": BEFORE, "b": AFTER}, metrics="wait", higher_is_better=False)
-    assert lower.table["verdict"].to_list() == ["worse"]
+    assert lower.pairs["verdict"].to_list() == ["worse"]
     assert not [note for note in lower.notes if "assumed" in note]
     assert lower.differences("wait", "a", "b")["difference"].is_sorted(descending=True)
 
@@ -113,7 +113,7 @@ def test_expressions_over_runs_have_directions():
     runs = {"a": OLD.with_columns(pl.col("score") + pl.int_range(6)), "b": OLD}
     for direction, verdict in ((None, "worse"), (False, "better")):
         comparison = rankql.compare(runs, QRELS, "top = max(score)", higher_is_better=direction)
-        assert comparison.table["verdict"].item() in (verdict, "not significant")
+        assert comparison.pairs["verdict"].item() in (verdict, "not significant")
         assert comparison.higher_is_better == {"top": direction is None}
 
 
@@ -122,7 +122,7 @@ def test_slices_and_clusters_are_not_metrics():
             {"before": BEFORE, "after": AFTER}.items()}  # fmt: skip
     comparison = rankql.compare(data, by="segment", cluster="shop")
     assert comparison.metrics == ["revenue", "wait", "clicks"]
-    slices = comparison.table["slice"].unique().sort().to_list()
+    slices = comparison.pairs["slice"].unique().sort().to_list()
     assert slices == ["all", "segment=new", "segment=old"]
     assert rankql.compare(data, metrics="shop").metrics == ["shop"]
     # Numbers before a metric that rankql knows are attributes.
@@ -135,14 +135,14 @@ def test_files_of_numbers(tmp_path, suffix):
     files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
     for file, frame in zip(files, (BEFORE, AFTER), strict=True):
         getattr(frame, f"write_{suffix}")(file)
-    expected = rankql.compare({"a": BEFORE, "b": AFTER}, by="segment").table
-    assert_frame_equal(rankql.compare(files, by="segment").table, expected)
+    expected = rankql.compare({"a": BEFORE, "b": AFTER}, by="segment").pairs
+    assert_frame_equal(rankql.compare(files, by="segment").pairs, expected)
 
 
 def test_a_column_system_has_the_systems():
     comparison = rankql.compare(system_column(before=BEFORE, after=AFTER), baseline="before")
     expected = rankql.compare({"before": BEFORE, "after": AFTER})
-    assert comparison.table.drop("sentence").equals(expected.table.drop("sentence"))
+    assert comparison.pairs.drop("sentence").equals(expected.pairs.drop("sentence"))
 
 
 def test_the_key_can_be_named():
@@ -151,14 +151,14 @@ def test_the_key_can_be_named():
         rankql.compare(*days)  # the first column, segment, has several rows
     comparison = rankql.compare(*days, query="day", by="segment")
     assert comparison.metrics == ["revenue"]
-    assert comparison.table["n"].to_list() == [40, 20, 20]
+    assert comparison.pairs["n"].to_list() == [40, 20, 20]
 
 
 def test_missing_values_and_columns_are_left_out():
     """A run without results has 0; a missing revenue is not 0."""
     after = AFTER.head(30).drop("segment")
     comparison = rankql.compare({"a": BEFORE, "b": after}, metrics="revenue")
-    assert comparison.table.select("slice", "n").rows() == [("all", 30)]
+    assert comparison.pairs.select("slice", "n").rows() == [("all", 30)]
     assert "10 of 40 queries are missing in b: left out" in comparison.notes
 
 
@@ -166,7 +166,7 @@ def test_values_are_compared_to_results_of_evaluate():
     values = rankql.evaluate(NEW, QRELS, "RR").per_query.rename({"query": "user"})
     comparison = rankql.compare({"old": rankql.evaluate(OLD, QRELS, "RR"), "new": values})
     expected = rankql.compare({"old": OLD, "new": NEW}, QRELS, "RR")
-    assert comparison.table.equals(expected.table)
+    assert comparison.pairs.equals(expected.pairs)
 
 
 SOLD = {"a": OLD.head(1).with_columns(sold=1), "b": NEW.head(1).with_columns(sold=2)}
@@ -211,7 +211,7 @@ def test_named_metrics_are_values():
     assert rankql.compare(SOLD, metrics="sold").metrics == ["sold"]
     flags = {"a": BEFORE.with_columns(bought=True), "b": AFTER.with_columns(bought=False)}
     assert "bought" not in rankql.compare(flags).metrics  # an attribute, unless it is named
-    assert rankql.compare(flags, metrics="bought").table["difference"].item() == -1
+    assert rankql.compare(flags, metrics="bought").pairs["difference"].item() == -1
 
 
 # On the command line

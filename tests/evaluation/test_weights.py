@@ -129,7 +129,7 @@ def test_equal_weights_compare_and_gate_alike(test):
     limits = {"minimum": "nDCG@3>=0.5", "max_drop": "nDCG@3:0.05", "minimum_bound": True}
     limits |= {"attributes": ABOUT, "by": "segment", "min_queries": 5}
     same, plain = (
-        compared(x, by="segment", test=test, resamples=999).table for x in ("same", None)
+        compared(x, by="segment", test=test, resamples=999).pairs for x in ("same", None)
     )
     assert_frame_equal(same, plain, abs_tol=1e-9, rel_tol=0)
     same, plain = (
@@ -171,7 +171,7 @@ def test_whole_weights_are_repeated_queries():
 def test_compare_weighs_everything():
     comparison = compared("traffic", by="segment")
     means = comparison.summary.filter(metric="DCG@3")
-    for row in comparison.table.filter(metric="DCG@3").iter_rows(named=True):
+    for row in comparison.pairs.filter(metric="DCG@3").iter_rows(named=True):
         both = dict(means.filter(slice=row["slice"]).select("system", "mean").rows())
         assert both == pytest.approx({"old": row["mean_a"], "new": row["mean_b"]}, abs=1e-12)
         assert row["difference"] == pytest.approx(row["mean_b"] - row["mean_a"], abs=1e-12)
@@ -180,7 +180,7 @@ def test_compare_weighs_everything():
     mean, width, freedom = jackknife(
         *(differences[x].to_numpy() for x in ("difference", "traffic"))
     )
-    alone = compared("traffic", correction="none", test="t").table
+    alone = compared("traffic", correction="none", test="t").pairs
     row = alone.filter(metric="DCG@3").row(0, named=True)
     assert (row["lo"], row["hi"]) == pytest.approx((mean - width, mean + width), abs=1e-12)
     t = mean / (width / stats.t.ppf(0.975, freedom))
@@ -204,7 +204,7 @@ def test_gate_weighs_means_and_drops():
     limits = {"minimum": "DCG@3>=0.1", "max_drop": "DCG@3:0.3"}
     options = {"attributes": ABOUT, "weight": "traffic", "min_queries": 5, "by": "segment"}
     verdict = rankql.gate(RUNS["new"], QRELS, RUNS["old"], **limits, **options)
-    comparison = compared("traffic", by="segment").table.filter(metric="DCG@3")
+    comparison = compared("traffic", by="segment").pairs.filter(metric="DCG@3")
     means = dict(comparison.select("slice", "mean_b").rows())
     for row in verdict.table.iter_rows(named=True):
         assert row["mean"] == pytest.approx(means[row["slice"]], abs=1e-12)
@@ -223,7 +223,7 @@ def test_a_slice_without_weight():
     result = rankql.evaluate(RUNS["old"], QRELS, METRICS, **options)
     rows = result.summary.filter(slice="segment=x").select("mean", "lo", "hi", "n_eff").rows()
     assert rows == [(None,) * 4] * 3
-    table = rankql.compare(RUNS, QRELS, "DCG@3", **options).table.filter(slice="segment=x")
+    table = rankql.compare(RUNS, QRELS, "DCG@3", **options).pairs.filter(slice="segment=x")
     assert table.select("n", "difference", "verdict").rows() == [(0, None, "not testable")]
     limits = {"minimum": "DCG@3>=0.01", "max_drop": "DCG@3:2"}
     verdict = rankql.gate(RUNS["new"], QRELS, RUNS["old"], min_queries=5, **limits, **options)
@@ -248,7 +248,7 @@ def test_values_per_query_with_weights():
         ABOUT.select("query", "traffic", "segment").with_columns(AP=pl.Series(RNG.random(N)))
         for _ in range(2)
     ]
-    table = rankql.compare(values[0], values[1], weight="traffic").table
+    table = rankql.compare(values[0], values[1], weight="traffic").pairs
     expected = [np.average(x["AP"][1:], weights=x["traffic"][1:]) for x in values]
     assert [*table.select("mean_a", "mean_b").row(0)] == pytest.approx(expected, abs=1e-12)
     verdict = rankql.gate(values[1], baseline=values[0], weight="traffic", max_drop="AP:0.5")
@@ -333,7 +333,7 @@ def test_a_query_with_all_the_weight_is_not_tested():
     )  # fmt: skip
     after = before.with_columns(AP=pl.Series([0.9, 0.6, 0.8, 0.4] * 2))
     compared = rankql.compare({"a": before, "b": after}, metrics="AP", weight="w", by="part")
-    row = compared.table.row(by_predicate=pl.col("slice") == "part=x", named=True)
+    row = compared.pairs.row(by_predicate=pl.col("slice") == "part=x", named=True)
     assert row["verdict"] == "one query has almost all the weight"
     assert (row["lo"], row["hi"], row["p"], row["detectable"]) == (None, None, None, None)
     assert row["sentence"].endswith("Not tested: one query has almost all the weight")

@@ -103,7 +103,7 @@ def test_differences_are_those_of_the_queries_largest_loss_first():
 def test_intervals_are_those_of_the_table(kind):
     comparison = compare("RR")
     (panel,) = panels(comparison.plot(kind))
-    (row,), (own,) = panel["data"], comparison.table.to_dicts()
+    (row,), (own,) = panel["data"], comparison.pairs.to_dicts()
     for name in ("difference", "lo", "hi", "n"):
         assert row[name] == pytest.approx(own[name], rel=1e-5)
     assert row["difference"] == 0.25 and row["verdict"] == own["verdict"]

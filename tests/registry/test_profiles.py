@@ -128,7 +128,7 @@ def test_trec_eval_geometric_mean(missing):
     assert ours["gm_map"] == pytest.approx(np.exp(np.mean(logs)), rel=1e-12)
     assert ours.summary["lo"].is_null().to_list() == [True, False]
     runs, (_, judged) = {"a": dict([*run.items()][:20]), "b": run}, frames(run, qrels)
-    table = rankql.compare(runs, judged, "GMAP").table
+    table = rankql.compare(runs, judged, "GMAP").pairs
     assert table["p"].is_null().all()  # one value for all queries
 
 
@@ -324,7 +324,7 @@ def test_an_undefined_query_may_count_1(value):
     result = rankql.evaluate(runs, judged, ["RR", "microR@1"], undefined=value, interval=None)
     assert result.summary["mean"].to_list() == pytest.approx([0.75, 0, 1, 1])
     comparison = rankql.compare(runs, judged, "RR", undefined=value)
-    assert comparison.table["difference"].to_list() == [0.25]
+    assert comparison.pairs["difference"].to_list() == [0.25]
     assert "counted as 1" in " ".join(comparison.notes)
 
 

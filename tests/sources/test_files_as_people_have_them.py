@@ -101,7 +101,7 @@ def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     other = tmp_path / f"other.{end}"
     other.write_bytes(run.read_bytes())
     both = rankql.compare(run, other, qrels, "RR", columns=names)
-    assert both.table["difference"].to_list() == [0]
+    assert both.pairs["difference"].to_list() == [0]
     rankql.convert(run, tmp_path / "a.csv", columns=names[0])
     assert rankql.evaluate(tmp_path / "a.csv", named, "RR")["RR"] == 0.5
     with pytest.raises(RankqlError, match="has 3 columns without a header, not query,item"):
@@ -214,4 +214,4 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     # Tables are named as they are.
     command = "compare impressions b=impressions judged --database wh.duckdb -m RR"
     done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0 and "b and impressions are tied" in done.stdout
+    assert done.exit_code == 0 and "b - impressions" in done.stdout

@@ -67,7 +67,7 @@ def test_comparisons_have_slices_of_any_name():
     by = [["missing"], ["a"], ["b"], ["difference"]]
     result = rankql.compare(runs, THEIRS, "nDCG@10", by=by, attributes=ABOUT, **COLUMNS)
     slices = ["all", *(f"{name}={value}" for (name,) in by for value in "uv")]
-    assert result.table["slice"].to_list() == slices
+    assert result.pairs["slice"].to_list() == slices
     columns = result.differences("nDCG@10", "one", "two").columns
     assert columns == ["qid", "missing", "by_a", "by_b", "by_difference", "a", "b", "difference"]
 
@@ -75,7 +75,7 @@ def test_comparisons_have_slices_of_any_name():
 def test_slices_are_in_the_order_of_their_values():
     """Also where the attribute is called like their labels."""
     values = pl.DataFrame({"query": ["a", "b", "c"], "slice": [2, 10, 1], "AP": [0.1, 0.2, 0.4]})
-    table = rankql.compare({"x": values, "y": values}, by="slice").table
+    table = rankql.compare({"x": values, "y": values}, by="slice").pairs
     assert table["slice"].to_list() == ["all", "slice=1", "slice=2", "slice=10"]
 
 
@@ -489,7 +489,7 @@ def test_every_function_takes_distances(run, options):
     ap = pytest.approx(rankql.evaluate(NEGATED, NEAREST, "AP")["AP"], abs=1e-12)
     assert rankql.evaluate(SCORES, NEAREST, "AP")["AP"] < 0.1
     runs = {"one": run, "two": run}
-    assert rankql.compare(runs, NEAREST, "AP", **options).table["mean_a"][0] == ap
+    assert rankql.compare(runs, NEAREST, "AP", **options).pairs["mean_a"][0] == ap
     assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
     assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
     assert rankql.correlate(run, NEGATED, "TauB", **options)["TauB"] == 1

@@ -181,6 +181,19 @@ def test_a_macro_of_the_user_in_the_schema_is_left_alone(con, name):
     assert value(con, "metrics.ndcg(rel, pos)") == value(con)
 
 
+def test_mrr_says_what_to_write_and_gives_way_to_a_macro_of_the_user(con):
+    rankql.register(con)
+    for call in ("mrr(rel, pos)", "mrr(rel, pos, k := 10)", "avg(mrr(rel, pos, 10))"):
+        with pytest.raises(duckdb.Error, match=r"use avg\(rr\(\.\.\.\)\)"):
+            value(con, call)
+    for kind in ("MACRO", "TEMP MACRO"):
+        with duckdb.connect() as own:
+            own.execute(f"CREATE {kind} mrr(x) AS x")
+            rankql.register(own)
+            rankql.register(own)
+            assert own.sql("SELECT mrr(42)").fetchall() == [(42,)]
+
+
 def test_no_function_of_duckdb_has_a_name_of_ours(con):
     names = {name for (name,) in con.sql("SELECT function_name FROM duckdb_functions()").fetchall()}
     assert names.isdisjoint(macros.read_parameters())

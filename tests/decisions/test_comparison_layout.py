@@ -1,0 +1,303 @@
+"""What a comparison shows: one layout for text, Markdown, LaTeX, HTML and .xlsx."""
+
+import re
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql import layout
+from rankql.cli import demo
+from rankql.cli.main import main
+from rankql.text import display_width
+
+METRICS = ["nDCG@10", "AP", "RR@10"]
+
+
+def values(names, metrics=METRICS, n=60, gap=0.05, **attributes):
+    """Values per query: each system is better than the one before by the gap."""
+    frames = {}
+    for i, name in enumerate(names):
+        about = {key: [each[q % len(each)] for q in range(n)] for key, each in attributes.items()}
+        columns = {
+            metric: [(q * 7 % 11) / 30 + gap * i + (q * (3 + i + k) % 7) / 70 for q in range(n)]
+            for k, metric in enumerate(metrics)
+        }
+        frames[name] = pl.DataFrame({"query": range(n), **about, **columns})
+    return frames
+
+
+def printed(result):
+    """The tables, and the lines below them."""
+    text = repr(result)
+    tables, _, rest = text.partition("\nMethod: ")
+    return [line for line in tables.split("\n") if "  " in line], f"Method: {rest}".split("\n")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    demo.write_shop(folder, 1000)
+    return folder
+
+
+@pytest.mark.parametrize(("options", "most"), [([], 20), (["--by", "segment"], 37)])
+def test_the_demo_fits_a_terminal(shop, options, most):
+    """Each sentence and each note is a line."""
+    files = [f"old={shop}/shop.parquet", f"new={shop}/new.parquet", f"{shop}/shop.parquet"]
+    done = CliRunner().invoke(main, ["compare", *files, "--score", "score", *options])
+    lines = done.stdout.rstrip("\n").split("\n")
+    assert done.exit_code == 0 and len(lines) <= most, done.stdout
+    table, below = lines[: lines.index("")], lines[lines.index("") :]
+    assert max(map(len, table)) <= 80 and table[0].split()[-1] == "verdict"
+    assert {"old", "new"} < {*table[0].split()} and "0.6" in table[1]
+    for start in ("Method: ", "Conventions: ", "Columns: "):
+        assert sum(line.startswith(start) for line in below) == 1
+    notes = [line for line in below if line.startswith("Note: ")]
+    assert sum("undefined" in note for note in notes) == 1
+    assert len(below[1 : below.index("", 1)]) <= 4
+
+
+def test_two_systems_have_a_row_per_metric():
+    compared = rankql.compare(values(["old", "new"]))
+    table, below = printed(compared)
+    assert re.split("  +", table[0]) == [
+        "metric", "old", "new", "new - old", "95% CI", "p", "verdict"
+    ]  # fmt: skip
+    row = compared.pairs.row(0, named=True)
+    mean_a, mean_b, difference = (f"{row[name]:.4f}" for name in ("mean_a", "mean_b", "difference"))
+    interval = f"{row['lo']:.4f} to {row['hi']:.4f}"
+    assert re.split("  +", table[1]) == [
+        "nDCG@10", mean_a, mean_b, difference, interval, "<0.001", "better"
+    ]  # fmt: skip
+    assert "Holm-adjusted for 3 tests, 60 queries" in below[0]
+    assert compared.sentences == []  # nothing differs
+    assert compared.table.columns == [
+        "metric", "old", "new", "new - old", "lo", "hi", "p", "verdict"
+    ]  # fmt: skip
+    assert compared.table["old"].to_list() == compared.pairs["mean_a"].to_list()
+    turned = rankql.compare(values(["old", "new"]), baseline="new")
+    assert turned.table.columns[1:4] == ["new", "old", "old - new"]
+
+
+def test_sentences_say_what_differs():
+    systems = values(["old", "new"], part="ab")
+    part = pl.when(pl.col("part") == "b").then(-0.1).otherwise(0.0)
+    systems["new"] = systems["new"].with_columns(pl.col("AP") + part)
+    compared = rankql.compare(systems, by="part")
+    assert compared.sentences == [
+        "new is better overall on nDCG@10 and RR@10",
+        "new is not significantly better or worse overall, better for part=a, worse for part=b on "
+        "AP",
+        *compared.sentences[2:],
+    ]
+    assert re.fullmatch(
+        r"These queries would detect a difference of about 0\.0\d+ on AP with 80% power",
+        *compared.sentences[2:],
+    )
+
+
+def test_three_systems_have_letters_for_those_that_are_worse():
+    """The best first: bc beats both, and equal ones beat none."""
+    systems = values(["bm25", "tasb", "splade"])
+    systems["splade"] = systems["tasb"].with_columns(pl.col("nDCG@10") + 0.001)
+    compared = rankql.compare(systems)
+    table, below = printed(compared)
+    assert [line.split()[:2] for line in table[1:]] == [
+        ["a", "splade"], ["b", "tasb"], ["c", "bm25"]
+    ]  # fmt: skip
+    pairs = compared.pairs.filter(metric="AP")["a", "b", "verdict"].rows()
+    assert [verdict for *_, verdict in pairs] == ["better", "better", "not significant"]
+    assert compared.table["AP marks"].to_list() == ["c", "c", ""]
+    assert "letters: systems that are significantly worse" in below[0]
+    best = f"{compared.table['AP'][0]:.3f}"
+    assert f"tasb and splade are tied on AP ({best})" in compared.sentences[1]
+    assert compared.sentences[1].endswith("; both beat bm25")
+    latex = compared.to_latex()
+    assert latex.startswith("\\begin{table}\n\\centering\n\\caption{Means. Paired t test")
+    assert (
+        "Holm-adjusted for 9 tests, 60 queries; letters: " in latex
+        and "\\textsuperscript{c}" in latex
+    )
+    assert latex.index("\\end{table}") < latex.index("\n% ")
+
+
+def test_the_leader_of_an_example():
+    systems = values(["bm25", "tasb", "splade"], ["nDCG@10"])
+    noise = pl.Series([(q * 5 % 13 - 6) / 100 for q in range(60)])
+    systems["splade"] = systems["tasb"].with_columns(pl.col("nDCG@10") + noise + 0.002)
+    sentence = rankql.compare(systems).sentences[0]
+    assert re.fullmatch(
+        r"splade leads on nDCG@10 \(0\.\d{3}\); tasb is not significantly worse; both beat bm25",
+        sentence,
+    )
+
+
+def test_with_a_baseline_marks_are_against_it_alone():
+    compared = rankql.compare(values([*"abc"]), baseline="b")
+    assert compared.table["system"].to_list() == ["b", "c", "a"]
+    assert compared.table["AP marks"].to_list() == ["", "†", "‡"]
+    assert "† significantly better than b, ‡ significantly worse" in compared.method
+    assert compared.sentences[0].endswith(
+        "; c is significantly better and a is significantly worse than b"
+    )
+
+
+def test_slices_of_several_systems_are_blocks():
+    compared = rankql.compare(values([*"abc"], part="xy"), by="part")
+    titles = [block.title for block in compared._rendered()]
+    assert titles == ["all (60 queries)", "part=x (30 queries)", "part=y (30 queries)"]
+    assert all(f"**{title}**" in compared.to_markdown() for title in ("all (60 queries)",))
+    assert r"\multicolumn{5}{l}{part=x (30 queries)} \\" in compared.to_latex()
+
+
+@pytest.mark.parametrize("names", [("p", "metric"), ("verdict", "lo"), ("system", "letter")])
+def test_systems_may_have_the_names_of_columns(names):
+    systems = values(names, part="xy")
+    for several in (systems, systems | values(["third"], part="xy")):
+        compared = rankql.compare(several, by="part")
+        assert all(name in repr(compared) for name in names)
+        assert all(f"{compared.summary['mean'][0]:.4f}" in x for x in (repr(compared),))
+
+
+WIDE = {
+    "long": ["colbert-v2-2024-seed-1-final", "colbert-v2-2024-seed-2-final"],
+    "Chinese": ["基于稠密向量的检索系统版本一", "基于稠密向量的检索系统版本二"],
+    "many": [f"s{i}" for i in range(30)],
+    "special": ["a|b&c_$<x>^~", "@team/run #1"],
+    "short": [*"ab"],
+}
+
+
+@pytest.mark.parametrize("names", WIDE)
+@pytest.mark.parametrize("metrics", [METRICS, [f"nDCG@{k}" for k in range(1, 13)]])
+@pytest.mark.parametrize("by", [None, [["国家"], ["国家", "device"]]])
+def test_every_table_fits_80_columns(names, metrics, by):
+    """Metrics as rows, blocks, cut names: the means are there, and the legend has the names."""
+    about = {"国家": ["中国", "法国"], "device": ["desktop", "mobile", "tablet"]} if by else {}
+    if names == "many" and by:
+        pytest.skip("slow: 435 pairs by slice")
+    systems = values(WIDE[names], metrics[: 3 if names == "many" else 12], gap=0.002, **about)
+    compared = rankql.compare(systems, by=by or (), correction="bonferroni")
+    table, _ = printed(compared)
+    assert max(map(display_width, table)) <= 80
+    text = repr(compared)
+    assert all(name in text for name in WIDE[names])
+    assert f"{compared.summary['mean'].max():.4f}" in text
+    markdown, latex = compared.to_markdown(), compared.to_latex()
+    assert "…" not in markdown + latex
+    for line in latex.split("\\midrule")[1].split("\\bottomrule")[0].strip().split("\n"):
+        assert line.endswith("\\\\") and not re.search(r"(?<!\\)[_#$<>^~|]", line)
+
+
+def test_names_are_cut_in_the_middle_at_16_display_columns():
+    names = ["abcdefghijklmnopqrstuvwxyz", "基于稠密向量的检索系统版本一", "short", "x" * 16]
+    short = layout.shorten_lines(names, 16)
+    assert short == {
+        names[0]: "abcdefgh…tuvwxyz", names[1]: "基于稠密…版本一", "short": "short",
+        names[3]: names[3],
+    }  # fmt: skip
+    alike = [f"a-system-of-2024-{n}-with-everything" for n in range(30)]
+    assert len({*layout.shorten_lines(alike, 16).values()}) == 30
+
+
+def test_letters_beyond_26():
+    names = [*layout.name_letters([f"s{i}" for i in range(29)]).values()]
+    assert names[:3] == [*"abc"] and names[25:] == ["z", "aa", "ab", "ac"]
+    systems = [f"s{i}" for i in range(29)]
+    for places, text in (
+        ([1, 2], "bc"), ([1, 2, 3, 4, 5], "b-f"), ([0, 2, 26], "a, c, aa"), ([], ""),
+        ([0, *range(20, 29)], "a, u-ac"),
+    ):  # fmt: skip
+        assert layout.join_letters(places, systems) == text
+
+
+def test_numbers_of_a_row_agree():
+    """The sign of the difference of the printed means, and the side of 0 of a bound."""
+    for shift in (1e-6, 3e-5, 4e-5, 6e-5, -6e-5, 0.00049, 0.0):
+        base = [0.30006 + (q % 8 - 3.5) / 50 for q in range(400)]  # 0.30012 rounds like it
+        new = [x + shift + (q % 2 - 0.5) * 1e-4 for q, x in enumerate(base)]
+        frames = [pl.DataFrame({"query": range(400), "own": x}) for x in (base, new)]
+        compared = rankql.compare({"old": frames[0], "new": frames[1]}, higher_is_better=True)
+        table, _ = printed(compared)
+        cells = re.split("  +", table[1])
+        old, new_, difference = map(float, cells[1:4])
+        lo, hi = map(float, cells[4].split(" to "))
+        assert (new_ > old) - (new_ < old) == (difference > 0) - (difference < 0)
+        assert len({len(cell.rpartition(".")[2]) for cell in (*cells[1:4], cells[4])}) == 1
+        verdict = "better" if lo > 0 else "worse" if hi < 0 else "not significant"
+        assert cells[6] in (verdict, "n.s." * (verdict == "not significant"))
+
+
+def test_files_hold_what_is_shown(tmp_path, monkeypatch):
+    """.csv, .json and .parquet have the rows of pairs whatever is shown."""
+    monkeypatch.chdir(tmp_path)
+    systems = values(["old", "new"])
+    for name, frame in systems.items():
+        frame.write_parquet(f"{name}.parquet")
+    compared = rankql.compare(systems)
+    views = {(): compared, ("--wide",): compared.wide(), ("--pairs",): compared.long()}
+    for options, view in views.items():
+        for name, text in (("w.md", view.to_markdown()), ("w.tex", view.to_latex())):
+            run(*options, "-o", name)
+            assert (tmp_path / name).read_text("utf-8") == text + "\n"
+        for name in ("w.csv", "w.json", "w.parquet"):
+            run(*options, "-o", name)
+        if options:  # without, it is the report
+            run(*options, "-o", "w.html")
+            assert view._render_html("") in (tmp_path / "w.html").read_text("utf-8").replace(
+                "<details open>", "<details>"
+            )
+        assert pl.read_parquet("w.parquet").equals(compared.pairs)
+        assert (tmp_path / "w.json").read_text("utf-8") == compared.to_json() + "\n"
+        assert pl.read_csv("w.csv").columns == compared.pairs.columns
+        assert run(*options, "--format", "latex") == view.to_latex() + "\n"
+
+
+def run(*options):
+    files = ["old=old.parquet", "new=new.parquet"]
+    done = CliRunner().invoke(main, ["compare", *files, *options])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_xlsx_needs_a_package(tmp_path, monkeypatch):
+    monkeypatch.setattr("rankql.errors.find_spec", lambda name: name != "xlsxwriter")
+    compared = rankql.compare(values(["old", "new"]), test="t")
+    with pytest.raises(rankql.RankqlError, match=r"pip install 'rankql\[excel\]'"):
+        compared.save(tmp_path / "w.xlsx")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_evaluations_of_several_runs_show_systems_by_metrics():
+    """In the order of the caller; undefined and missing queries in one line."""
+    grades = {"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 0]}
+    new, old = pl.DataFrame({**grades, "pos": [1, 1]}), pl.DataFrame({**grades, "pos": [2, 1]})
+    both = rankql.evaluate({"old": old, "new": new}, metrics=["RR", "P@1"])
+    assert both.table.rows() == [("old", 0.5, 0.0), ("new", 1.0, 0.5)]
+    assert repr(both).startswith("system      RR     P@1\nold     0.5000  0.0000\n")
+    assert "Queries: 2; undefined: 1 on RR; missing: 0" in repr(both)
+    assert both.long().table.equals(both.summary) and both.data.equals(both.summary)
+    assert repr(both.long()).startswith("system  metric")
+    qrels = new.select("query", "item", "rel")
+    runs = {"old": old.head(1).drop("rel"), "new": new.drop("rel")}
+    lacking = rankql.evaluate(runs, qrels, ["RR", "P@1"])
+    assert "missing: 1 (old) and 0 (new)" in repr(lacking)
+
+
+def test_slices_by_two_attributes():
+    log = pl.DataFrame({
+        "query": range(8), "item": "x", "rel": [1, 0, 1, 1, 0, 0, 1, 1], "pos": 1,
+        "country": [*"DDDDFFFF"], "week": [1, 2] * 4, "mean": [*"uuuuvvvv"],
+    })  # fmt: skip
+    result = rankql.evaluate(log, metrics="P@1", by=[["country", "week"], ["mean"]])
+    wide = result.wide(rows="country", columns="week")
+    assert wide.table.rows() == [("D", 1.0, 0.5), ("F", 0.5, 0.5)]
+    assert wide.table.columns == ["country", "1", "2"]
+    assert result.wide(rows="week", columns="country").table.columns == ["week", "D", "F"]
+    with pytest.raises(rankql.RankqlError, match="Pass rows='country', columns='week'"):
+        result.wide(rows="country", columns="mean")
+    two = rankql.evaluate(log, metrics=["P@1", "Success@1"], by=["country", "week"])
+    titles = [block.title for block in two.wide(rows="country", columns="week")._rendered()]
+    assert titles == ["P@1", "Success@1"]
