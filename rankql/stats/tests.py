@@ -220,7 +220,8 @@ class SkewedStudent(PairedTest):
             ends = constant_interval(mean, moments.n, sample.lowest, sample.highest, alpha)
             return _constant_p(sample), ends or Interval(-math.inf, math.inf)
         p = self.varied_p(sample)
-        if moments.sameness and 0 < p < (largest := _constant_p(sample)):
+        if moments.sameness and p < (largest := _constant_p(sample)):
+            p = max(p, 1e-300)  # of nearly equal values it may be 0 by rounding
 
             def nearest(logarithm: float) -> float:
                 level = math.exp(logarithm)

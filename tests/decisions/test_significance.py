@@ -329,6 +329,15 @@ def test_the_interval_goes_with_p(name, differences, clusters):
         assert (result.lo <= 0 <= result.hi) == (result.p > alpha)
 
 
+def test_nearly_equal_values_have_a_p_that_goes_with_the_interval():
+    """Their t statistic is so large that its p rounds to 0."""
+    for size, noise in itertools.product([5, 12, 30, 60], [0.0, 1e-12, 1e-9, 1e-5, 1e-3]):
+        for mean in (0.02, 0.1, 0.5):
+            values = mean + noise * np.arange(size) / size
+            result = TESTS["auto"]().apply(Sample(values, lowest=-1, highest=1), 0.05)
+            assert (result.lo <= 0 <= result.hi) == (result.p > 0.05), (size, noise, mean)
+
+
 @pytest.mark.parametrize("name", TESTS)
 @given(DIFFERENCES, st.sampled_from([-1, 2]))
 def test_swapped_systems_and_other_units_change_nothing_else(name, differences, factor):
