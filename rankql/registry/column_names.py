@@ -148,7 +148,7 @@ _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 
 
 # What to do about a text file without a header.
-def name_columns(count: int, judged: bool) -> str:
+def describe_header(count: int, judged: bool) -> str:
     """How to name so many columns."""
     names = ["query", "item", "rel" if judged else "score", *(f"x{i}" for i in range(4, count + 1))]
     option = ",".join(names[:count])

@@ -13,7 +13,7 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import EVENTS, ROLES, TIMES, find_name, name_columns, squash
+from rankql.registry.column_names import EVENTS, ROLES, TIMES, describe_header, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -86,7 +86,7 @@ def _require_header(session: Session, table: Table) -> None:
             continue
         sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} = {literal(name)} LIMIT 1"
         if name.isdecimal() or session.con.execute(sql).fetchall():
-            remedy = name_columns(len(table.columns), table.label == "qrels")
+            remedy = describe_header(len(table.columns), table.label == "qrels")
             raise RankqlError(
                 f"{table.label} has no header: its first line is data, because {name!r} is an id. "
                 f"{remedy[0].upper()}{remedy[1:]}"

@@ -18,11 +18,11 @@ from rankql.registry.column_names import (
     SPELLINGS,
     SUBTOPIC_NAMES,
     TIMES,
+    describe_header,
     find_name,
     known_names,
     likely_scores,
     missing_column,
-    name_columns,
     recognise,
 )
 
@@ -429,7 +429,7 @@ def assign_roles(
             if hint and table.label == "qrels" and (scores := table.known("score")):
                 hint = f". It has {scores[0]}, like a run: are these the judgments?"
             if table.text and not any(map(table.known, ROLES)):
-                named = name_columns(len(table.columns), table.label == "qrels")
+                named = describe_header(len(table.columns), table.label == "qrels")
                 hint += f". If its first line is data, {named}"
             raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -15,7 +15,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import parse_number
-from rankql.registry.column_names import name_columns
+from rankql.registry.column_names import describe_header
 from rankql.sources.files import (
     CSV,
     JSON,
@@ -181,7 +181,7 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
     if scored and parse_number(first[5]) is None:
         return _RUN, False
     if len(first) not in (4, 6):
-        named = name_columns(len(split_line(lines[0])[1]), file.label == "qrels")
+        named = describe_header(len(split_line(lines[0])[1]), file.label == "qrels")
         raise RankqlError(
             f"{file.label}: cannot read {file.paths[0]!r}: unknown format. Supported: Parquet, "
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
