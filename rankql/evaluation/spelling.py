@@ -26,7 +26,7 @@ from rankql.sources.tables import Table, is_text
 from rankql.text import show_id
 
 _BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
-_WHOLE, _ZEROS = map(re.compile, (r"(-?\d+)[.]0+", r"0*(\d.*)"))
+_WHOLE, _ZEROS, _NEGATIVE = map(re.compile, (r"(-?\d+)[.]0+", r"0*(\d.*)", r"-0*(\d.*)"))
 
 
 class Step(NamedTuple):
@@ -67,6 +67,12 @@ STEPS = (
         "{0}[:1] = '0'",
         lambda x: match[1] if (match := _ZEROS.fullmatch(x)) else x,
         r"^0",
+    ),
+    Step(
+        "coalesce('-' || nullif(regexp_extract({0}, '^-0*([0-9].*)$', 1), ''), {0})",
+        "{0}[:1] = '-'",
+        lambda x: f"-{match[1]}" if (match := _NEGATIVE.fullmatch(x)) else x,
+        r"^-0",
     ),
 )
 
