@@ -162,6 +162,7 @@ from .logs.labels import (
     time_split,
     weighted_mean,
 )
+from .logs.popular import most_popular
 from .logs.propensities import harvested_propensity, randomised_propensity
 from .macros import register
 from .registry.all_metrics import metrics
@@ -287,6 +288,7 @@ __all__ = [
     "micro_recall_at",
     "missing_at",
     "monitor",
+    "most_popular",
     "mse",
     "ndcg",
     "ndcg_by_score",

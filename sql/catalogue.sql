@@ -28,18 +28,23 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
          ELSE rankql_total(catalogue, len(counts), 'catalogue',
                            'items that could be shown (or ''shown'', to count the items that were)') END;
 
+-- The Gini index of ascending counts of n items; those without a count are never shown.
+CREATE OR REPLACE MACRO rankql_gini(counts, n, norm) AS
+    (2 * list_sum(list_transform(counts, lambda x, i: x * i)) / list_sum(counts) + n - 2 * len(counts) - 1) / nullif(n - norm, 0);
+
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
     list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
                      'norm': CASE rankql_text(norm) WHEN 'n' THEN 0 WHEN 'n-1' THEN 1
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
-        (2 * list_sum(list_transform(x_['counts'], lambda x, i: x * i)) / list_sum(x_['counts'])
-         + x_['n'] - 2 * len(x_['counts']) - 1) / nullif(x_['n'] - x_['norm'], 0))[1];
+        rankql_gini(x_['counts'], x_['n'], x_['norm']))[1];
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.';
 
+CREATE OR REPLACE MACRO rankql_entropy(counts) AS
+    abs(log2(list_sum(counts)) - list_sum(list_transform(counts, lambda x: x * log2(x))) / list_sum(counts));
+
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
-    abs(log2(list_sum(rankql_counts(item)))
-     - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
+    rankql_entropy(rankql_counts(item))
     / CASE WHEN rankql_flag(normalized, 'normalized')
            THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0)
            WHEN catalogue IS NULL THEN 1
@@ -94,12 +99,16 @@ CREATE OR REPLACE MACRO rankql_item_age(created_at, shown_at) AS
 CREATE OR REPLACE MACRO freshness(created_at, shown_at) AS avg(rankql_item_age(created_at, shown_at));
 COMMENT ON MACRO freshness IS 'Freshness: the mean age of the items when they were shown, in days: low if they are new.';
 
+-- Personalisation from the number of users to whom each item was shown.
+CREATE OR REPLACE MACRO rankql_personalisation(counts, users) AS
+    1 - list_sum(list_transform(counts, lambda n: CAST(n AS DOUBLE) * (n - 1)))
+        / nullif(CAST(list_sum(counts) AS DOUBLE) * (users - 1), 0);
+
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
-        lambda shown: 1 - list_sum(list_transform(
+        lambda shown: rankql_personalisation(
             map_values(list_aggregate(list_transform(shown, lambda x_: x_['item']), 'histogram')),
-            lambda n: CAST(n AS DOUBLE) * (n - 1)))
-        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
+            list_unique(list_transform(shown, lambda x_: x_['user']))))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS

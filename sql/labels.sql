@@ -331,3 +331,33 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
         ELSE last OR part <= rankql_option(share) END) AS split
     FROM placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
+
+-- The items of a log with the number of their users, each once, and their place by it. Ties go to the lower item.
+CREATE OR REPLACE MACRO rankql_popular(train, query, item) AS TABLE
+    SELECT i, count(*) AS users, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
+    FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
+          FROM query_table(train) AS rankql_row)
+    GROUP BY i;
+
+-- A user with n seen items finds k others among the k + n most popular ones.
+CREATE OR REPLACE MACRO most_popular(
+    train, k := 10, exclude_seen := true, users := NULL, query := 'user', item := 'item'
+) AS TABLE
+    WITH popular AS MATERIALIZED (
+        FROM rankql_popular(train, query, item)
+    ), seen AS MATERIALIZED (
+        SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
+        FROM query_table(train) AS rankql_row WHERE rankql_flag(exclude_seen, 'exclude_seen')
+    ), people AS (
+        SELECT q, count(i) + rankql_whole(k, 'k') AS n
+        FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
+             LEFT JOIN seen USING (q)
+        GROUP BY q
+    ), listed AS (
+        SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM popular)) AS BIGINT) + 1)) AS place FROM people
+    )
+    SELECT q.value AS "user", i.value AS item, pos, 1.0::DOUBLE / pos AS score
+    FROM (SELECT q, i, row_number() OVER (PARTITION BY q ORDER BY place ASC NULLS LAST) AS pos
+          FROM listed JOIN popular USING (place) ANTI JOIN seen USING (q, i))
+    WHERE pos <= k ORDER BY q ASC NULLS LAST, pos ASC NULLS LAST;
+COMMENT ON MACRO TABLE most_popular IS 'A run that shows each user the most popular items of a log that the user does not have yet.';

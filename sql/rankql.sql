@@ -1651,18 +1651,23 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
          ELSE rankql_total(catalogue, len(counts), 'catalogue',
                            'items that could be shown (or ''shown'', to count the items that were)') END;
 
+-- The Gini index of ascending counts of n items; those without a count are never shown.
+CREATE OR REPLACE MACRO rankql_gini(counts, n, norm) AS
+    (2 * list_sum(list_transform(counts, lambda x, i: x * i)) / list_sum(counts) + n - 2 * len(counts) - 1) / nullif(n - norm, 0);
+
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
     list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
                      'norm': CASE rankql_text(norm) WHEN 'n' THEN 0 WHEN 'n-1' THEN 1
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
-        (2 * list_sum(list_transform(x_['counts'], lambda x, i: x * i)) / list_sum(x_['counts'])
-         + x_['n'] - 2 * len(x_['counts']) - 1) / nullif(x_['n'] - x_['norm'], 0))[1];
+        rankql_gini(x_['counts'], x_['n'], x_['norm']))[1];
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.';
 
+CREATE OR REPLACE MACRO rankql_entropy(counts) AS
+    abs(log2(list_sum(counts)) - list_sum(list_transform(counts, lambda x: x * log2(x))) / list_sum(counts));
+
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
-    abs(log2(list_sum(rankql_counts(item)))
-     - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
+    rankql_entropy(rankql_counts(item))
     / CASE WHEN rankql_flag(normalized, 'normalized')
            THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0)
            WHEN catalogue IS NULL THEN 1
@@ -1717,12 +1722,16 @@ CREATE OR REPLACE MACRO rankql_item_age(created_at, shown_at) AS
 CREATE OR REPLACE MACRO freshness(created_at, shown_at) AS avg(rankql_item_age(created_at, shown_at));
 COMMENT ON MACRO freshness IS 'Freshness: the mean age of the items when they were shown, in days: low if they are new.';
 
+-- Personalisation from the number of users to whom each item was shown.
+CREATE OR REPLACE MACRO rankql_personalisation(counts, users) AS
+    1 - list_sum(list_transform(counts, lambda n: CAST(n AS DOUBLE) * (n - 1)))
+        / nullif(CAST(list_sum(counts) AS DOUBLE) * (users - 1), 0);
+
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
-        lambda shown: 1 - list_sum(list_transform(
+        lambda shown: rankql_personalisation(
             map_values(list_aggregate(list_transform(shown, lambda x_: x_['item']), 'histogram')),
-            lambda n: CAST(n AS DOUBLE) * (n - 1)))
-        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
+            list_unique(list_transform(shown, lambda x_: x_['user']))))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
@@ -2313,6 +2322,36 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
         ELSE last OR part <= rankql_option(share) END) AS split
     FROM placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
+
+-- The items of a log with the number of their users, each once, and their place by it. Ties go to the lower item.
+CREATE OR REPLACE MACRO rankql_popular(train, query, item) AS TABLE
+    SELECT i, count(*) AS users, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
+    FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
+          FROM query_table(train) AS rankql_row)
+    GROUP BY i;
+
+-- A user with n seen items finds k others among the k + n most popular ones.
+CREATE OR REPLACE MACRO most_popular(
+    train, k := 10, exclude_seen := true, users := NULL, query := 'user', item := 'item'
+) AS TABLE
+    WITH popular AS MATERIALIZED (
+        FROM rankql_popular(train, query, item)
+    ), seen AS MATERIALIZED (
+        SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
+        FROM query_table(train) AS rankql_row WHERE rankql_flag(exclude_seen, 'exclude_seen')
+    ), people AS (
+        SELECT q, count(i) + rankql_whole(k, 'k') AS n
+        FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q FROM query_table(coalesce(users, train)) AS rankql_row)
+             LEFT JOIN seen USING (q)
+        GROUP BY q
+    ), listed AS (
+        SELECT q, unnest(range(1, CAST(least(n, (SELECT count(*) FROM popular)) AS BIGINT) + 1)) AS place FROM people
+    )
+    SELECT q.value AS "user", i.value AS item, pos, 1.0::DOUBLE / pos AS score
+    FROM (SELECT q, i, row_number() OVER (PARTITION BY q ORDER BY place ASC NULLS LAST) AS pos
+          FROM listed JOIN popular USING (place) ANTI JOIN seen USING (q, i))
+    WHERE pos <= k ORDER BY q ASC NULLS LAST, pos ASC NULLS LAST;
+COMMENT ON MACRO TABLE most_popular IS 'A run that shows each user the most popular items of a log that the user does not have yet.';
 
 
 -- Debias: clicks corrected for position bias. Load common.sql and gain.sql first.

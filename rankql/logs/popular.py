@@ -1,0 +1,81 @@
+"""The most popular items of a log as a run, the baseline of every recommender."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from duckdb import DuckDBPyRelation
+
+from rankql.evaluation.checks import require_ids
+from rankql.expressions.columns import is_pandas
+from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.argument_checks import require_flag, require_whole_number
+from rankql.sources.reader import count_values, fetch_frame
+from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.tables import Data, assign_roles, require_column, same_kind
+from rankql.sources.training import split_log
+
+LOG, ASKED = f"{INTERNAL_PREFIX}log", f"{INTERNAL_PREFIX}asked"
+
+
+def most_popular(
+    train: Data,
+    k: int = 10,
+    exclude_seen: bool = True,
+    users: Data | None = None,
+    query: str = "user",
+    item: str = "item",
+) -> Any:
+    """A run that shows each user the most popular items of a log that the user does not have yet.
+
+    The log is a file, a table or a frame, as for `evaluate`, with a row per interaction of a user
+    and an item. The popularity of an item is the number of its users, and ties go to the lower
+    item. With exclude_seen, users get the first k of the items that they do not have in the log.
+    The run has a list for each user of the log, or of `users`, a table or a list of ids: users
+    without a row in the log get the most popular items. The score is 1 / pos, for an evaluation
+    with runs that have scores. The result is in polars, or in pandas for a
+    pandas log. The time is that of k rows per user and of the rows of the log.
+
+    >>> log = pl.DataFrame({"user": [1, 1, 2], "item": ["a", "b", "b"]})
+    >>> most_popular(log, k=1, users=[1, 2, 3]).rows()
+    [(2, 'a', 1, 1.0), (3, 'b', 1, 1.0)]
+    """
+    require_whole_number("k", k, 1)
+    require_flag("exclude_seen", exclude_seen)
+    if isinstance(users, list | tuple | range | pl.Series):
+        users = pl.DataFrame({query: pl.Series(users)})
+    # A relation belongs to another connection.
+    train, users = (x.pl() if isinstance(x, DuckDBPyRelation) else x for x in (train, users))
+    with open_session(None, train, users) as session:
+        session.hint = "To read a table of a database, pass the relation con.table('...')"
+        names = {"query": query, "item": item}
+        log = session.table(train, "train")
+        for name, known in ((query, "user"), (item, "item")):
+            if name != known:
+                require_column(log, name, "query" if known == "user" else known)
+        if parts := split_log(session, log, None, {}):
+            log = parts[1]
+        log = assign_roles(log, names, ("query", "item"), only=True)
+        tables, others = [log], ""
+        if users is not None:
+            table = session.table(users, "users")
+            same = {"query": [log.roles["query"]]}
+            if len(table.columns) == 1:
+                same = {"query": [*table.columns]}
+            tables.append(assign_roles(table, names | {"item": None}, ("query",), same, only=True))
+            others = f", users := '{ASKED}'"
+        for table in tables:
+            require_ids(table.label, *count_values(session, table, [*table.roles.values()]))
+        text = not same_kind([table.columns[table.roles["query"]] for table in tables])
+        ctes = []
+        for name, table in zip((LOG, ASKED), tables, strict=False):
+            columns = (f"{table.key(r, text and r == 'query')} AS {r}" for r in table.roles)
+            ctes.append(f"{name} AS (SELECT {', '.join(columns)} FROM {table.sql})")
+        keys = [quote(log.roles[role]) for role in ("query", "item")]
+        options = f"k := {k}, exclude_seen := {literal(exclude_seen)}{others}, query := 'query'"
+        fields = f'"user" AS {keys[0]}, item AS {keys[1]}, pos, score'
+        sql = f"WITH {', '.join(ctes)} SELECT {fields} FROM most_popular('{LOG}', {options})"
+        with duckdb_errors(session):
+            run = fetch_frame(session, sql, checked=True, few=False)
+    return run.to_pandas() if is_pandas(train) else run
