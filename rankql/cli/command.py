@@ -24,9 +24,9 @@ _OUTPUTS = ("output", "target", "junit", "database")
 # The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
-        *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "runs",
-        "database", "columns", "k", "of", "which", "on", "outcome", "baseline", "queries",
-        "dialect", "day",
+        *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "train",
+        "catalogue", "seen", "runs", "database", "columns", "k", "of", "which", "on", "outcome",
+        "baseline", "queries", "dialect", "day",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive",

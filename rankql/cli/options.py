@@ -153,6 +153,7 @@ _SPELLINGS = {
     "outcome": _Spelling("COLUMN", (), _parse_outcomes, "COLUMN, NAME=COLUMN, or "
                          "NAME=COLUMN/COLUMN for a ratio. Repeatable.", _REPEATED),
     "interval": _Spelling("auto|t|none", (), lambda text: None if text == "none" else text),
+    "catalogue": _Spelling("TABLE|NUMBER", (), lambda x: int(x) if str(x).isdigit() else x),
     "query": _PAIR,
     "item": _PAIR,
     "rel": _Spelling("COLUMN", (), _parse_rel,
@@ -255,7 +256,7 @@ def _make_option(name: str, kind: str, default: Any, text: str) -> click.Option:
         choices = ast.literal_eval(f"({kind[len('Literal[') : -1]},)")
         settings["type"] = click.Choice([x for x in choices if isinstance(x, str)])
     elif kind.startswith("Data"):
-        settings |= {"type": DATA, "metavar": "TABLE"}
+        settings |= {"type": DATA, "metavar": spelling.metavar or "TABLE"}
     if not (default is None or default == () or isinstance(default, bool)):
         listed = isinstance(default, tuple | list)
         settings["show_default"] = ", ".join(default) if listed else str(default)

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import duckdb
 
@@ -46,6 +46,9 @@ def compare(
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
+    seen: Literal["drop"] | None = None,
     test: str = "auto",
     correction: str = "holm",
     confidence: float = 0.95,
@@ -69,7 +72,7 @@ def compare(
 
         Without `qrels`, they are results: of `evaluate`, files that `output=` wrote, or any tables
         with one row per query (a key and columns of numbers, such as revenue).
-    qrels, by, attributes, con, **options
+    qrels, by, attributes, train, catalogue, seen, con, **options
         As in `evaluate`, which evaluates the runs.
     metrics : str or list of str, optional
         Metrics; by default nDCG@10, AP, RR@10, P@5 and R@100, or all that results have.
@@ -148,7 +151,8 @@ def compare(
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
     sliced_by = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     request = Request.of(keywords, metrics, sliced_by, higher_is_better)
-    run_options = {"judge": judge, **keywords}
+    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
+    run_options = {"judge": judge, **beyond, **keywords}
     result = combine_results(runs, qrels, request, run_options)
     if result is not None:
         for name in sliced_by:
@@ -158,9 +162,9 @@ def compare(
         keywords["by"] = groups
         result = evaluate(
             runs, qrels, metrics or DEFAULT_METRICS, weight=weight, cluster=cluster,
-            judge=judge, **keywords,
+            judge=judge, **beyond, **keywords,
         )  # fmt: skip
-        source = ComparedRuns(runs, qrels, keywords, compare)
+        source = ComparedRuns(runs, qrels, {**beyond, **keywords}, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     settings.check()

@@ -261,7 +261,7 @@ class Comparison(EvaluatedTable):
             raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
         for name in metrics if isinstance(metrics, list | tuple) else [metrics]:
             parsed = parse(name)[0]
-            if parsed.record is None or not parsed.record.has_cutoff:
+            if not parsed.shown and not (parsed.record and parsed.record.has_cutoff):
                 raise RankqlError(
                     f"cutoffs does not support {parsed.name}. Pass another metric, such as 'nDCG'"
                 )

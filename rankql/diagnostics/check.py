@@ -192,7 +192,7 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
                     run.system_label(system), items, message,
                     f"{REFUSED if is_error else ''}Its metrics would be 0.",
                 )  # fmt: skip
-            elif is_small_overlap(*counts):
+            elif is_small_overlap(*counts) and not (run.qrels and run.qrels.table.split):
                 yield Finding(
                     "few-common-items", "warning", run.system_label(system), common,
                     few_common_items_note(*counts).partition(":")[0],

@@ -270,7 +270,7 @@ CHECKS = (
         "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {retrieved:,})",
         "Unjudged items count as not relevant, which can make a new system look worse than it is. "
         "Change this with unjudged=.",
-        noun="",
+        noun="", applies=lambda run: not (run.qrels and run.qrels.table.split),
     ),
 )  # fmt: skip
 

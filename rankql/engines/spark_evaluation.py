@@ -100,7 +100,7 @@ def evaluate_in_spark(
         result = describe_result(
             duckdb_session, inputs, parsed, resolved, groups, interval, confidence
         )
-    if names := result.catalogue_metrics:
+    if names := result.catalogue_metrics or [metric.name for metric in parsed if metric.shown]:
         raise RankqlError(
             f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "
             "where no partition has them all. Use rankql.evaluate"

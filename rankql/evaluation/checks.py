@@ -378,7 +378,7 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
     counted: NaN among scores is found by a counter.
     """
     with duckdb_errors(session):
-        for table in inputs.tables:
+        for table in [*inputs.tables, *inputs.beyond]:
             counts = count_values(session, table, inputs.ids(table))
             require_ids(table.label, *counts, table.unit)
             for name in inputs.ids(table):

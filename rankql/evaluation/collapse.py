@@ -32,6 +32,8 @@ def read_rankings(
     attributes: Data | None = None,
     groups: Sequence[Sequence[str]] = (),
     weight: str | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
 ) -> Inputs:
     """The inputs, with the chunks of a document collapsed if the caller says so."""
     inputs = read_inputs(
@@ -45,6 +47,8 @@ def read_rankings(
         descending=reading.descending,
         order=reading.order,
         weight=weight,
+        train=train,
+        catalogue=catalogue,
     )
     inputs, counts = leave_out_unjudged(session, replace(inputs, collapsible=True))
     inputs = replace(inputs, notes=note_unjudged(counts))

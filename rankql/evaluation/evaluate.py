@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import duckdb
 import polars as pl
@@ -23,6 +23,7 @@ from rankql.evaluation.means import Meta, compared_value, count_clusters, requir
 from rankql.evaluation.readable import (
     catalogue_meta,
     is_catalogue,
+    require_compatible,
     write_catalogue_queries,
     write_query,
 )
@@ -36,11 +37,13 @@ from rankql.evaluation.request import (
 )
 from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import Result
+from rankql.evaluation.shown import Shown, drop_seen, reduced_metrics, require_sources
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.threshold import note_threshold
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.all_metrics import RATING
+from rankql.registry.argument_checks import require
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
@@ -74,6 +77,9 @@ def evaluate(
     weight: str | None = None,
     cluster: str | None = None,
     judge: Data | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
+    seen: Literal["drop"] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
@@ -119,6 +125,16 @@ def evaluate(
 
         Means are then those of human labels, corrected by the judge: unbiased whatever the judge
         does, with a narrower interval if it is good.
+    train : table, optional
+        Interactions that the model was trained on, with the columns of users and items.
+
+        Popularity@10, Novelty@10, Serendipity@10 and Repeats@10 read them, and Coverage@10 and
+        Gini@10 count the items of train and of the judgments. Judgments with the column `split`
+        of `leave_one_out` or `time_split` have them already.
+    catalogue : table or int, optional
+        Items that could be shown, or their number.
+    seen : 'drop', optional
+        Drop the items that a user has in train, and move the rest up.
     con : duckdb.DuckDBPyConnection, optional
         The connection whose tables are named. It gets TEMP macros called "rankql ...", no more.
     interval : 'auto', 't' or None
@@ -179,6 +195,7 @@ def evaluate(
     0.5
     """
     require_interval(interval, confidence)
+    require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:
@@ -199,7 +216,12 @@ def evaluate(
         cluster=cluster,
         interval=interval,
         confidence=confidence,
-        output=None if output is None else output_path(output, PARQUET, (run, qrels, attributes)),
+        train=train,
+        catalogue=catalogue,
+        seen=seen,
+        output=None
+        if output is None
+        else output_path(output, PARQUET, (run, qrels, attributes, train)),
     )
     result = evaluate_in_duckdb(arguments)
     if judge is None:
@@ -215,7 +237,8 @@ def evaluate(
 
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
-    sources = (arguments.run, arguments.qrels, arguments.attributes)
+    tables = (arguments.attributes, arguments.train, arguments.catalogue)
+    sources = (arguments.run, arguments.qrels, *tables)
     with open_session(arguments.con, *sources) as session:
         inputs, facts, conventions, metrics = prepare(session, arguments)
         result = describe_result(
@@ -227,13 +250,19 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, inputs, metrics, conventions),
         ):
-            values, notes, counters = compute(facts, metrics, conventions)
+            values, notes, counters = compute(facts, reduced_metrics(metrics), conventions)
             catalogue = {
                 name: _compute_catalogue(session, name, sql)
                 for name, sql in write_catalogue_queries(
                     inputs, metrics, conventions, arguments.groupings
                 ).items()
             }
+            if inputs.train or any(metric.shown for metric in metrics):
+                shown = Shown(facts, conventions, metrics, arguments.groupings)
+                values, together = shown.compute(values)
+                catalogue, notes = catalogue | together, notes + shown.notes
+                sql = render_script(session, ";\n".join([*shown.queries, result.sql]))
+                result = replace(result, sql=sql)
             meta = replace(result.meta, catalogue=catalogue, cluster=arguments.cluster)
             if arguments.output and inputs.qrels:
                 meta = replace(meta, fingerprint=facts.fingerprint)
@@ -268,9 +297,14 @@ def prepare(
             arguments.attributes,
             groupings if cluster is None else [*groupings, [cluster]],
             arguments.weight,
+            arguments.train,
+            arguments.catalogue,
         )
     validate_columns(session, inputs, counted=True)
     metrics = parse(arguments.metrics)
+    require_sources(inputs, metrics, arguments.seen)
+    if arguments.seen:
+        inputs = drop_seen(session, inputs, conventions)
     reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
     if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
         qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
@@ -293,7 +327,8 @@ def _compute_catalogue(session: Session, name: str, sql: str) -> list[dict[str, 
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
-    sources = (arguments.run, arguments.qrels, arguments.attributes)
+    tables = (arguments.attributes, arguments.train, arguments.catalogue)
+    sources = (arguments.run, arguments.qrels, *tables)
     with open_session(arguments.con, *sources) as session:
         inputs, _, conventions, _ = prepare(session, replace(arguments, packs=False))
         with evaluation_errors(session, inputs, conventions):
@@ -309,7 +344,7 @@ def _own_metric_errors(
         yield
     except _REFUSED as error:
         for metric in metrics:
-            if metric.record is not None:
+            if metric.known is not None:
                 continue
             try:
                 if is_catalogue(metric):
@@ -352,6 +387,8 @@ def render_query(
     )
     with open_session(None) as session:
         inputs, _, conventions, parsed = prepare(session, arguments)
+        if any(metric.shown for metric in parsed):  # whose SQL depends on the data
+            return evaluate_in_duckdb(arguments).sql
         return describe_result(session, inputs, parsed, conventions, arguments.groupings).sql
 
 
@@ -387,7 +424,9 @@ def describe_result(
     run_step: Callable[[str], pl.DataFrame] | None = None,
 ) -> Result:
     """The result of an evaluation, without its values; steps if they can be run."""
-    query = write_query(inputs, metrics, conventions)
+    require_compatible(inputs, metrics, conventions)
+    others = [metric for metric in metrics if not metric.shown]
+    query = write_query(inputs, others or metrics, conventions)
     together = write_catalogue_queries(inputs, metrics, conventions, groups)
     return Result(
         meta=Meta(
@@ -406,7 +445,7 @@ def describe_result(
             **catalogue_meta(metrics),
         ),
         sql=render_script(session, ";\n".join([*together.values(), query.sql])),
-        columns={table.label: table.role_columns for table in inputs.tables},
+        columns={t.label: t.role_columns for t in (*inputs.tables, *inputs.beyond)},
         interval=interval,
         confidence=confidence,
         steps=run_step and Steps(query.steps, query.select, run_step),

@@ -100,7 +100,7 @@ def write_catalogue_queries(
     groups: Sequence[Sequence[str]],
 ) -> dict[str, str]:
     """The query of each metric of the catalogue: its value by system and slice, from their rows."""
-    metrics = [metric for metric in metrics if is_catalogue(metric)]
+    metrics = [metric for metric in metrics if is_catalogue(metric) and not metric.shown]
     if not metrics:
         return {}
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
@@ -234,7 +234,7 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             )
     together = [metric.name for metric in metrics if is_catalogue(metric)]
     refuse_weights(together, inputs.weight)
-    cut = next((m.name for m in metrics if is_cut(m) or m.name in together), None)
+    cut = next((m.name for m in metrics if is_cut(m) or m.shown or m.name in together), None)
     if cut and conventions.ties == "expected":
         raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
     if conventions.ties == "expected":
@@ -323,8 +323,8 @@ def metric_calls(
 
 def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
-    if is_catalogue(metric):
-        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own
+    if is_catalogue(metric) or metric.shown:
+        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own, or another query has it
     if metric.record is None:
         return f"any_value({cut_column(metric)})" if is_cut(metric) else own_metric(metric)
     macro = metric.record.macro
@@ -349,7 +349,8 @@ def own_metric(metric: Metric) -> str:
 
 def is_cut(metric: Metric) -> bool:
     """Is it a metric of the user that a CTE of its own computes?"""
-    return metric.record is None and metric.k is not None and not is_catalogue(metric)
+    own = metric.record is None and metric.k is not None
+    return own and not is_catalogue(metric) and not metric.shown
 
 
 def reads_judged(metric: Metric) -> bool:
@@ -383,7 +384,9 @@ def mask_undefined(
 
 
 def is_catalogue(metric: Metric) -> bool:
-    """Is it an expression of the user that calls a metric of the catalogue?"""
+    """Is it a metric of the catalogue, or an expression of the user that calls one?"""
+    if metric.shown:
+        return metric.shown.level == "catalogue"
     return metric.record is None and bool(_CALL.search(metric.expression))
 
 
@@ -396,16 +399,16 @@ def describe_together(names: Sequence[str]) -> str:
 def catalogue_meta(metrics: Sequence[Metric]) -> dict[str, Any]:
     """What a result must know of these metrics: their values, still to compute, and directions."""
     better = {}
-    for metric in filter(is_catalogue, metrics):
+    for metric in metrics:
         # One call, not an expression of several.
         call = re.fullmatch(
             rf"\s*{_CALL.pattern}(?:[^()]|\([^()]*\))*\)\s*", metric.expression, re.I
         )
-        record = call and _RECORDS[call[1].lower()]
+        record = metric.shown or (call and _RECORDS[call[1].lower()])
         if record and record.better != "neither":
             better[metric.name] = record.better == "higher"
     values: dict[str, list[Any]] = {metric.name: [] for metric in filter(is_catalogue, metrics)}
-    return {"catalogue": values, "higher_is_better": better} if values else {}
+    return {"catalogue": values, "higher_is_better": better}
 
 
 def refuse_weights(names: Sequence[str], weight: str | None) -> None:

@@ -117,6 +117,10 @@ class EvaluateArguments:
     cluster: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95
+    # The interactions of training, the items that could be shown, and what to do about seen items.
+    train: Data | None = None
+    catalogue: Data | int | None = None
+    seen: str | None = None
     # The file for the values per query.
     output: Path | None = None
     # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.

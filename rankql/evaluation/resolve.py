@@ -31,7 +31,7 @@ def resolve_conventions(
     options that repeat a convention.
     """
     for metric in metrics:
-        if metric.record is None:
+        if metric.known is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"
             require_scalar(metric.expression, what)
     if not facts.inputs.scored:

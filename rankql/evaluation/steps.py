@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -213,9 +213,12 @@ JUDGED = (
 
 
 def ranking_ctes(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    rows: Rows | Literal["shown"],
 ) -> dict[str, str]:
-    """The CTEs with the rows that count, their grades and positions."""
+    """The CTEs with the rows that count, their grades and positions; if shown, maybe no grades."""
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs)
         return queries | _join_then_rank(inputs, metrics, conventions)
@@ -230,6 +233,9 @@ def ranking_ctes(
         name = TOP if cuts else "numbered"
         top = {name: _top(keys, k, score_order(conventions.ties), own, name == TOP)}
     run = [*top][-1] if top else _rows_within(inputs, k)
+    if rows == "shown":
+        ranked = select_from(run, [keys, "item", "pos"])
+        return ({CUTS: cuts} if cuts else {}) | top | {"ranked": ranked}
     join = f"{_judgments(inputs)} {side} JOIN {run} USING ({keys}, item)"
     fields = [keys, "item", "rel", "pos", *own]
     fields += [f"{original_score(inputs, conventions)} AS score"] if scores else []

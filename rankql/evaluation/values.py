@@ -25,7 +25,13 @@ from rankql.registry.all_metrics import NAMED
 from rankql.registry.argument_checks import require_plain_name
 from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import canonical_names, is_metric, lower_is_better, resolve_names
+from rankql.registry.parse import (
+    canonical_names,
+    find_shown,
+    is_metric,
+    lower_is_better,
+    resolve_names,
+)
 from rankql.sources.computed import holds_numbers
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
@@ -352,7 +358,8 @@ def resolve_directions(
 
     A dict may name `others` too; True or False is for the metrics that rankql does not know.
     """
-    own = [name for name in metrics if not is_metric(name, NAMED)]
+    # The user may have written another expression under the name of a metric of shown items.
+    own = [name for name in metrics if not is_metric(name, NAMED) or find_shown(name)]
     known = {name: not lower_is_better(name) for name in metrics if name not in own}
     if isinstance(higher_is_better, Mapping):
         every = [*dict.fromkeys([*metrics, *others])]

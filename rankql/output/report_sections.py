@@ -62,8 +62,11 @@ def make_queries_section(source: ReportSource) -> Section | None:
     if not queries:
         section.notes = ["No query has a different value in two systems."]
         return section
+    if runs.keywords.get("seen"):
+        section.notes = ["Not shown: seen='drop' moves items up. Drop them in the runs first."]
+        return section
     with source.errors_as_notes(section):
-        left_out = ("by", "attributes", "output")
+        left_out = ("by", "attributes", "output", "train", "catalogue", "seen")
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
         items, formula = explain_items(runs.runs, runs.qrels, **keywords)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankql.registry.metric_record import (
     AP_DENOMINATOR,
@@ -387,6 +387,35 @@ DIVERSITY_METRICS = (
 )
 
 BEYOND = (*CATALOGUE_METRICS, *DIVERSITY_METRICS)
+
+
+def _of_shown(function: str, name: str, sql: str, *aliases: str, **fields: Any) -> MetricRecord:
+    record = next(record for record in BEYOND if record.function == function)
+    own = tuple(replace(parameter, required="") for parameter in record.parameters)
+    return replace(record, name=name, aliases=aliases, own=own, of_shown=sql, **fields)
+
+
+# Metrics of the first k items, which `evaluate` knows by name. Those of a list are averaged over
+# the users.
+SHOWN = (
+    _of_shown("catalogue_coverage", "Coverage", "len(known) / {size}::DOUBLE",
+              "catalogue_coverage", "ItemCoverage"),
+    _of_shown("gini", "Gini", "rankql_gini(known, {size}::DOUBLE, ({norm} = 'n-1')::INT)",
+              "GiniIndex"),
+    _of_shown("shannon_entropy", "Entropy", "rankql_entropy(shown)", "shannon_entropy",
+              "distributional_coverage"),
+    _of_shown("personalisation", "Personalisation", "rankql_personalisation(shown, people)",
+              "Personalization"),
+    _of_shown("average_popularity", "Popularity",
+              "average_popularity(popularity, unseen := {unseen})",
+              "AveragePopularity", "AvgRecPopularity", "ARP", level="list"),
+    _of_shown("novelty", "Novelty",
+              "novelty(popularity, {train_users}, {unseen}, {normalized})",
+              "MeanInvUserFreq", "MIUF", level="list"),
+    _of_shown("serendipity", "Serendipity",
+              "avg((NOT baseline AND coalesce(rel >= {threshold}, false))::INT)"),
+    _of_shown("unexpectedness", "Repeats", "avg(seen::INT)", better="neither"),
+)  # fmt: skip
 
 RECORDS: tuple[MetricRecord, ...] = (
     *RELEVANCE, *COUNTS, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND

@@ -244,6 +244,10 @@ class MetricRecord:
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None
+    # Of a metric of shown items: its SQL over the rows of a list with the columns popularity (the
+    # number of users in train), baseline, seen (by the user in train) and rel, or over the numbers
+    # of users to whom items are shown: `shown` of all, and `known` of those in the catalogue.
+    of_shown: str = ""
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -17,6 +17,7 @@ from rankql.registry.all_metrics import (
     NAMED,
     NO_GAIN,
     NO_RELEVANT_ITEM,
+    SHOWN,
 )
 from rankql.registry.argument_checks import as_number, parse_number, require
 from rankql.registry.column_names import squash
@@ -50,17 +51,25 @@ _CLOSEST = {
     "num_nonrel_judged_ret": "'num_nonrel_judged_ret = count(pos) FILTER (WHERE rel < 1)'",
     **dict.fromkeys(("cappedrecall", "recallcap"), "R_cap@10"),
     **dict.fromkeys(("kendall", "kendalltau", "tau"), "TauDistance, or TauB"),
+    # Other libraries of recommenders.
+    **dict.fromkeys(
+        ("catalogcoverage", "aggregatediversity"), "Coverage@10, which is a share, not a count"
+    ),
+    "shannonentropy": "Entropy@10, which is in bits and not divided by the number of items",
+    "surprisal": "Novelty(normalized=true)@10",
+    **dict.fromkeys(("efd", "epc"), "Novelty@10"),
+    "tailpercentage": "Popularity@10",
+    **dict.fromkeys(
+        ("serendipityrectools", "rectoolsserendipity"),
+        "Serendipity@10, whose baseline is the most popular items, without weights by rank",
+    ),
 }
 # Other names of functions that evaluate does not compute.
 _FUNCTION_ALIASES = {
-    **dict.fromkeys(("coverage", "itemcoverage", "aggregatediversity"), "catalogue_coverage"),
-    "personalization": "personalisation",
     # Diversity is 1 - similarity.
     **dict.fromkeys(
         ("ils", "ild", "intralistsimilarity", "intralistdiversity", "diversity"), "cosine_diversity"
     ),
-    "entropy": "shannon_entropy",
-    "catalogcoverage": "catalogue_coverage",
 }
 
 # Metrics of diversity in `evaluate`, by the names of ir_measures, and their functions.
@@ -178,6 +187,7 @@ def overall(name: str) -> str:
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
     record = _record_of(name, NAMED) or _subtopic_record(re.split("[(@]", name)[0])
+    record = record or find_shown(name)
     if record is None:
         return None, None
     # Only negative grades give a sum of gains below 0.
@@ -216,14 +226,11 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
     elif own:
         k = int(own["k"]) if own["k"] else None
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
-    elif records is not CORRELATIONS and (call := _catalogue_call(text)):
-        name, at, cutoffs = text.partition("@")
-        for digits in map(str.strip, cutoffs.split(",")):
-            place = _parse_cutoff(text, digits) if at else None
-            yield Metric(None, place, label=f"{name.strip()}{at}{digits}", expression=call)
     elif match := _NAME.fullmatch(text):
-        subtopics = _subtopic_record(match["name"]) if records is not CORRELATIONS else None
-        record = subtopics or _find_record(match["name"], records)
+        named = records is not CORRELATIONS
+        subtopics = _subtopic_record(match["name"]) if named else None
+        shown = find_shown(text) if named else None
+        record = subtopics or shown or _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
         if match["k"] is not None and (k is not None or RECALL.name in options):
@@ -232,6 +239,7 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
             if match["k"] is not None:
                 _require_no_options(text, cutoff.strip())
             metric = _metric(text, record, options, cutoff)
+            metric = replace(metric, record=None, shown=shown) if shown else metric
             yield _subtopic_metric(metric) if subtopics else metric
     elif re.fullmatch(r"[^=()@]+=\s*", text):
         raise RankqlError(
@@ -245,14 +253,17 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         )
 
 
-def _catalogue_call(text: str) -> str:
-    """The call of a metric of all lists that needs only their items, such as personalisation@10."""
+def find_shown(text: str) -> MetricRecord | None:
+    """The record of a metric of shown items that has this name, with cutoff and options or not."""
     match = _NAME.fullmatch(text)
-    name = match["name"].lower() if match and not match["options"] else ""
-    record = FUNCTIONS.get(_FUNCTION_ALIASES.get(squash(name), name))
-    if record is None or not {*record.columns} <= {"user", "item"} or ":=" in record.example:
-        return ""
-    return record.example
+    if match is None or match["name"].lower() in _CLOSEST:
+        return None
+    return _shown_names().get(squash(match["name"]))
+
+
+@cache
+def _shown_names() -> dict[str, MetricRecord]:
+    return {squash(name): record for record in SHOWN for name in (record.name, *record.aliases)}
 
 
 def _subtopic_record(name: str) -> MetricRecord | None:
@@ -292,7 +303,7 @@ def _require_no_options(text: str, cutoff: str) -> None:
 def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:
     """Has a metric of the user the name of one of ours?"""
     name = label.partition("@")[0].strip()
-    return not _catalogue_call(name) and is_metric(name, records)
+    return not find_shown(name) and is_metric(name, records)
 
 
 @cache
@@ -406,9 +417,11 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         options = {**options, RECALL.name: _parse_number(str(cutoff))}
     elif cutoff is not None:
         digits = str(cutoff).strip()
-        if not record.has_cutoff:
+        if not record.has_cutoff and not record.of_shown:
             raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         k = _parse_cutoff(text, digits)
+    if "baseline" in record.of_shown and k is None:
+        raise RankqlError(f"{text!r} needs a cutoff, such as {record.name}@10")
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}
     record.check_options({**defaults, **options}, f"{text!r}: ")
     name, has_cutoff, _ = text.strip().partition("@")
@@ -421,6 +434,8 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:
     known = dict(record.options)
+    if record.of_shown:
+        known = {name: x for name, x in known.items() if f"{{{name}}}" in record.of_shown}
     if record.sums_gains:
         known[GAIN.name] = GAIN
     seen = set()

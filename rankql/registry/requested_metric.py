@@ -21,6 +21,13 @@ class Metric:
     # The name that it was asked for by; of an expression, its name.
     label: str = ""
     expression: str = ""
+    # Of a metric of shown items, which has no record: that of its function.
+    shown: MetricRecord | None = None
+
+    @property
+    def known(self) -> MetricRecord | None:
+        """The record of a metric that is not an expression of the user."""
+        return self.record or self.shown
 
     @property
     def name(self) -> str:
@@ -30,7 +37,7 @@ class Metric:
     @property
     def canonical(self) -> str:
         """The one name that all its names stand for."""
-        if self.record is None:
+        if self.known is None:
             return self.label
         options = ", ".join(
             f"{'rel' if name == 'threshold' else name}={_as_text(value)}"
@@ -39,7 +46,7 @@ class Metric:
         )
         k = self.options.get("recall", self.k)
         cutoff = "" if k is None else f"@{k}"
-        return self.record.name + (f"({options})" if options else "") + cutoff
+        return self.known.name + (f"({options})" if options else "") + cutoff
 
     def at(self, k: int | None) -> Metric:
         """The metric with another cutoff, or without one."""
@@ -58,13 +65,13 @@ class Metric:
 
     def under(self, conventions: Mapping[str, Any]) -> Metric:
         """The metric without options that repeat a convention."""
-        if self.record is None:
+        if self.known is None:
             return self
         kept = {}
         for name, value in self.options.items():
-            default = self.record.default(name, conventions)
+            default = self.known.default(name, conventions)
             default = tuple(default) if isinstance(default, list) else default  # of a result
-            option = self.record.options.get(name)
+            option = self.known.options.get(name)
             same = option.same_without_k if option and self.k is None else ()
             if value != default and not (value in same and default in same):
                 kept[name] = value
@@ -72,9 +79,9 @@ class Metric:
 
     def arguments(self, conventions: Mapping[str, Any]) -> dict[str, Any]:
         """All arguments of the macro but the columns."""
-        assert self.record
+        assert self.known
         arguments: dict[str, Any] = {}
-        for name, option in self.record.options.items():
+        for name, option in self.known.options.items():
             value = self.options.get(name, option.default_under(conventions))
             if value is not None and literal(value) != option.sql_default and self._takes(name):
                 arguments[name] = value
@@ -89,7 +96,7 @@ class Metric:
 
     def value(self, name: str, conventions: Mapping[str, Any]) -> Any:
         """The value of an option: as asked for, else by the conventions, else its own default."""
-        option = self.record.options.get(name) if self.record else None
+        option = self.known.options.get(name) if self.known else None
         if option is None or name in self.options:
             return self.options.get(name)
         return option.default_under(conventions) if option.convention else option.default
@@ -131,11 +138,11 @@ class Metric:
 
     def _takes(self, name: str) -> bool:
         """Does the option apply, given the others?"""
-        assert self.record
-        other = self.record.options[name].only_with
+        assert self.known
+        other = self.known.options[name].only_with
         if other is None:
             return True
-        default = self.record.options[other[0]].default
+        default = self.known.options[other[0]].default
         return bool(self.options.get(other[0], default) == other[1])
 
 

@@ -44,6 +44,7 @@ from rankql.sources.tables import (
     same_kind,
     unknown_column,
 )
+from rankql.sources.training import read_beyond, split_log
 from rankql.text import format_count
 
 
@@ -74,6 +75,9 @@ class Inputs:
     subtopics: bool = False
     # Does the caller have the option collapse=, which errors about duplicates recommend?
     collapsible: bool = False
+    # The interactions of training, and the items that could be shown, or their number.
+    train: Table | None = None
+    catalogue: Table | int | None = None
 
     @property
     def many(self) -> bool:
@@ -121,14 +125,19 @@ class Inputs:
         others = (self.qrels, self.reference, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
 
+    @property
+    def beyond(self) -> list[Table]:
+        """The tables that only metrics of shown items read."""
+        return [table for table in (self.train, self.catalogue) if isinstance(table, Table)]
+
     def every(self, role: str) -> bool:
         """Does every run have a column of this role?"""
         return all(role in table.roles for table in self.runs.values())
 
     def as_text(self, role: str) -> bool:
         """Must ids be compared as text, because the tables have different types?"""
-        kinds = [t.columns[t.roles[role]] for t in self.tables if role in t.roles]
-        return not same_kind(kinds)
+        tables = [*self.tables, *self.beyond]
+        return not same_kind([t.columns[t.roles[role]] for t in tables if role in t.roles])
 
     def query_hash(self) -> str:
         """The hash of the query, written {query}, by which tables can be split into parts."""
@@ -176,6 +185,8 @@ def read_inputs(
     descending: bool | None = None,
     order: str | None = None,
     weight: str | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns."""
     if descending is not None and not isinstance(descending, bool):
@@ -186,6 +197,11 @@ def read_inputs(
     opened = open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
+    history = None if train is None else session.table(train, "train")
+    parts = split_log(session, judgments, history, columns) if judgments else None
+    if parts:
+        judgments, history = parts
+    opened_runs = [*runs.values()]
     compared = None if reference is None else session.table(reference, "reference")
     if system is None and not is_several_runs(run):
         ((name, table),) = runs.items()
@@ -255,7 +271,12 @@ def read_inputs(
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
+    if parts and judgments:
+        judgments = replace(judgments, split=parts[0].split)
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
+    if history or catalogue is not None:
+        beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
+        inputs = replace(inputs, train=beyond[0], catalogue=beyond[1])
     _require_different_names(inputs)
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])

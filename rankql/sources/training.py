@@ -1,0 +1,86 @@
+"""The interactions of training, the items that could be shown, and logs that are split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Number
+from typing import Any
+
+from rankql.errors import RankqlError
+from rankql.macros import quote
+from rankql.registry.argument_checks import require_whole_number
+from rankql.registry.column_names import RELEVANT
+from rankql.sources.computed import resolve_columns
+from rankql.sources.id_lists import find_list, unnest_lists
+from rankql.sources.session import Session
+from rankql.sources.tables import Data, Table, assign_roles
+
+
+def split_log(
+    session: Session, qrels: Table, train: Table | None, options: Mapping[str, Any]
+) -> tuple[Table, Table] | None:
+    """The judgments and the training interactions in a table of `leave_one_out` or `time_split`.
+
+    None if it is another table: it has grades, or other values of `split` than test and train.
+    """
+    for table in filter(None, (qrels, train)):
+        graded = table is qrels and (options.get("rel") or table.find("rel"))
+        if graded or not table.has("split"):
+            continue
+        name = table.actual_name("split")
+        sql = f"SELECT list(DISTINCT CAST({quote(name)} AS VARCHAR)) FROM {table.sql}"
+        ((values,),) = session.con.execute(sql).fetchall()
+        if {*(values or [])} != {"test", "train"}:
+            continue
+        if train is None:
+            kept = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
+            columns = {x: kind for x, kind in table.columns.items() if x != name}
+            test, rest = (
+                replace(table, sql=f"({kept} = '{part}')", columns=columns, split=part)
+                for part in ("test", "train")
+            )
+            return test, replace(rest, label="train")
+        what = "Leave out train=" if table is qrels else "Pass this table as qrels"
+        raise RankqlError(
+            f"{table.label} has a column {name} with train and test, and train= is passed too. "
+            f"{what}, or keep the rows of one part in each table"
+        )
+    return None
+
+
+def read_beyond(
+    session: Session,
+    train: Table | None,
+    catalogue: Data | int | None,
+    columns: Mapping[str, Any],
+    runs: Sequence[Table],
+    others: Sequence[Table],
+) -> tuple[Table | None, Table | int | None]:
+    """The interactions and the catalogue, whose columns are recognised like those of judgments.
+
+    others: the tables whose ids they share, with their roles.
+    """
+    ids = {role: columns.get(role) for role in ("query", "item")}
+    same = {role: [x.roles[role] for x in others if role in x.roles] for role in ids}
+
+    def read(table: Table, *roles: str) -> Table:
+        needed = {role: ids[role] for role in roles}
+        sides, (_, (table,), _) = resolve_columns(session, needed, [[*runs], [table]], True)
+        return assign_roles(table, sides[1], roles, same, only=True)
+
+    if train:
+        if find_list(train, RELEVANT):
+            train = unnest_lists(session, {}, train, ids)[1] or train
+        train = read(train, "query", "item")
+    if isinstance(catalogue, Number):
+        is_integer = isinstance(catalogue, Integral) and not isinstance(catalogue, bool)
+        size: Any = int(catalogue) if is_integer else catalogue  # type: ignore[call-overload]
+        require_whole_number("catalogue", size, 1)
+        return train, size
+    if catalogue is None:
+        return train, None
+    table = session.table(catalogue, "catalogue")
+    if len(table.columns) == 1:
+        return train, replace(table, roles={"item": next(iter(table.columns))})
+    return train, read(table, "item")
