@@ -74,6 +74,22 @@ def run_and_judgments(folder: Path, queries: int, density: int) -> tuple[str, st
     return str(run), str(qrels)
 
 
+def interactions(folder: Path, users: int) -> tuple[str, str, str]:
+    """Write a run of 10 items per user in order, one judgment each, and 20 interactions each.
+
+    There are a tenth as many items as users, few of them popular; some interactions are repeated.
+    """
+    run, test, train = (folder / f"{name}-{users}.parquet" for name in ("shown", "test", "train"))
+    items = users // 10
+    item = f"(hash(u) % {items} + {{}} * 7919) % {items} AS item"
+    write(run, f"SELECT u AS user, {item.format('p')}, p AS pos "
+               f"FROM range({users}) AS t (u), range(1, 11) AS s (p)")  # fmt: skip
+    write(test, f"SELECT u AS user, {item.format('u % 40')} FROM range({users}) AS t (u)")
+    write(train, f"SELECT u AS user, CAST(floor({items} * pow(hash(u, i) / 2e19, 3)) AS BIGINT) "
+                 f"AS item FROM range({users}) AS t (u), range(20) AS s (i)")  # fmt: skip
+    return str(run), str(test), str(train)
+
+
 def write(path: Path, query: str) -> None:
     """Write the rows of a query to Parquet, unless they are there."""
     if not path.exists():

@@ -47,6 +47,7 @@ LIMITS: dict[tuple[str, str], tuple[str, float | None]] = {
     ("joined", NDCG): ("≤ 1.4 ×", 15),
     ("joined", AP): ("≤ 4 ×", 30),
     ("joined", PANEL): ("", 25),
+    ("recommender", "with train="): ("≤ 3 ×", 8),
     ("scored", "ndcg_score, from the frame"): ("≥ 2 ×", None),
     ("scored", "ndcg_score, from matrices"): ("≥ 1 ×", None),
     ("scored", "ndcg_score, ignore_ties, from the frame"): ("≥ 2 ×", None),

@@ -70,6 +70,7 @@ class Size:
     large: tuple[int, int] = (100_000_000, 1_000_000)
     spill: tuple[int, int] = (50_000_000, 5_000_000)
     queries: int = 100_000
+    users: int = 1_000_000
     peer_queries: int = 10_000
     scaling: int = 10**8
     left_out: tuple[str, ...] = ("billion",)
@@ -82,6 +83,7 @@ SIZES = {
         large=(10_000_000, 100_000),
         spill=(5_000_000, 500_000),
         queries=5_000,
+        users=100_000,
         peer_queries=1_000,
         scaling=10**6,
         left_out=("billion", "spill", "scaling", "peers"),
@@ -162,6 +164,22 @@ def joined(setting: Setting) -> Iterator[Workload]:
         tasks = {"join and sum": summed(con, both, by="query")}
         tasks |= {name: evaluated(con, run, qrels, name) for name in METRICS}
         yield Workload("joined", tasks, queries * 100, queries, density)
+
+
+# Of shown items: without and with the interactions of training.
+ACCURACY = ["HR@10", "nDCG@10", "AP@10", "Entropy@10", "Personalisation@10"]
+TRAINED = ["Coverage@10", "Gini@10", "Popularity@10", "Novelty@10", "Serendipity@10", "Repeats@10"]
+
+
+def recommender(setting: Setting) -> Iterator[Workload]:
+    """The metrics of a recommender with train=, against those that need none."""
+    users = setting.size.users
+    run, test, train = data.interactions(setting.folder, users)
+    tasks: dict[str, Task] = {
+        "without train=": lambda: rankql.evaluate(run, test, ACCURACY),
+        "with train=": lambda: rankql.evaluate(run, test, [*ACCURACY, *TRAINED], train=train),
+    }
+    yield Workload("recommender", tasks, users * 10, users, 10)
 
 
 def scored(setting: Setting) -> Iterator[Workload]:
@@ -317,6 +335,7 @@ FAMILIES: dict[str, Family] = {
     "few rows": few_rows,
     "parquet": parquet,
     "joined": joined,
+    "recommender": recommender,
     "scored": scored,
     "polars": polars,
     "billion": billion,

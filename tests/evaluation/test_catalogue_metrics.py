@@ -165,10 +165,12 @@ def test_what_is_refused(metric, options, message):
 
 
 def test_the_suggested_form_works():
-    suggestion = "{'gini@10': 'gini(item, catalogue := 500)'}"
+    suggestion = "{'freshness@10': 'freshness(created_at, shown_at)'}"
+    run = RUN.rename({"created": "created_at", "shown": "shown_at"})
     with pytest.raises(RankqlError, match=re.escape(suggestion)):
-        rankql.evaluate(RUN, metrics="gini@10", rel="1")
-    assert rankql.evaluate(RUN, metrics=ast.literal_eval(suggestion), rel="1")["gini@10"] > 0
+        rankql.evaluate(run, metrics="freshness@10", rel="1")
+    metrics = ast.literal_eval(suggestion)
+    assert rankql.evaluate(run, metrics=metrics, rel="1")["freshness@10"] > 0
 
 
 def test_one_list_and_expressions_have_values():

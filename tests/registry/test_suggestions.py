@@ -24,7 +24,8 @@ def compare(**options):
     [
         *((lambda task=task: task(attribute="x"), "'attributes'") for task in (evaluate, compare)),
         *((lambda task=task: task(k=10), "nDCG@10") for task in (evaluate, compare)),
-        (lambda: evaluate("coverage@10"), r"catalogue_coverage\(item, catalogue := 500\)"),
+        (lambda: evaluate("coverage@10"), "needs the items that could be shown. Pass train="),
+        (lambda: evaluate("CatalogCoverage@10"), "closest is Coverage@10, which is a share"),
         (lambda: evaluate("ILS@10"), "cosine_diversity"),
         (lambda: evaluate("ILD"), "cosine_diversity"),
         (lambda: evaluate("capped recall"), "R_cap@10"),

@@ -1,0 +1,318 @@
+"""train=, metrics of shown items by name, seen='drop', split logs and most_popular, by definition.
+
+RecTools 0.19 needs pandas below 3, so its formulas are written here: MeanInvUserFreq,
+AvgRecPopularity, CatalogCoverage(normalize=True). Those of RecBole 1.2 are of its documentation.
+"""
+
+import random
+from collections import Counter
+from math import log2
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+from rankql.evaluation import shown
+from support.parameters import slow_except
+
+NAMES = ("Coverage", "Gini", "Entropy", "Personalisation")
+LISTS = ("Popularity", "Novelty", "Serendipity", "Repeats")
+
+
+def recommender(seed, users=30, items=25, length=6):
+    """A run, a test and a log of training with repeated rows; some users and items are cold."""
+    rng = random.Random(seed)
+    ids = [f"i{item}" for item in range(items)]
+    run = [(u, i, p) for u in range(users) for p, i in enumerate(rng.sample(ids, length), 1)]
+    log = [(u, rng.choice(ids[:-3])) for u in range(users - 5) for _ in range(rng.randint(1, 9))]
+    test = [(u, i) for u in range(users) for i in rng.sample(ids, 2)]
+    schema = {"user": pl.Int64, "item": pl.String}
+    return (
+        pl.DataFrame(run, schema=schema | {"pos": pl.Int64}, orient="row"),
+        pl.DataFrame(test, schema=schema, orient="row"),
+        pl.DataFrame(log + log[:20], schema=schema, orient="row"),
+    )
+
+
+def popularity_of(train):
+    """The number of users of each item, the most popular first, ties by item."""
+    counts = Counter(item for _, item in {*train.rows()})
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def lists_of(run, k):
+    lists = {}
+    for user, item, pos in sorted(run.rows(), key=lambda row: row[2]):
+        lists.setdefault(user, []).extend([item] if pos <= k else [])
+    return lists
+
+
+def by_definition(run, test, train, k):
+    """The value of each metric of all users, in plain Python."""
+    popularity, pairs = popularity_of(train), {*train.rows()}
+    users, lists = train["user"].n_unique(), lists_of(run, k)
+    catalogue = {*popularity, *test["item"]}
+    relevant, baseline = {*test.rows()}, [*popularity][:k]
+
+    def mean(value):
+        each = [sum(value(u, i) for i in items) / len(items) for u, items in lists.items()]
+        return sum(each) / len(each)
+
+    counts = Counter(item for items in lists.values() for item in items)
+    inside = sorted(counts.get(item, 0) for item in catalogue)
+    n, total = len(catalogue), counts.total()
+    common = [
+        1 - len({*lists[a]} & {*lists[b]}) / k for a in lists for b in lists if a != b
+    ]  # all lists have k items
+    return {
+        "Coverage": len(catalogue & counts.keys()) / n,
+        "Gini": sum((2 * i - n - 1) * x for i, x in enumerate(inside, 1)) / n / sum(inside),
+        "Entropy": -sum(x / total * log2(x / total) for x in counts.values()),
+        "Personalisation": sum(common) / len(common),
+        "Popularity": mean(lambda u, i: popularity.get(i, 0)),
+        "Novelty": mean(lambda u, i: log2(users / popularity.get(i, 1))),
+        "Serendipity": mean(lambda u, i: (u, i) in relevant and i not in baseline),
+        "Repeats": mean(lambda u, i: (u, i) in pairs),
+    }
+
+
+@pytest.mark.parametrize("seed", slow_except(range(1, 6), 1))
+@pytest.mark.parametrize("form", ["positions", "scores", "systems", "hashes"])
+def test_values_are_the_definitions(seed, form, monkeypatch):
+    run, test, train = recommender(seed)
+    expected = by_definition(run, test, train, 4) | {
+        f"{name} at 6": value for name, value in by_definition(run, test, train, 6).items()
+    }
+    data = run
+    if form == "scores":
+        data = run.select("user", "item", score=-pl.col("pos"))
+    elif form == "systems":
+        data = {"a": run, "b": run.with_columns(pos=7 - pl.col("pos"))}
+    elif form == "hashes":
+        monkeypatch.setattr(shown, "IN_POLARS", range(1, 1000))
+    metrics = [f"{name}@4,6" for name in (*NAMES, *LISTS)]
+    result = rankql.evaluate(data, test, metrics, train=train)
+    summary = result.summary.filter(system="a") if form == "systems" else result.summary
+    means = dict(summary.select("metric", "mean").rows())
+    for name, value in expected.items():
+        metric = f"{name.partition(' ')[0]}@{6 if ' at ' in name else 4}"
+        assert means[metric] == pytest.approx(value, abs=1e-12), metric
+    has_interval = dict(summary.select("metric", pl.col("lo").is_not_null()).rows())
+    assert [has_interval[f"{name}@4"] for name in (*NAMES, *LISTS)] == [False] * 4 + [True] * 4
+    assert result.per_query.columns[-8:] == [f"{name}@{k}" for name in LISTS for k in (4, 6)]
+
+
+def test_examples_of_other_tools():
+    """The docstrings of RecTools: MeanInvUserFreq and AvgRecPopularity; values per user."""
+    run = pl.DataFrame({"user": [1, 2, 2, 3, 3], "item": [3, 2, 3, 1, 2], "pos": [1, 1, 2, 1, 2]})
+    train = pl.DataFrame({"user": [1, 1, 2, 3], "item": [1, 2, 1, 1]})
+    test = run.select("user", "item").unique("user", maintain_order=True)
+    values = rankql.evaluate(run, test, "MeanInvUserFreq@1,3", train=train).per_query
+    assert values["MeanInvUserFreq@1"].to_list() == pytest.approx([1.5849625, 1.5849625, 0])
+    assert values["MeanInvUserFreq@3"].to_list() == pytest.approx(
+        [1.5849625, 1.5849625, 0.79248125]
+    )
+    rows = [(1, 1, 1), (1, 2, 2), (2, 3, 1), (2, 1, 2), (2, 2, 3), (3, 3, 1), (3, 2, 2)]
+    run = pl.DataFrame(rows, schema=["user", "item", "pos"], orient="row")
+    train = pl.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": [1, 2, 1, 3, 1, 2]})
+    values = rankql.evaluate(run, test, "AvgRecPopularity@1,3", train=train).per_query
+    assert values["AvgRecPopularity@1"].to_list() == [3, 1, 1]
+    assert values["AvgRecPopularity@3"].to_list() == [2.5, 2, 1.5]
+
+
+def test_slices_are_those_of_their_users():
+    run, test, train = recommender(3)
+    part = pl.when(pl.col("user") < 12).then(pl.lit("x")).otherwise(pl.lit("y"))
+    about = test.select("user", part=part).unique()
+    metrics = [f"{name}@4" for name in (*NAMES, *LISTS)]
+    catalogue = pl.DataFrame({"item": sorted({*train["item"], *test["item"]})})
+    options = {"train": train, "catalogue": catalogue}
+    for data, more in ((test, {"attributes": about}), (test.with_columns(part=part), {})):
+        rows = rankql.evaluate(run, data, metrics, by="part", **more, **options).summary
+        for name, which in (("x", pl.col("user") < 12), ("y", pl.col("user") >= 12)):
+            alone = rankql.evaluate(run.filter(which), test.filter(which), metrics, **options)
+            means = rows.filter(slice=f"part={name}")["mean"].to_list()
+            assert means == pytest.approx(alone.summary["mean"].to_list(), abs=1e-12)
+
+
+@pytest.mark.parametrize("form", ["positions", "scores", "graded"])
+def test_seen_items_are_dropped(form):
+    run, test, train = recommender(4)
+    kept = run.join(train, on=["user", "item"], how="anti", maintain_order="left")
+    kept = kept.with_columns(pos=pl.col("pos").rank("ordinal").over("user"))
+    metrics = ["nDCG@3", "HR@3", "Coverage@3", "Popularity@3", "Repeats@3"]
+    expected = rankql.evaluate(kept, test, metrics, train=train)
+    data, judged = run, test
+    if form == "scores":
+        data = run.select("user", "item", score=-pl.col("pos"))
+    elif form == "graded":
+        rows = test.with_columns(rel=1)
+        data = run.join(rows, on=["user", "item"], how="full", coalesce=True)
+        data, judged = data.with_columns(pl.col("rel").fill_null(0)), None
+        catalogue = {*train["item"], *data["item"]}
+        expected = rankql.evaluate(kept, test, metrics, train=train, catalogue=len(catalogue))
+    result = rankql.evaluate(data, judged, metrics, train=train, seen="drop")
+    assert result.summary["mean"].to_list() == pytest.approx(expected.summary["mean"].to_list())
+    count = len(run) - len(kept)
+    assert any(f"seen='drop': {count} of {len(run)} items" in note for note in result.notes)
+    untouched = rankql.evaluate(data, judged, metrics, train=train)
+    assert any("seen='drop' (CLI: --seen drop) removes them" in x for x in untouched.notes)
+
+
+def test_few_seen_items_have_no_note():
+    run, test, train = recommender(5)
+    few = train.join(run, on=["user", "item"], how="anti")
+    assert not any("train" in x for x in rankql.evaluate(run, test, "HR@4", train=few).notes)
+
+
+@pytest.mark.parametrize("split", ["leave_one_out", "time_split"])
+def test_a_split_log_is_judgments_and_train(split, tmp_path):
+    run, _, log = recommender(6)
+    log = log.unique(maintain_order=True).with_columns(time=pl.int_range(pl.len()))
+    log = rankql.leave_one_out(log) if split == "leave_one_out" else rankql.time_split(log, 20)
+    test, train = (log.filter(split=x).drop("split") for x in ("test", "train"))
+    metrics = ["HR@4", "Coverage@4", "Novelty@4"]
+    expected = rankql.evaluate(run, test, metrics, train=train)
+    log.write_csv(tmp_path / "log.csv")
+    for data in (log, log.to_pandas(), tmp_path / "log.csv"):
+        result = rankql.evaluate(run, data, metrics)
+        means = result.summary["mean"].to_list()
+        assert means == pytest.approx(expected.summary["mean"].to_list(), abs=1e-12)
+        assert "split = test; train: query = user, item = item, split = train" in repr(result)
+    for part, data in (({}, log), ({"qrels": test}, log)):
+        with pytest.raises(RankqlError, match="split with train and test, and train= is passed"):
+            rankql.evaluate(run, part.get("qrels", log), metrics, train=data)
+    kinds = {finding.kind for finding in rankql.check(run, log).findings}
+    assert kinds.isdisjoint({"judged-share", "few-common-items"})
+    graded = log.with_columns(rel=1, split=pl.lit("test"))
+    assert "train" not in rankql.evaluate(run, graded.unique(["user", "item"]), "HR@4").columns
+    with pytest.raises(RankqlError, match="It has a split: keep the rows"):
+        rankql.evaluate(run, log.with_columns(pl.col("split").replace("train", "valid")), "HR@4")
+
+
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_most_popular(exclude_seen):
+    _, _, train = recommender(7)
+    popular, pairs = [*popularity_of(train)], {*train.rows()}
+    users = [0, 3, 29, 99]  # the last two have no row
+    rows = [
+        (user, item, place, 1 / place)
+        for user in users
+        for place, item in enumerate(
+            [i for i in popular if not exclude_seen or (user, i) not in pairs][:7], 1
+        )
+    ]
+    run = rankql.most_popular(train, 7, exclude_seen, users)
+    assert run.rows() == rows and run.columns == ["user", "item", "pos", "score"]
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("train", train)
+    con.register("asked", pl.DataFrame({"user": users}))
+    sql = f"FROM most_popular('train', k := 7, exclude_seen := {exclude_seen}, users := 'asked')"
+    assert con.execute(sql).fetchall() == rows
+    pandas = rankql.most_popular(train.to_pandas(), 7, exclude_seen)
+    every = rankql.most_popular(train, 7, exclude_seen)
+    assert [*pandas.itertuples(index=False, name=None)] == every.rows()
+    assert every["user"].n_unique() == train["user"].n_unique()
+
+
+def test_most_popular_of_a_split_log_reads_train():
+    log = pl.DataFrame({"user": [1, 1, 2], "item": [*"aba"], "split": ["train", "test", "train"]})
+    assert rankql.most_popular(log, 1, exclude_seen=False).rows() == [
+        (1, "a", 1, 1.0), (2, "a", 1, 1.0)
+    ]  # fmt: skip
+
+
+def test_inputs_of_other_forms(tmp_path):
+    """The same values from files, dicts, pandas, other names, and text ids of numbers."""
+    run, test, train = recommender(8)
+    metrics = ["HR@4", *(f"{name}@4" for name in (*NAMES, *LISTS))]
+    expected = rankql.evaluate(run, test, metrics, train=train).summary["mean"].to_list()
+    train.write_parquet(tmp_path / "train.parquet")
+    train.write_csv(tmp_path / "train.csv")
+    by_user = {u: [*{*rows["item"]}] for (u,), rows in train.group_by("user")}
+    renamed = train.rename({"user": "customer_id", "item": "sku"}).with_columns(session=1)
+    others = [
+        train.to_pandas(), train.lazy(), by_user, tmp_path / "train.parquet", renamed,
+        str(tmp_path / "train.csv"), train.with_columns(pl.col("user").cast(pl.String)),
+        train.with_columns(rating=pl.lit(0.0), user=pl.col("user").cast(pl.Float64)),
+    ]  # fmt: skip
+    for other in others[:4] + others[5:]:
+        means = rankql.evaluate(run, test, metrics, train=other).summary["mean"].to_list()
+        assert means == pytest.approx(expected, abs=1e-12)
+    named = {"query": [["user"], ["customer_id"]], "item": ["item", "sku"]}
+    judged = test.rename({"user": "customer_id", "item": "sku"})
+    means = rankql.evaluate(run, judged, metrics, train=renamed, **named).summary["mean"]
+    assert means.to_list() == pytest.approx(expected, abs=1e-12)
+
+
+def test_catalogue_as_a_table_or_a_number():
+    run, test, _ = recommender(9)
+    some = pl.DataFrame({"id": ["i1", "i2", "unknown", "i1"]})
+    result = rankql.evaluate(run, test, "Coverage@6,Gini@6", catalogue=some)
+    assert result["Coverage@6"] == pytest.approx(2 / 3)
+    assert any("not in the catalogue of 3 items" in note for note in result.notes)
+    items = run["item"].n_unique()
+    exact = rankql.evaluate(run, test, "Coverage@6,Gini@6", catalogue=2 * items)
+    by_hand = rankql.gini("item", catalogue=2 * items)
+    assert exact["Coverage@6"] == 0.5
+    assert exact["Gini@6"] == pytest.approx(run.select(by_hand).item(), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "metric, options, message",
+    [
+        ("Novelty@4", {}, r"^Novelty@4 needs the interactions of training. Pass train="),
+        ("Gini@4", {}, r"^Gini@4 needs the items that could be shown. Pass train="),
+        ("HR@4", {"catalogue": 9}, "^catalogue is an option of Coverage and Gini"),
+        ("Coverage@4", {"catalogue": 3}, r"^catalogue=3 is less than the \d+ items that the run"),
+        ("Coverage@4", {"catalogue": 0}, "^catalogue must be a whole number from 1, not 0"),
+        ("Coverage@4", {"catalogue": 2.5}, "^catalogue must be a whole number from 1, not 2.5"),
+        ("HR@4", {"seen": "drop"}, "^seen='drop' needs the interactions of training"),
+        ("HR@4", {"seen": "keep", "train": "t"}, "^seen must be 'drop' or None, not 'keep'"),
+        ("Repeats@4", {"train": "t", "ties": "expected"}, "^Repeats@4 needs positions, but ties"),
+        ("Serendipity", {"train": "t"}, "^'Serendipity' needs a cutoff, such as Serendipity@10"),
+        ("Gini(catalogue=9)@4", {"train": "t"}, "Gini has no option 'catalogue'"),
+        ("Surprisal@4", {"train": "t"}, r"closest is Novelty\(normalized=true\)@10"),
+        ("HR@4", {"train": "null"}, "^train: item is NULL in 1 of "),
+        ("Coverage@4", {"train": "other"}, "^No item of the run is in train: the run has 'i0'"),
+        ("Coverage@4", {"train": "t", "weight": "w"}, "is not a mean and has no weight="),
+    ],
+)
+def test_what_is_refused(metric, options, message):
+    run, test, train = recommender(1)
+    nulls = pl.concat([train, pl.DataFrame({"user": [1], "item": [None]}, schema=train.schema)])
+    logs = {"t": train, "null": nulls, "other": train.with_columns(item="x" + pl.col("item"))}
+    options = {k: logs.get(x, x) if isinstance(x, str) else x for k, x in options.items()}
+    run = run.select("user", "item", score=-pl.col("pos")) if "ties" in options else run
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(run, test.with_columns(w=1.0), metric, rel="1", **options)
+
+
+def test_own_expressions_keep_their_names():
+    """A label such as gini@4 may still be another expression of the user, in any direction."""
+    run, test, _ = recommender(2)
+    metrics = {"gini@4": "1 - gini(item, 99)", "novelty@4": "count(item)", "coverage": "max(pos)"}
+    result = rankql.evaluate(run, test, metrics)
+    assert result["novelty@4"] == 4 and not result.lower_is_better("gini@4")
+    compared = rankql.compare(
+        {"a": run, "b": run}, test, metrics=metrics, higher_is_better={"gini@4": True}
+    )
+    assert compared.higher_is_better["gini@4"]
+
+
+def test_compare_and_gate():
+    run, test, train = recommender(2)
+    runs = {"popular": rankql.most_popular(train, 6, users=[*range(30)]), "new": run}
+    compared = rankql.compare(runs, test, "Coverage@6,Gini@6,Popularity@6,Novelty@6", train=train)
+    rows = {row["metric"]: row for row in compared.table.to_dicts()}
+    assert rows["Coverage@6"]["p"] is None and rows["Novelty@6"]["p"] < 0.001
+    assert compared.higher_is_better["Novelty@6"] and not compared.higher_is_better["Gini@6"]
+    assert any("Higher Popularity@6 is assumed" in note for note in compared.notes)
+    results = [rankql.evaluate(x, test, "Novelty@6,Coverage@6", train=train) for x in runs.values()]
+    limits = {"minimum": "Coverage@6>=0.5", "max_drop": ["Novelty@6:0.1", "Coverage@6:0.1"]}
+    assert rankql.gate(results[1], baseline=results[0], **limits).passed
+    cutoffs = compared.cutoffs("Coverage", ks=[2, 6])
+    assert cutoffs.metrics == ["Coverage@2", "Coverage@6"]
