@@ -342,17 +342,18 @@ MAX_LABELS = 10
 
 
 def describe_mapping(con: Any, table: Table, name: str) -> str:
-    """How rel= maps the values of a column of text, if they are few and repeat; else ""."""
+    """How rel= maps the values of a column of text, if they are a few labels; else ""."""
     known = [*ROLES["query"], *ROLES["item"], *RANKED_SYSTEMS, *SUBTOPIC_NAMES, *TIMES, "q0"]
     if find_name([name], known):
         return ""
     value = f"CAST({quote(name)} AS VARCHAR)"
     values = f"SELECT {value}, count(*) FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY 1"
     rows = con.execute(f"{values} ORDER BY 1 LIMIT {MAX_LABELS + 1}").fetchall()
-    if len(rows) > MAX_LABELS or sum(count for _, count in rows) == len(rows):
+    is_known = find_name([name], (*EVENTS, *ROLES["rel"]))
+    repeat = sum(count for _, count in rows) > len(rows)
+    if len(rows) > MAX_LABELS or not (repeat or is_known):
         return ""
     grades = ", ".join(f"{label!r}: ..." for label, _ in rows)
-    is_known = find_name([name], (*EVENTS, *ROLES["rel"]))
     mapping = f"rel={{{grades}}}" if is_known else f"rel=({name!r}, {{{grades}}})"
     option = ",".join(f"{label}{'=' if is_known else ':'}..." for label, _ in rows)
     return f"{mapping} (CLI: --rel {shlex.quote(option if is_known else f'{name}={option}')})"
