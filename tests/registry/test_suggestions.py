@@ -30,7 +30,7 @@ def compare(**options):
         (lambda: evaluate("ILD"), "cosine_diversity"),
         (lambda: evaluate("capped recall"), "R_cap@10"),
         (lambda: evaluate("Kendall"), "TauDistance, or TauB"),
-        (lambda: evaluate("x = mrr(rel, pos)"), '"rr"'),
+        (lambda: evaluate("x = mrr(rel, pos)"), r"rr\(rel, pos, k\) by query"),
         (lambda: evaluate(score="score + 1", by="zzz"), r"Available: query, item, rel, score$"),
         (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "swapped"),
     ],

@@ -27,9 +27,9 @@ def macros_of(family):
     return re.findall(r"^CREATE OR REPLACE MACRO (?!rankql_)(\w+)", text, re.MULTILINE)
 
 
-# The families whose macros are metrics, but for this one.
+# The families whose macros are metrics, but for these.
 METRIC_FAMILIES = ("gain", "precision", "cascade", "order", "rating", "catalogue", "diversity")
-NO_METRIC = "exp2_gain"
+NO_METRICS = ("exp2_gain", "mrr")
 
 
 def metric_of(name):
@@ -40,7 +40,7 @@ def metric_of(name):
 def is_complete(name):
     """Is a macro public, and its metric recorded and defined? Else completeness.py names it."""
     metric = metric_of(name)
-    known = metric == NO_METRIC or (metric in FUNCTIONS and hasattr(definitions, metric))
+    known = metric in NO_METRICS or (metric in FUNCTIONS and hasattr(definitions, metric))
     return known and name in rankql.__all__
 
 
@@ -83,7 +83,7 @@ TWO_RANKINGS = ["tau_ap", "rbo"]
 # What comes before the metrics: tests/logs/test_grading.py has their cases.
 LABELS = ["graded", "consensus", "grades_of", "discounted_gain"]
 # The metrics of rows of grades.
-METRICS = [metric for metric in ROWS if metric not in (NO_METRIC, *LABELS)]
+METRICS = [metric for metric in ROWS if metric not in (*NO_METRICS, *LABELS)]
 # The metrics of one ranking, which have a list form and a score form too.
 RANKING = [metric for metric in ROWS if f"list_{metric}" in LISTS]
 # Those that need all judged items: their list form takes them as `ideal`.
