@@ -10,7 +10,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.evaluation.wide_table import LARGE
-from rankql.layout import Block, join_letters
+from rankql.layout import NAME, Block, join_letters
 from rankql.text import Name
 
 # The marks of systems that differ significantly from the baseline.
@@ -71,7 +71,7 @@ def lay_out_pair(
         for metric, members in by_metric.items():
             block = blocks.setdefault(metric if apart else "", [])
             for i, row in enumerate(members):
-                lo, hi, places = row["lo"], row["hi"], decimals[metric]
+                lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
                 part = [
                     Name((stripped if strip else {}).get(x, x)) for x in [row.get("slice")] if x
                 ]
@@ -81,7 +81,7 @@ def lay_out_pair(
                     *(_format(row[name], places) for name in names),
                     "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
                     *(text.format_p_cell(row[name], alpha) for name in last[:-1]),
-                    Name(row["verdict"], _shorten(row["verdict"], row["p"]) if short else ""),
+                    Name(verdict, _shorten(verdict, row["p"]) if short or len(verdict) > NAME else ""),
                 ])  # fmt: skip
         kind = [attribute if strip else "slice"] * sliced
         tops = {metric: [Name(metric)] if apart else ["metric", *kind] for metric in blocks}
