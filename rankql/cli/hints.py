@@ -44,13 +44,20 @@ def as_cli_options(text: str) -> str:
         if name is None:
             return match[0]
         value = "COLUMN" if value == "..." else value
-        return f"{name} {shlex.quote(value)}" if value else name
+        return f"{name} {_quote(value)}" if value else name
 
     for value, name in (("False", "--ascending"), ("True", "--descending")):
         text = re.sub(rf"\bdescending={value}", name, text)
     text = _BOTH_LANGUAGES.sub(r"\1", text)
     text = _LIST.sub(lambda m: f"--{m[1]} {shlex.quote(','.join(ast.literal_eval(m[2])))}", text)
     return _ARGUMENT.sub(option, text)
+
+
+def _quote(value: str) -> str:
+    """The value for a shell, in double quotes if it has single ones."""
+    return (
+        f'"{value}"' if "'" in value and not re.search(r'["$`\\!]', value) else shlex.quote(value)
+    )
 
 
 def program_name(ctx: click.Context) -> str:
