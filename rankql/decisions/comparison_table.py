@@ -81,7 +81,7 @@ def lay_out_pair(
                     *(_format(row[name], places) for name in names),
                     "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
                     *(text.format_p_cell(row[name], alpha) for name in last[:-1]),
-                    Name(verdict, _shorten(verdict, row["p"]) if short or len(verdict) > NAME else ""),
+                    Name(verdict, _shorten(verdict, row["p"], NAME * (not short))),
                 ])  # fmt: skip
         kind = [attribute if strip else "slice"] * sliced
         tops = {metric: [Name(metric)] if apart else ["metric", *kind] for metric in blocks}
@@ -104,7 +104,10 @@ def lay_out_pair(
     yield lay_out(can_strip, True, sliced, letters)
 
 
-def _shorten(verdict: str, p: float | None) -> str:
+def _shorten(verdict: str, p: float | None, room: int) -> str:
+    """A shorter verdict; '' if it fits."""
+    if len(verdict) <= room:
+        return ""
     if verdict == NOT_SIGNIFICANT:
         return "n.s."
     if verdict.startswith("equivalent"):

@@ -130,8 +130,8 @@ TABLE = [
         (
             RUN.with_columns(pl.Series(role, values)) if role != "rel" else RUN,
             QRELS.with_columns(rel=pl.Series(values)) if role == "rel" else QRELS, {},
-            f'{role}="{sql}"', {role: sql}, f"--{role} {shlex.quote(sql)}",
-            f"--{role} {shlex.quote(sql)}",
+            f'{role}="{sql}"', {role: sql}, f'--{role} "{sql}"',
+            f'--{role} "{sql}"',
         )
         for role, values, sql in [
             ("score", ["0,9", "0,8", "1"], "CAST(replace(score, ',', '.') AS DOUBLE)"),
