@@ -154,8 +154,9 @@ REFUSED = [Refused(*row) for row in (
     (("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
     (("evaluate",), f"list forms, AP correlation, RBO, {CATALOGUE}",
      lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
-     # It takes subtopics from judgments with one row for each.
-     "RankqlError: (Unknown metric '{metric}'|metrics='(subtopics|item)': no column)"),
+     # It takes subtopics from judgments with one row for each, and reads popularity from train=.
+     "RankqlError: (Unknown metric '{metric}'|metrics='(subtopics|item)': no column"
+     r"|{metric}\(.*ids of items|'{metric}\(.*(has no option|needs a cutoff))"),
     (("evaluate",), "a table in which nothing is judged or ranked", no_table,
      "RankqlError: (No item has a grade|Every score of the run is NULL)"),
     (("evaluate",), "a query that is NULL",
