@@ -48,6 +48,11 @@ class Unavailable(Exception):
     """The packages cannot be brought: the page has no evaluation of files."""
 
 
+def read_macros():
+    """The macros, and those that read the columns of a file."""
+    return macros.read_sql() + (macros.sql_folder() / "input.sql").read_text("utf-8")
+
+
 def build_folder(folder: Path) -> str:
     """Write the page and what it loads into a folder; return what is missing, or ''."""
     vendored, missing = _vendored_or_reason()
@@ -59,7 +64,7 @@ def build_folder(folder: Path) -> str:
             shutil.copy(path, folder)
     for name, data in vendored.items():
         (folder / "vendor" / name).write_bytes(data)
-    (folder / "rankql.sql").write_text(macros.read_sql(), "utf-8")
+    (folder / "rankql.sql").write_text(read_macros(), "utf-8")
     (folder / "names.js").write_text(names_module(bool(vendored)), "utf-8")
     return missing
 
@@ -170,7 +175,7 @@ def build_one_file(path: Path) -> None:
     worker = (SOURCES / "worker.js").read_text("utf-8")
     worker = re.sub(r"^importScripts\(.*\n", "", worker, flags=re.MULTILINE)
     vendored["worker.js"] = worker.encode() + vendored.pop("duckdb-browser-eh.worker.js")
-    vendored["rankql.sql"] = macros.read_sql().encode()
+    vendored["rankql.sql"] = read_macros().encode()
     start = texts.pop("one-file.js")
     style = (SOURCES / "style.css").read_text("utf-8")
     icon = base64.b64encode((SOURCES / "icon.svg").read_bytes()).decode()
