@@ -1,4 +1,4 @@
--- Columns of the inputs of rankql.evaluate, which creates these macros itself: they are not in rankql.sql.
+-- What evaluate and the page for the browser call, and users do not: these macros are not in rankql.sql.
 
 -- Columns of files: grades, scores and positions, from numbers or text.
 CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
@@ -27,3 +27,16 @@ CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
 CREATE OR REPLACE MACRO rankql_float32(score) AS
     CASE WHEN score IS NOT NULL THEN coalesce(
         TRY_CAST(score AS FLOAT), CASE WHEN score > 0 THEN 'inf'::FLOAT ELSE '-inf'::FLOAT END) END;
+
+-- The two-sided p-value of Student's t with `df` degrees of freedom: twice the integral of the density above |t|, or 1 minus
+-- the integral below if that is most of it. t = sqrt(df) * sinh(u), as in rankql_t_quantile.
+CREATE OR REPLACE MACRO rankql_t_p(t, df) AS
+    list_transform(list_transform([{'t': CAST(t AS DOUBLE), 'df': least(1e13::DOUBLE, df)}], lambda x_: {
+        'df': x_['df'], 'u': asinh(abs(x_['t']) / sqrt(x_['df'])), 'central': abs(x_['t']) < 2}), lambda x_:
+        list_transform([{
+            'height': CASE WHEN x_['central'] THEN 0 ELSE x_['df'] * rankql_log_cosh(x_['u']) END,
+            'end': CASE WHEN x_['central'] THEN 0
+                        ELSE acosh(exp(least(700, rankql_log_cosh(x_['u']) + 30 / x_['df']))) END}], lambda y_:
+            list_transform([2 * exp(-y_['height'] - rankql_log_beta_half(x_['df'] / 2)) * rankql_integrate_cosh(
+                x_['df'], y_['height'], (y_['end'] + x_['u']) / 2, abs(y_['end'] - x_['u']) / 2)],
+                lambda area: CASE WHEN x_['central'] THEN 1 - area ELSE area END)[1])[1])[1];
