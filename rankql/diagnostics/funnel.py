@@ -180,7 +180,6 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
-    _charted = True
 
     @property
     def metric(self) -> str:
@@ -280,6 +279,9 @@ class Funnel(EvaluatedTable):
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
         return draw_chart("mean_charts", "draw_funnel", self)
+
+    def _charts(self) -> tuple[list[Any], list[Any]]:
+        return [self.plot()], []
 
     def _details(self) -> dict[str, Any]:
         return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}

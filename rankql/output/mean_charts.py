@@ -34,6 +34,7 @@ from rankql.output.specs import (
 )
 from rankql.registry.metric_record import RECALL
 from rankql.registry.parse import is_metric, parse
+from rankql.stats.means import ROUNDING
 from rankql.text import add_slice
 
 if TYPE_CHECKING:
@@ -44,19 +45,23 @@ if TYPE_CHECKING:
 RANK_HEIGHT = 22
 
 
-def draw_means(evaluation: Evaluation, metric: str) -> Spec:
-    """Draw the mean of every system, best first, or of every slice of a single one."""
-    name = "system"
+def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
+    """Draw the mean of every system, best first, or of every slice of one, by date as a line."""
+    columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
-        name, frame = "slice", frame.head(SLICES)
-    else:
-        lower = result_of(evaluation).lower_is_better(metric)
-        frame = frame.filter(pl.col("slice") == "all")
-        frame = frame.sort("mean", descending=not lower, maintain_order=True)
-    frame = frame.select(name, "mean", "lo", "hi", "queries", "undefined", "missing")
-    colour = panels.colour_by_system(evaluation) if name == "system" else {"value": PALETTE[0]}
-    return panels.make_dot_panel(frame, f"{metric}: means", colour)
+        colour = {"value": PALETTE[0]}
+        frame, series = panels.split_times(frame.select("slice", *columns))
+        lines = [
+            panels.make_time_panel(part, f"{metric} by {attribute}", colour)
+            for attribute, part in series.items()
+        ]
+        return [panels.make_dot_panel(frame.head(SLICES), f"{metric}: means", colour), *lines]
+    lower = result_of(evaluation).lower_is_better(metric)
+    frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
+    frame = frame.sort("mean", descending=not lower, maintain_order=True)
+    colour = panels.colour_by_system(evaluation)
+    return [panels.make_dot_panel(frame, f"{metric}: means", colour)]
 
 
 def draw_ranks(comparison: Comparison, metric: str) -> Spec:
@@ -90,7 +95,9 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     # Only the means are shown, so the differences have the test that takes least time.
     settings = replace(comparison.settings, test="t")
     longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
-    drawn = [*(k for k in CUTOFFS if k < longest), longest]
+    drawn = [k for k in CUTOFFS if k <= longest]
+    # Closer dots would lie on each other.
+    drawn += [longest] * (longest > 1.25 * drawn[-1])
     curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
@@ -173,10 +180,17 @@ def _draw_lines(
     return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
 
 
+SAME = "the systems have the same means at every k"
+
+
 def describe_order(frame: pl.DataFrame) -> str:
     """Say whether the choice of k decides: whether bands part in favour of both of two systems."""
     if frame.is_empty():
         return "undefined at every k"
+    if frame["system"].n_unique() > 1 and frame.group_by("k").agg(
+        (pl.max("mean") - pl.min("mean")).alias("range")
+    )["range"].max() < ROUNDING:
+        return SAME
     columns = ["system", "system_right"]
     pairs = frame.join(frame, on="k").filter(pl.col("system") != pl.col("system_right"))
     ahead = {*pairs.filter(pl.col("mean") > pl.col("mean_right"))[columns].rows()}
