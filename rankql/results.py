@@ -202,8 +202,8 @@ class TableResult:
             for i, each in enumerate(self._rendered())
             for title in [": ".join(filter(None, [caption * (i == 0), each.title]))]
         ] or [f"<p>{text.escape_html(self.title)}</p>"]
-        sentences = (f"<p>{text.escape_html(line)}</p>" for line in self.sentences)
-        notes = (f"<p><small>{text.escape_html(line)}</small></p>" for line in self.remarks())
+        sentences = (f"<p>{text.format_sentence(line)}</p>" for line in self.sentences)
+        notes = (f"<p><small>{text.format_sentence(line)}</small></p>" for line in self.remarks())
         return "".join(tables), "".join(sentences), "".join(notes)
 
     def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -224,7 +224,7 @@ class TableResult:
         )
         more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
         body = f"{sentences}{tables}{shown}{more}{notes}"
-        main = f"<header><h1>{text.escape_html(title)}</h1></header>\n<main>{body}</main>"
+        main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
         return str(load_output("page").render_page(title, main))
 
 

@@ -190,7 +190,7 @@ def format_number(value: float) -> str:
 
 def round_significant(value: float) -> str:
     """Round a positive number to two significant digits, and keep zeros at the end: 0.070."""
-    places = 1 - math.floor(math.log10(value))
+    places = 1 - math.floor(math.log10(float(f"{value:.2g}")))
     if abs(places) > 15:
         return f"{value:.2g}"
     return f"{round(value, places):,.{max(0, places)}f}"
@@ -217,9 +217,9 @@ def join_words(words: Sequence[str]) -> str:
 
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
-    "added", "count", "items", "judged", "losses", "lost", "missing", "n", "n_a", "n_b", "pairs", "queries",
-    "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed", "wins",
-    "worth",
+    "added", "count", "items", "judged", "losses", "lost", "missing", "n", "n_a", "n_b", "pairs",
+    "queries", "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed",
+    "wins", "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "pearson_p", "spearman_p"}
 _FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}
@@ -409,6 +409,12 @@ def _code(word: str, in_table: bool) -> str:
     space = " " if word[0] == "`" or word[-1] == "`" else ""
     word = word.replace("|", "\\|") if in_table else word
     return f"{fence}{space}{word}{space}{fence}"
+
+
+def format_sentence(words: str) -> str:
+    """Format a sentence as HTML, everything escaped, in which dates are not broken."""
+    unbroken = r'<span style="white-space:nowrap">\g<0></span>'
+    return re.sub(r"\b\d{4}-\d\d-\d\d\b", unbroken, escape_html(words))
 
 
 # Shorter cells are not broken. A wider table is stacked on a phone.

@@ -80,19 +80,22 @@ def _judge(comparison: Comparison, pairs: pl.DataFrame) -> tuple[str, str]:
         interval = f"{percent} CI {ends[:-1]}, " if ends else ""
         size = f"{number} {first}{everywhere} ({interval}{verdict})"
     size += " (lower is better)" * comparison.result.lower_is_better(first)
-    # Each slice by its first metric.
-    worse = pairs.filter(verdict=WORSE).unique("slice", keep="first", maintain_order=True).to_dicts()
+    places = pairs.filter(verdict=WORSE)
+    # A metric that is worse overall needs no slices, and each slice only its first metric.
+    overall_worse = pl.col("metric").is_in(places.filter(slice="all")["metric"].implode())
+    places = places.filter((pl.col("slice") == "all") | ~overall_worse)
+    worse = places.unique("slice", keep="first", maintain_order=True).to_dicts()
     if verdict == WORSE:
         return "No", size
     if worse:
         worse.sort(key=lambda x: (x["metric"] != first, x["slice"] != "all", -abs(x["difference"])))
-        places = []
+        named = []
         for row in worse:
             metric = f" {row['metric']}" * (row["metric"] != first)
             queries = f"for {labels[row['slice']]} ({text.format_queries(row['n'])})"
             where = "overall" if row["slice"] == "all" else queries
-            places.append(f"{_format_size(row)}{metric} {where}")
-        return "No", f"{size}, but {_join_places(places)}"
+            named.append(f"{_format_size(row)}{metric} {where}")
+        return "No", f"{size}, but {_join_places(named)}"
     if verdict != BETTER:
         return "Undecided", size
     rest = pairs.filter(pl.col("slice") != "all", metric=first)["verdict"]

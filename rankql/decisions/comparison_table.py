@@ -114,8 +114,10 @@ def label_slices(slices: Iterable[str], groupings: Sequence[Sequence[str]]) -> d
     names = [*slices]
     attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
     short = strip_attribute(names, attribute)
-    words = all(x[:1].isalpha() and x.lower() not in ("true", "false", "null") for x in short.values())
-    return short if short and words else {name: name for name in names}
+    not_words = ("true", "false", "null")
+    if short and all(x[:1].isalpha() and x.lower() not in not_words for x in short.values()):
+        return short
+    return {name: name for name in names}
 
 
 def _shorten(verdict: str, p: float | None, room: int) -> str:

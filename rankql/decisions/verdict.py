@@ -116,8 +116,9 @@ class Verdict(EvaluatedTable):
 
     def _rendered(self, room: int | None = None) -> list[Block]:
         (block,) = super()._rendered(room)
-        rows = [[text.Status(status), *rest] for status, *rest in block.rows]
-        return [replace(block, rows=rows)]
+        header, *body = block.rows
+        rows = [[text.Status(status), *rest] for status, *rest in body]
+        return [replace(block, rows=[header, *rows])]
 
     def _details(self) -> dict[str, Any]:
         return {"passed": self.passed, "outcome": self.outcome, **super()._details()}

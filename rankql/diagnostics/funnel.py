@@ -159,7 +159,12 @@ def funnel(
             best = _evaluate_best_orders(session, inputs, settings, k, rest)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*named])
-    final = replace(final, notes=list(dict.fromkeys([*final.notes, *notes])))
+    used = {
+        table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
+        for table in inputs.tables
+    }
+    notes = list(dict.fromkeys([*final.notes, *notes]))
+    final = replace(final, notes=notes, columns=used | final.columns)
     return Funnel(_combine(final, best, [*named]), [*named], k, items, added)
 
 

@@ -112,8 +112,9 @@ class Monitoring(TableResult):
 
     def _rendered(self, room: int | None = None) -> list[Block]:
         (block,) = super()._rendered(room)
-        rows = [[*row[:-1], text.Status(row[-1])] for row in block.rows]
-        return [replace(block, rows=rows)]
+        header, *body = block.rows
+        rows = [[*row[:-1], text.Status(row[-1])] for row in body]
+        return [replace(block, rows=[header, *rows])]
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series over all queries and those with an alarm, and the others."""

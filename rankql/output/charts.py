@@ -16,7 +16,6 @@ from rankql.output.mean_charts import (
     draw_cutoffs,
     draw_means,
     draw_precision_recall,
-    draw_ranks,
 )
 from rankql.output.specs import GREY, PALETTE, Spec, join_panels, make_layer, nominal, quantitative
 from rankql.registry.parse import resolve_names
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 PRECISION_RECALL = "precision-recall"
-KINDS = ("differences", "means", "ranks", "slices", "cutoffs", PRECISION_RECALL)
+KINDS = ("differences", "means", "slices", "cutoffs", PRECISION_RECALL)
 
 
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
@@ -51,8 +50,6 @@ def plot_comparison(
         return draw_cutoffs(comparison, name, frame)
     if kind == "means":
         return plot_means(comparison, metric)
-    if kind == "ranks":
-        return _join([draw_ranks(comparison, name) for name in metrics])
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a
@@ -60,9 +57,7 @@ def plot_comparison(
             raise RankqlError("The pair is incomplete. Pass both systems: a= and b=.")
         pairs = [(a, b)]
     if kind == "slices":
-        return _join(
-            [x for name in metrics if pairs for x in draw_slices(comparison, name, pairs)]
-        )
+        return _join([x for name in metrics if pairs for x in draw_slices(comparison, name, pairs)])
     overall = comparison.result.overall_metrics
     by_query = [name for name in metrics if name not in overall]
     if not by_query:

@@ -52,12 +52,12 @@ def draw_slices(
     rows = rows.filter(pl.col("slice").is_in(slices.implode()))
     row, title = "slice", _title(comparison, metric, *pairs[0])
     if len(pairs) > 1:
-        name = pl.format("{} − {}", "b", "a")
         title, base = f"{metric}: difference", comparison.settings.baseline
-        if base is not None:
-            name = pl.col("b")
-            title += f" from {panels.shorten_names([base])[base]}"
-        label = pl.format("{}\n{}", "slice", name) if len(slices) > 1 else name
+        title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
+        short = panels.shorten_names(comparison.systems)
+        other, first = (pl.col(name).replace_strict(short) for name in ("b", "a"))
+        label = other if base is not None else pl.format("{} − {}", other, first)
+        label = pl.format("{}\n{}", "slice", label) if len(slices) > 1 else label
         row, rows = "pair", rows.with_columns(pair=label)
     rows = rows.select(row, *_COLUMNS)
     drawn = [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []

@@ -24,6 +24,7 @@ from rankql.output.specs import (
     HEIGHT,
     PALETTE,
     ROW_HEIGHT,
+    WIDTH,
     Spec,
     calculate,
     inline_data,
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.diagnostics.funnel import Funnel
 
-# The height of a row of the leaderboard.
-RANK_HEIGHT = 22
+# The width of the name of a stage.
+STAGE_WIDTH = 200
 
 
 def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
@@ -64,32 +65,6 @@ def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
     return [panels.make_dot_panel(frame, f"{metric}: means", colour)]
 
 
-def draw_ranks(comparison: Comparison, metric: str) -> Spec:
-    """Draw the ranks of every system that the tests support, those that may be best in colour."""
-    ranks = comparison.leaderboard().filter(pl.col("metric") == metric, pl.col("slice") == "all")
-    label = pl.format("{} to {}", "rank_lo", "rank_hi")
-    frame = ranks.drop_nulls("mean").select(
-        "system", "rank_lo", "rank_hi", "mean", "maybe_best",
-        ranks=pl.when(pl.col("rank_lo") == pl.col("rank_hi"))
-        .then(pl.col("rank_lo").cast(pl.String)).otherwise(label),
-    )  # fmt: skip
-    words = [f"{row['system']} {row['ranks']}" for row in frame.iter_rows(named=True)]
-    scale = {"domain": [0.5, max(1, len(frame)) + 0.5], "nice": False}
-    best = {"test": "datum.maybe_best", "value": PALETTE[0]}
-    encoding = {
-        "x": quantitative(
-            "start", title="rank", scale=scale, axis={"format": "d", "tickMinStep": 1}
-        ),
-        "x2": {"field": "end"},
-        "y": panels.row_axis("system", frame["system"]),
-        "color": {"condition": [best], "value": GREY},
-        "tooltip": panels.make_tooltips(frame),
-    }
-    bars = make_layer("bar", encoding, height=12, cornerRadius=5)
-    layers = [bars | calculate(start="datum.rank_lo - 0.4", end="datum.rank_hi + 0.4")]
-    return panels.make_panel(layers, frame, f"{metric}: ranks", words, RANK_HEIGHT * len(frame))
-
-
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
@@ -97,7 +72,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
     drawn = [k for k in CUTOFFS if k <= longest]
     # Closer dots would lie on each other.
-    drawn += [longest] * (longest > 1.25 * drawn[-1])
+    drawn += [longest] * (longest > 1.25 * max(drawn))
     curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
@@ -187,9 +162,8 @@ def describe_order(frame: pl.DataFrame) -> str:
     """Say whether the choice of k decides: whether bands part in favour of both of two systems."""
     if frame.is_empty():
         return "undefined at every k"
-    if frame["system"].n_unique() > 1 and frame.group_by("k").agg(
-        (pl.max("mean") - pl.min("mean")).alias("range")
-    )["range"].max() < ROUNDING:
+    spread = (pl.max("mean") - pl.min("mean")).over("k")
+    if frame["system"].n_unique() > 1 and frame.select((spread < ROUNDING).all()).item():
         return SAME
     columns = ["system", "system_right"]
     pairs = frame.join(frame, on="k").filter(pl.col("system") != pl.col("system_right"))
@@ -213,9 +187,9 @@ def draw_funnel(funnel: Funnel) -> Spec:
         stage=pl.lit(funnel.metric), loss=None, lo=None, hi=None, after="after", before=0.0
     )
     frame = pl.concat([frame, value], how="vertical_relaxed")
-    base = {
-        "y": panels.row_axis("stage", frame["stage"]), "tooltip": panels.make_tooltips(frame)
-    }  # fmt: skip
+    stages = panels.row_axis("stage", frame["stage"])
+    stages["axis"]["labelLimit"] = STAGE_WIDTH
+    base = {"y": stages, "tooltip": panels.make_tooltips(frame)}
     conditions = {"datum.loss === null": PALETTE[0], "datum.loss >= 0": PALETTE[1]}
     colours = [{"test": test, "value": colour} for test, colour in conditions.items()]
     scale = {"domain": [0, 1], "clamp": True}
@@ -238,11 +212,12 @@ def draw_funnel(funnel: Funnel) -> Spec:
         | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
     title = f"{funnel.metric}: where it is lost"
-    return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
+    panel = panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
+    return panel | {"width": WIDTH - STAGE_WIDTH}
 
 
 # The size of a panel by day.
-DAY_WIDTH, DAY_HEIGHT = 640, 140
+DAY_WIDTH, DAY_HEIGHT = 480, 140
 
 
 def draw_days(frame: pl.DataFrame) -> Spec:

@@ -30,8 +30,6 @@ from rankql.text import format_interval
 DESCRIBED = 6
 # Longer names are shortened.
 LABEL = 20
-# The mark of the second system of a pair.
-MINUS = "− "
 
 
 def make_panel(
@@ -67,9 +65,11 @@ def make_dot_panel(
     numbers = [format_interval(row[1:4], sign) for row in frame.rows()]
     words = [f"{x} {number}" for x, number in zip(frame[name], numbers, strict=True)]
     labels = {
-        x: number.partition(" (")[0] for x, number in zip(frame[name], numbers, strict=True)
+        x: number.partition(" (")[0].replace("-", "−")
+        for x, number in zip(frame[name], numbers, strict=True)
     }
-    base = {"y": row_axis(name, frame[name]), "color": colour, "tooltip": make_tooltips(frame)}
+    rows, tooltip = row_axis(name, frame[name]), make_tooltips(frame)
+    base = {"y": rows, "color": colour, "tooltip": tooltip}
     right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
     scale = {"zero": False, "padding": 12, **({} if domain is None else {"domain": domain})}
     x, lo = (
@@ -77,7 +77,7 @@ def make_dot_panel(
         for field in (value, "lo")
     )
     interval = {**base, "x": lo, "x2": {"field": "hi"}}
-    dots = {**base, "x": x, "y": base["y"] | {"axis": right}}
+    dots = {**base, "x": x, "y": rows | {"axis": right}}
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
         make_layer("rule", interval, strokeWidth=3, opacity=0.85),
@@ -98,8 +98,9 @@ def make_time_panel(
     """
     value = frame.columns[1]
     kind = "quantitative" if frame["time"].dtype.is_numeric() else "temporal"
-    x = {"field": "time", "type": kind, "title": None, "scale": {"nice": False, "zero": False},
-         "axis": {"tickCount": 6, **({"format": "d"} if kind == "quantitative" else {})}}  # fmt: skip
+    axis = {"tickCount": 6, **({"format": "d"} if kind == "quantitative" else {})}
+    within = {"nice": False, "zero": False}
+    x = {"field": "time", "type": kind, "title": None, "axis": axis, "scale": within}
     scale = {"zero": False, **({} if domain is None else {"domain": domain})}
     y, lo = (
         quantitative(field, title=None, scale=scale, axis=grid_axis()) for field in (value, "lo")
@@ -129,11 +130,13 @@ def split_times(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, pl.DataFra
         parts.setdefault(name.rpartition("=")[0], []).append(name)
     series = {}
     for attribute, names in parts.items():
-        times = {name: _parse_time(attribute, name.rpartition("=")[2]) for name in names}
-        if len(names) > 2 and len({type(time) for time in times.values()} | {type(None)}) == 2:
+        parsed = {name: _parse_time(attribute, name.rpartition("=")[2]) for name in names}
+        times = {name: time for name, time in parsed.items() if time is not None}
+        if len(times) > 2 and len({*map(type, times.values())}) == 1:
+            is_time = pl.col("slice").is_in([*times])
             time = pl.col("slice").replace_strict(times, default=None)
-            series[attribute] = frame.filter(pl.col("slice").is_in(names)).with_columns(time=time)
-            frame = frame.filter(~pl.col("slice").is_in(names))
+            series[attribute] = frame.filter(is_time).with_columns(time=time)
+            frame = frame.filter(~is_time)
     return frame, {name: part.sort("time", maintain_order=True) for name, part in series.items()}
 
 
@@ -158,25 +161,16 @@ def make_zero_line(axis: str) -> Spec:
 
 def row_axis(field: str, names: pl.Series) -> Spec:
     """Name the rows, in their order."""
-    # Slices are cut at the end, where Vega cuts them.
-    short = label_expression(names) if field != "slice" else "datum.label"
+    # Vega cuts other names at the end.
+    short = label_expression(names) if field == "system" else "datum.label"
     lines = {"labelExpr": f"split({short}, '\\n')"}
     # Not sort=: it puts the names into an expression, which some characters break.
     return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten the long lines of names, no two to the same: in the middle, or to what differs."""
-    names = {*names}
-    lines = {line.removeprefix(MINUS) for name in names for line in name.split("\n")}
-    short = shorten_lines(sorted(lines), LABEL)
-    return {
-        name: "\n".join(
-            MINUS * line.startswith(MINUS) + short[line.removeprefix(MINUS)]
-            for line in name.split("\n")
-        )
-        for name in names
-    }
+    """Shorten long names, no two to the same: in the middle, or to what differs."""
+    return shorten_lines(sorted({*names}), LABEL)
 
 
 def label_expression(names: Iterable[str]) -> str:

@@ -177,7 +177,9 @@ def make_means_section(source: ReportSource) -> Section | None:
     comparison = source.comparison
     if len(comparison.systems) == 2 and select_pairs(comparison):
         return None
-    blocks = [replace(x, title=x.title or comparison.caption) for x in comparison._rendered()]
+    caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
+    caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
+    blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
     section = Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
     if len(comparison.systems) > len(PALETTE):
         section.notes.append(
