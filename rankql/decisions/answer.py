@@ -71,7 +71,7 @@ def _judge(comparison: Comparison, pairs: pl.DataFrame) -> tuple[str, str]:
     (overall,) = pairs.filter(metric=first, slice="all").to_dicts()
     verdict, everywhere = overall["verdict"], " overall" * (len(labels) > 1)
     if overall["difference"] is None:
-        size = f"{first} is not tested ({verdict})"
+        size = f"{first}: {verdict}"
     elif verdict in SIGNIFICANT:
         size = f"{_format_size(overall)} {first}{everywhere}"
     else:

@@ -12,6 +12,7 @@ from rankql.evaluation.means import attribute_column
 from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, make_layer, quantitative
+from rankql.text import format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -56,7 +57,9 @@ def draw_slices(
         title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
         short = panels.shorten_names(comparison.systems)
         other, first = (pl.col(name).replace_strict(short) for name in ("b", "a"))
-        label = other if base is not None else pl.format("{} − {}", other, first)
+        longest = max(len(short[a]) + len(short[b]) for a, b in pairs)
+        line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
+        label = other if base is not None else pl.format(line, other, first)
         label = pl.format("{}\n{}", "slice", label) if len(slices) > 1 else label
         row, rows = "pair", rows.with_columns(pair=label)
     rows = rows.select(row, *_COLUMNS)
@@ -104,8 +107,8 @@ def draw_differences(
     scale = {"domain": _difference_range(comparison, metric, (a, b))}
     axis = {"format": ",d", "tickMinStep": 1}
     judged = comparison.result.judge is not None
-    queries = "human queries, not corrected" if judged else "queries"
-    title = f"{len(frame):,} {queries}, sorted by gain"
+    queries = format_count(len(frame), "human query" if judged else "query")
+    title = f"{queries}{', not corrected' * judged}, sorted by gain"
     encoding = {
         "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
         "x2": {"field": "to"},

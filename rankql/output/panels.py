@@ -83,8 +83,8 @@ def make_dot_panel(
         make_layer("rule", interval, strokeWidth=3, opacity=0.85),
         make_layer("point", dots, filled=True, size=70, opacity=1),
     ]
-    two_lines = frame[name].str.contains("\n", literal=True).any()
-    height = ROW_HEIGHT * len(frame) * (1.5 if two_lines else 1)
+    lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
+    height = ROW_HEIGHT * len(frame) * (1 + lines) / 2
     panel = make_panel(layers, frame, title, words, height)
     return panel | {"resolve": {"axis": {"y": "independent"}}}
 
@@ -97,10 +97,10 @@ def make_time_panel(
     The column `time` says when: dates as text, or numbers.
     """
     value = frame.columns[1]
-    kind = "quantitative" if frame["time"].dtype.is_numeric() else "temporal"
-    axis = {"tickCount": 6, **({"format": "d"} if kind == "quantitative" else {})}
-    within = {"nice": False, "zero": False}
-    x = {"field": "time", "type": kind, "title": None, "axis": axis, "scale": within}
+    x: Spec = {"field": "time", "type": "temporal", "title": None, "axis": {"tickCount": 6}}
+    if frame["time"].dtype.is_numeric():
+        axis = {"tickCount": 6, "format": "d"}
+        x = quantitative("time", title=None, axis=axis, scale={"zero": False, "nice": False})
     scale = {"zero": False, **({} if domain is None else {"domain": domain})}
     y, lo = (
         quantitative(field, title=None, scale=scale, axis=grid_axis()) for field in (value, "lo")

@@ -43,8 +43,8 @@ class ReportSource:
         """The metrics that no query has a different value of in two systems."""
         pairs = self.comparison.pairs
         differs = pl.sum_horizontal(pl.col("difference").abs() > ROUNDING, "wins", "losses") > 0
-        names = {*pairs.filter(differs)["metric"]}
-        return [x for x in self.comparison.metrics if x not in names] if len(pairs) else []
+        names = {*pairs.drop_nulls("difference")["metric"]} - {*pairs.filter(differs)["metric"]}
+        return [x for x in self.comparison.metrics if x in names]
 
     @contextmanager
     def errors_as_notes(self, section: Section) -> Iterator[None]:

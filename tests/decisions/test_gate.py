@@ -653,7 +653,11 @@ def test_exit_codes(folder):
     for arguments, code, start in (
         (["worse.parquet", *old], 1, repr(rankql.gate(WORSE, baseline=OLD, max_drop=DROP)) + "\n"),
         (["noisy.parquet", *old], 3, "Gate inconclusive"),
-        (["noisy.parquet", *old, "--inconclusive", "warn"], 0, "Gate passed: 0 of 1 check, 1 inconclusive"),
+        (
+            ["noisy.parquet", *old, "--inconclusive", "warn"],
+            0,
+            "Gate passed: 0 of 1 check, 1 inconclusive",
+        ),
         (["noisy.parquet", *old, "--alpha", "0.999"], 1, "Gate failed"),
         (["old.parquet", "--min", "nDCG@10>=0.48", "--min-bound"], 3, "Gate inconclusive"),
         ([*runs, "P@1>=0.5"], 0, "Gate passed"),
@@ -727,7 +731,9 @@ def test_the_workflow_runs_as_it_is(tmp_path):
 
     assert run(scripts["Data"]).returncode == 0
     done = run(scripts["Gate"])
-    assert done.returncode == 0 and done.stdout.startswith("Gate passed: 12 of 12 checks"), done.stderr
+    assert done.returncode == 0 and done.stdout.startswith("Gate passed: 12 of 12 checks"), (
+        done.stderr
+    )
     (upload,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
     assert upload["if"] == "always()"
     assert ElementTree.parse(home / upload["with"]["path"]).getroot().get("tests") == "12"

@@ -20,7 +20,7 @@ from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
 from rankql.output import page as html_page
 from rankql.output import report_sections
-from rankql.output.report_source import Texts, open_source
+from rankql.output.report_source import Texts
 from support import components
 from support.parameters import cycled
 from support.screens import SCREENS
@@ -74,7 +74,9 @@ def nasty():
 def pages(sliced, nasty, tmp_path_factory):
     """The reports as files."""
     paths, folder = {}, tmp_path_factory.mktemp("report")
-    many = rankql.compare(*simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR", "P@5"])
+    many = rankql.compare(
+        *simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR", "P@5"]
+    )
     one = rankql.compare(*simulated(["only"]), ["nDCG@10"])
     for name, report in {"sliced": sliced, "nasty": nasty, "many": many, "one": one}.items():
         paths[name] = folder / f"{name}.html"
