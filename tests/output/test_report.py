@@ -18,6 +18,7 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
+from rankql.layout import Block
 from rankql.output import page as html_page
 from rankql.output import report_sections
 from rankql.output.report_source import Texts
@@ -394,6 +395,32 @@ def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
     result = rankql.compare(table, qrels.drop("part"), ["nDCG@5", "microP@5"], **options)
     text = saved(result, tmp_path).text
     assert "part=x" in text and "b gains most against a" in text and "Not shown" not in text
+
+
+def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
+    changed = values(AP=0.3, RR=0, P=0).with_columns(P=pl.lit(None, pl.Float64))
+    page = saved(rankql.compare({"a": values(AP=0, RR=0, P=0), "b": changed}), tmp_path)
+    assert "The same in all systems, not drawn: RR." in page.text
+    assert "Is b better than a? Yes: " in page.text
+    assert {*page.specs()} == {"differences-1", "queries-1"}
+    rows = page.specs()["differences-1"]["data"]["values"]
+    assert [(row["verdict"], row["better"]) for row in rows] == [("better", "b")]
+
+
+def test_what_is_not_significant_is_grey(sliced):
+    """The colour of a difference is that of the better system."""
+    (spec,) = charts.draw_slices(sliced, "nDCG@10")
+    rows = spec["data"]["values"]
+    assert {row["better"] for row in rows if row["verdict"] == "not significant"} <= {None}
+    assert all(row["better"] in sliced.systems for row in rows if row["verdict"] == "better")
+    colour = spec["layer"][-1]["encoding"]["color"]
+    assert colour["condition"] == {"test": "datum.better === null", "value": panels.GREY}
+
+
+def test_a_cut_table_names_the_rows_below_the_gap():
+    rows = [[x if i == 0 else "", str(i)] for x in ("AP", "RR") for i in range(41)]
+    cut = Block([["metric", "n"], *rows]).cut().rows
+    assert cut[30:33] == [["", "29"], ["... 22 more rows ...", ""], ["RR", "11"]]
 
 
 def test_a_report_without_defined_metric(tmp_path):
