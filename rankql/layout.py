@@ -40,7 +40,10 @@ class Block:
             return self
         gap = [f"... {format_count(hidden, 'more row')} ...", *[""] * (len(header) - 1)]
         half = ROWS // 2
-        return replace(self, rows=[header, *body[:half], gap, *body[-half:]])
+        top, (first, *rest) = body[:half], body[-half:]
+        if not first[0]:  # as in the rows above, of which the last with a name may be hidden
+            first = [next((row[0] for row in body[-half::-1] if row[0]), ""), *first[1:]]
+        return replace(self, rows=[header, *top, gap, first, *rest])
 
     def select(self, columns: Sequence[int]) -> Block:
         """Keep some columns."""

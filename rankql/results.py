@@ -39,8 +39,6 @@ class TableResult:
 
     # Is the title printed above the table?
     _prints_title = True
-    # Does an HTML page show the chart of `plot` too?
-    _charted = False
     # The paths that the arguments named, which `save` does not overwrite.
     input_paths: Sequence[str] = ()
 
@@ -193,27 +191,40 @@ class TableResult:
 
     def _render_html(self, caption: str) -> str:
         """The tables, the first with a caption, the sentences, and the notes, folded."""
+        tables, sentences, notes = self._render_parts(caption)
+        folded = f"<details><summary>Notes</summary>{notes}</details>" if notes else ""
+        return f"{tables}{sentences}{folded}"
+
+    def _render_parts(self, caption: str) -> tuple[str, str, str]:
+        """The tables, the first with a caption, the sentences, and the notes."""
         tables = [
-            f'<div class="scroll" style="overflow-x:auto">{table}</div>'
+            text.format_html(each.cut().rows, each.right, title)
             for i, each in enumerate(self._rendered())
             for title in [": ".join(filter(None, [caption * (i == 0), each.title]))]
-            for table in [text.format_html(each.cut().rows, each.right, title)]
-        ]
-        sentences, notes = (
-            "".join(f"<p><small>{text.escape_html(line)}</small></p>" for line in lines)
-            for lines in (self.sentences, self.remarks())
-        )
-        folded = f"<details><summary>Notes</summary>{notes}</details>" if notes else ""
-        return "".join([*(tables or [f"<p>{text.escape_html(self.title)}</p>"]), sentences, folded])
+        ] or [f"<p>{text.escape_html(self.title)}</p>"]
+        sentences = (f"<p>{text.format_sentence(line)}</p>" for line in self.sentences)
+        notes = (f"<p><small>{text.format_sentence(line)}</small></p>" for line in self.remarks())
+        return "".join(tables), "".join(sentences), "".join(notes)
+
+    def _charts(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The charts of an HTML page, and those that are folded."""
+        return [], []
 
     def _render_page(self) -> str:
-        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
+        """An HTML page with what a notebook displays, the sentences first, and with charts."""
         title = self._headline() or self.caption or self.title or type(self).__name__
-        drawn = self._charted and all(map(find_spec, ("altair", "vl_convert")))
-        svg = load_output("specs").render_svg(self.plot()) if drawn else ""
-        chart = f'<div class="chart">{svg}</div>' if svg else ""
-        body = self._render_html("").replace("<details>", "<details open>")
-        main = f"<header><h1>{text.escape_html(title)}</h1></header>\n<main>{chart}{body}</main>"
+        tables, sentences, notes = self._render_parts("")
+        charts = self._charts() if all(map(find_spec, ("altair", "vl_convert"))) else ((), ())
+        shown, folded = (
+            f'<div class="figures chart">{"".join(figures)}</div>' if figures else ""
+            for each in charts
+            for figures in [
+                [f"<figure>{load_output('specs').render_svg(chart)}</figure>" for chart in each]
+            ]
+        )
+        more = f"<details><summary>More charts</summary>{folded}</details>" if folded else ""
+        body = f"{sentences}{tables}{shown}{more}{notes}"
+        main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
         return str(load_output("page").render_page(title, main))
 
 

@@ -27,7 +27,7 @@ def assert_no_regression(
     >>> values = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.4, 0.3, 0.5]})
     >>> assert_no_regression(values, minimum="AP>=0.45")
     Traceback (most recent call last):
-    AssertionError: Gate failed: 1 failed
+    AssertionError: Gate failed: 1 of 1 check
     ...
     """
     __tracebackhide__ = True  # pytest then shows the test that failed, not this line

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import polars as pl
@@ -42,6 +42,17 @@ class Name(str):
         name.short = short
         return name
 
+
+class Status(Name):
+    """A verdict or status, which has a sign and a colour in HTML."""
+
+
+# The sign of a status, and its colour: on a page that of the style, which is legible in the dark.
+_SIGNS = {
+    "better": ("▲", "better", "#12936b"), "worse": ("▼", "worse", "#d1601f"),
+    "passed": ("✓", "better", "#12936b"), "failed": ("✗", "worse", "#d1601f"),
+    "inconclusive": ("?", "open", "#97790b"), "alarm": ("!", "worse", "#d1601f"),
+}  # fmt: skip
 
 TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 
@@ -179,7 +190,7 @@ def format_number(value: float) -> str:
 
 def round_significant(value: float) -> str:
     """Round a positive number to two significant digits, and keep zeros at the end: 0.070."""
-    places = 1 - math.floor(math.log10(value))
+    places = 1 - math.floor(math.log10(float(f"{value:.2g}")))
     if abs(places) > 15:
         return f"{value:.2g}"
     return f"{round(value, places):,.{max(0, places)}f}"
@@ -206,9 +217,9 @@ def join_words(words: Sequence[str]) -> str:
 
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
-    "count", "items", "judged", "losses", "missing", "n", "n_a", "n_b", "pairs", "queries",
-    "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed", "wins",
-    "worth",
+    "added", "count", "items", "judged", "losses", "lost", "missing", "n", "n_a", "n_b", "pairs",
+    "queries", "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed",
+    "wins", "worth",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "pearson_p", "spearman_p"}
 _FORMATS = {**dict.fromkeys(("rel", "gain", "ideal_rel"), "z.6g"), "n_eff": ",.1f"}
@@ -400,23 +411,56 @@ def _code(word: str, in_table: bool) -> str:
     return f"{fence}{space}{word}{space}{fence}"
 
 
-def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "") -> str:
-    """Format rows as an HTML table, everything escaped; columns of numbers are aligned right."""
+def format_sentence(words: str) -> str:
+    """Format a sentence as HTML, everything escaped, in which dates are not broken."""
+    unbroken = r'<span style="white-space:nowrap">\g<0></span>'
+    return re.sub(r"\b\d{4}-\d\d-\d\d\b", unbroken, escape_html(words))
 
-    def line(tag: str, words: Sequence[str]) -> str:
-        cells = (
-            f'<{tag} style="text-align:{"right" if i in numbers else "left"};padding:.2em .6em">'
-            + (f"<strong>{escape_html(word)}</strong>" if _is_best(word) else escape_html(word))
-            + (f"<sup>{escape_html(mark)}</sup>" if (mark := _mark(word).strip()) else "")
-            for i, word in enumerate(words)
-        )
-        return f"<tr>{''.join(f'{cell}</{tag}>' for cell in cells)}</tr>"
 
+# Shorter cells are not broken. A wider table is stacked on a phone.
+UNBROKEN, PHONE = 24, 42
+
+
+def format_html(
+    rows: TableRows, numbers: Collection[int] = (), caption: str = "",
+    escape: Callable[[str], str] = escape_html,
+) -> str:  # fmt: skip
+    """Format rows as an HTML table, everything escaped; columns of numbers are aligned right.
+
+    It scrolls if it is too wide. The style of a page stacks the cells of a row on a phone instead,
+    each behind its header.
+    """
     header, *body = rows
+
+    def cell(i: int, word: str, tag: str, attributes: str) -> str:
+        words = escape(word)
+        if isinstance(word, Status) and word in _SIGNS:
+            sign, name, colour = _SIGNS[word]
+            style = f"color:var(--{name},{colour});font-weight:600"
+            words = f'<span style="{style}">{sign} {words}</span>'
+        words = f"<strong>{words}</strong>" if _is_best(word) else words
+        mark = f"<sup>{escape_html(mark)}</sup>" if (mark := _mark(word).strip()) else ""
+        style = f"text-align:{'right' if i in numbers else 'left'};padding:.2em .6em"
+        style += ";white-space:nowrap" * (display_width(word) <= UNBROKEN)
+        return f'<{tag} {attributes}style="{style}">{words}{mark}</{tag}>'
+
+    def line(row: Sequence[str]) -> str:
+        named = 0 not in numbers
+        cells = (
+            cell(i, word, "th", 'scope="row" ')
+            if named and i == 0
+            else cell(i, word, "td", f'data-label="{escape_html(header[i])}" ')
+            for i, word in enumerate(row)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
     title = f'<caption style="text-align:left">{escape_html(caption)}</caption>' if caption else ""
+    top = "".join(cell(i, word, "th", 'scope="col" ') for i, word in enumerate(header))
+    wide = ' class="wide"' * (sum(text_widths(rows)) + 2 * len(header) > PHONE)
     return (
-        f"<table>{title}<thead>{line('th', header)}</thead>"
-        f"<tbody>{''.join(line('td', row) for row in body)}</tbody></table>"
+        f'<div class="scroll" style="overflow-x:auto" role="region" tabindex="0" '
+        f'aria-label="{escape_html(caption or "Table")}"><table{wide}>{title}'
+        f"<thead><tr>{top}</tr></thead><tbody>{''.join(map(line, body))}</tbody></table></div>"
     )
 
 

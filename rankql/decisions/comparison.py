@@ -286,10 +286,11 @@ class Comparison(EvaluatedTable):
         a: str | None = None,
         b: str | None = None,
     ) -> alt.TopLevelMixin:
-        """An altair chart: differences, means, ranks, intervals, slices or cutoffs.
+        """An altair chart: differences by query, means, slices or cutoffs.
 
-        "precision-recall" draws `IPrec` by recall. By default a chart shows all metrics, and for
-        differences and slices all pairs. Pass `metric`, or `a` and `b`, to choose.
+        "slices" draws the differences over all queries and by slice, "precision-recall" `IPrec` by
+        recall. By default a chart shows all metrics and pairs. Pass `metric`, or `a` and `b`, to
+        choose.
         """
         return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
 
@@ -306,8 +307,8 @@ class Comparison(EvaluatedTable):
 
         `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
-        The first line says whether the new system may replace the baseline, or the first of two
-        systems, as `gate` does with these limits, `max_drop`.
+        The first line says whether the second system, or the other than the baseline, is better;
+        with limits, `max_drop`, whether it may replace it, as `gate` does.
         """
         require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -11,7 +11,7 @@ from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.evaluation.wide_table import LARGE
 from rankql.layout import NAME, Block, join_letters
-from rankql.text import Name
+from rankql.text import Name, Status
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}
@@ -62,9 +62,8 @@ def lay_out_pair(
     decimals, sliced = _count_decimals(by_metric, names), "slice" in columns
     # The attribute of all slices, whose name then heads the column.
     attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
-    labels: list[str] = table["slice"].unique().to_list() if sliced else []
-    stripped = {part: part.removeprefix(f"{attribute}=") for part in labels}
-    can_strip = bool(attribute) and len({*stripped.values()}) == len(stripped)
+    stripped = strip_attribute(table["slice"].unique() if sliced else [], attribute)
+    can_strip = bool(stripped)
 
     def lay_out(strip: bool, short: bool, apart: bool, top: Sequence[str] = header) -> list[Block]:
         blocks: dict[str, list[list[str]]] = {}
@@ -81,7 +80,7 @@ def lay_out_pair(
                     *(_format(row[name], places) for name in names),
                     "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
                     *(text.format_p_cell(row[name], alpha) for name in last[:-1]),
-                    Name(verdict, _shorten(verdict, row["p"], NAME * (not short))),
+                    Status(verdict, _shorten(verdict, row["p"], NAME * (not short))),
                 ])  # fmt: skip
         kind = [attribute if strip else "slice"] * sliced
         tops = {metric: [Name(metric)] if apart else ["metric", *kind] for metric in blocks}
@@ -102,6 +101,23 @@ def lay_out_pair(
     letters = [Name(names[0], "a"), Name(names[1], "b"), "b - a", *header[3:]]
     yield lay_out(can_strip, True, False, letters)
     yield lay_out(can_strip, True, sliced, letters)
+
+
+def strip_attribute(slices: Iterable[str], attribute: str) -> dict[str, str]:
+    """The slices without the name of their only attribute; none if two are then the same."""
+    stripped = {part: part.removeprefix(f"{attribute}=") for part in slices}
+    return stripped if attribute and len({*stripped.values()}) == len(stripped) else {}
+
+
+def label_slices(slices: Iterable[str], groupings: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Name slices in a sentence: 'vip' for segment=vip if the values are words."""
+    names = [*slices]
+    attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
+    short = strip_attribute(names, attribute)
+    not_words = ("true", "false", "null")
+    if short and all(x[:1].isalpha() and x.lower() not in not_words for x in short.values()):
+        return short
+    return {name: name for name in names}
 
 
 def _shorten(verdict: str, p: float | None, room: int) -> str:

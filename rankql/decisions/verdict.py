@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,6 +15,7 @@ from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError
 from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.layout import Block
 from rankql.results import drop_idle_columns
 
 # The verdicts of compare on tested pairs, if they are not equivalent; and on identical rankings.
@@ -100,8 +101,10 @@ class Verdict(EvaluatedTable):
     def title(self) -> str:
         """The outcome in one line."""
         counts = Counter(self.table["status"])
-        statuses = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
-        return f"Gate {self.outcome}: {statuses}"
+        checks = text.format_count(len(self.table), "check")
+        others = [x for x in STATUSES if counts[x] and x not in (self.outcome, PASSED)]
+        parts = [f"{counts[self.outcome]:,} of {checks}", *(f"{counts[x]:,} {x}" for x in others)]
+        return f"Gate {self.outcome}: {', '.join(parts)}"
 
     def displayed(self) -> list[pl.DataFrame]:
         """All limits; of a gate that did not pass, without the slices that passed."""
@@ -110,6 +113,12 @@ class Verdict(EvaluatedTable):
             frame = frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
         columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
         return [drop_idle_columns(frame.select(columns))]
+
+    def _rendered(self, room: int | None = None) -> list[Block]:
+        (block,) = super()._rendered(room)
+        header, *body = block.rows
+        rows = [[text.Status(status), *rest] for status, *rest in body]
+        return [replace(block, rows=[header, *rows])]
 
     def _details(self) -> dict[str, Any]:
         return {"passed": self.passed, "outcome": self.outcome, **super()._details()}

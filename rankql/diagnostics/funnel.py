@@ -159,7 +159,12 @@ def funnel(
             best = _evaluate_best_orders(session, inputs, settings, k, rest)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*named])
-    final = replace(final, notes=list(dict.fromkeys([*final.notes, *notes])))
+    used = {
+        table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
+        for table in inputs.tables
+    }
+    notes = list(dict.fromkeys([*final.notes, *notes]))
+    final = replace(final, notes=notes, columns=used | final.columns)
     return Funnel(_combine(final, best, [*named]), [*named], k, items, added)
 
 
@@ -180,7 +185,6 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
-    _charted = True
 
     @property
     def metric(self) -> str:
@@ -280,6 +284,9 @@ class Funnel(EvaluatedTable):
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
         return draw_chart("mean_charts", "draw_funnel", self)
+
+    def _charts(self) -> tuple[list[Any], list[Any]]:
+        return [self.plot()], []
 
     def _details(self) -> dict[str, Any]:
         return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}

@@ -17,6 +17,7 @@ from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import ERROR
 from rankql.evaluation.request import EvaluationOptions, parse_groupings
 from rankql.evaluation.result import Result
+from rankql.layout import Block
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
@@ -57,7 +58,6 @@ class Monitoring(TableResult):
     alarms: pl.DataFrame
     conventions: dict[str, Any]
     notes: list[str]
-    _charted = True
 
     @property
     def active(self) -> pl.DataFrame:
@@ -97,7 +97,9 @@ class Monitoring(TableResult):
         last, main = pl.col("day").max(), (pl.col("slice") == "all") & (pl.col("kind") == METRIC)
         since = pl.when(main).then(last - timedelta(6)).otherwise(last)
         shown = self.table.filter(pl.col("day") >= since)
-        frame = drop_idle_columns(shown.drop("kind", "z_day", "z_week", "outlying"))
+        alarm = pl.when("alarm").then(pl.lit("alarm")).otherwise(pl.lit(""))
+        shown = shown.drop("kind", "z_day", "z_week", "outlying").with_columns(alarm=alarm)
+        frame = drop_idle_columns(shown)
         return [fit_width(frame, [["queries"], ["expected"], ["lo", "hi"]])]
 
     def plot(self) -> Any:
@@ -107,6 +109,21 @@ class Monitoring(TableResult):
         coloured.
         """
         return draw_chart("mean_charts", "draw_days", self.table)
+
+    def _rendered(self, room: int | None = None) -> list[Block]:
+        (block,) = super()._rendered(room)
+        header, *body = block.rows
+        rows = [[*row[:-1], text.Status(row[-1])] for row in body]
+        return [replace(block, rows=[header, *rows])]
+
+    def _charts(self) -> tuple[list[Any], list[Any]]:
+        """The series over all queries and those with an alarm, and the others."""
+        charts: tuple[list[Any], list[Any]] = [], []
+        for part in self.table.partition_by(KEYS, maintain_order=True):
+            overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
+            folded = not (overall or part["alarm"].any())
+            charts[folded].append(draw_chart("mean_charts", "draw_days", part))
+        return charts
 
     def _details(self) -> dict[str, Any]:
         alarms = self.alarms.to_dicts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,13 +10,12 @@ import polars as pl
 from rankql.errors import RankqlError, describe_unknown
 from rankql.output import panels
 from rankql.output.chart_selection import METRICS, SLICES, Evaluation, result_of, select_pairs
-from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
+from rankql.output.difference_charts import draw_differences, draw_slices
 from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
     draw_means,
     draw_precision_recall,
-    draw_ranks,
 )
 from rankql.output.specs import GREY, PALETTE, Spec, join_panels, make_layer, nominal, quantitative
 from rankql.registry.parse import resolve_names
@@ -27,20 +26,21 @@ if TYPE_CHECKING:
 
 
 PRECISION_RECALL = "precision-recall"
-KINDS = ("differences", "means", "ranks", "intervals", "slices", "cutoffs", PRECISION_RECALL)
+KINDS = ("differences", "means", "slices", "cutoffs", PRECISION_RECALL)
 
 
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric, or as "precision-recall" by recall."""
     if metric == PRECISION_RECALL:
         return _join(draw_precision_recall(evaluation))
-    return _join([draw_means(evaluation, name) for name in _select_metrics(evaluation, metric)])
+    names = _select_metrics(evaluation, metric)
+    return _join([panel for name in names for panel in draw_means(evaluation, name)])
 
 
 def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> Spec:
-    """Draw a comparison, a panel for each metric and, where it shows one pair, each pair."""
+    """Draw a comparison, a panel for each metric and, by query, for each pair."""
     _require_kind(kind, KINDS)
     if kind == PRECISION_RECALL:
         return plot_means(comparison, kind)
@@ -50,26 +50,19 @@ def plot_comparison(
         return draw_cutoffs(comparison, name, frame)
     if kind == "means":
         return plot_means(comparison, metric)
-    if kind == "ranks":
-        return _join([draw_ranks(comparison, name) for name in metrics])
-    if kind == "intervals":
-        drawn = metrics if select_pairs(comparison) else []
-        return _join([draw_intervals(comparison, name) for name in drawn])
-    draw: Callable[[Comparison, str, str, str], Spec]
-    draw = draw_slices if kind == "slices" else draw_differences
-    if kind == "differences":
-        overall = comparison.result.overall_metrics
-        by_query = [name for name in metrics if name not in overall]
-        if not by_query:
-            raise RankqlError(f"No query has a difference on {metrics[0]}. Pass kind='means'.")
-        metrics = by_query
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a
         if a is None or b is None:
             raise RankqlError("The pair is incomplete. Pass both systems: a= and b=.")
         pairs = [(a, b)]
-    return _join([draw(comparison, name, *pair) for name in metrics for pair in pairs])
+    if kind == "slices":
+        return _join([x for name in metrics if pairs for x in draw_slices(comparison, name, pairs)])
+    overall = comparison.result.overall_metrics
+    by_query = [name for name in metrics if name not in overall]
+    if not by_query:
+        raise RankqlError(f"No query has a difference on {metrics[0]}. Pass kind='means'.")
+    return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
 
 
 def plot_association(association: Association, kind: str, metric: str, outcome: str) -> Spec:

@@ -1,16 +1,18 @@
-"""Charts of differences between two systems: intervals, slices and queries."""
+"""Charts of differences between two systems: by slice and by query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.decisions.verdict import BETTER, WORSE
 from rankql.evaluation.means import attribute_column
 from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, make_layer, quantitative
+from rankql.text import format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -20,60 +22,65 @@ BARS = 300
 
 # Those of `Comparison.differences` after the attributes.
 _DIFFERENCES = ("a", "b", "difference")
-_COLUMNS = ("difference", "lo", "hi", "n", "verdict", "b")
+# Those of the pairs in every slice.
+_COLUMNS = ("difference", "lo", "hi", "n", "verdict", "better")
 
 
-def draw_intervals(comparison: Comparison, metric: str) -> Spec:
-    """Draw the difference of every pair with its interval."""
-    base, title = comparison.settings.baseline, f"{metric}: difference"
-    first, second = (pl.col(name).str.replace_all("\n", " ") for name in ("b", "a"))
-    is_short = first.str.len_chars() + second.str.len_chars() + len(panels.MINUS) < panels.LABEL
-    line = pl.when(is_short).then(pl.lit(" ")).otherwise(pl.lit("\n"))
-    label = pl.format("{}{}− {}", first, line, second) if base is None else pl.col("b")
-    pairs = pl.DataFrame(select_pairs(comparison), schema=["a", "b"], orient="row")
-    rows = _select_metric(comparison, metric).filter(pl.col("slice") == "all")
-    frame = pairs.join(rows, on=["a", "b"], maintain_order="left")
-    title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
-    return _draw_rows(comparison, frame.select(label.alias("pair"), *_COLUMNS), title, frame)
+def count_slices(comparison: Comparison) -> int:
+    """Return how many slices are drawn: of several pairs fewer."""
+    return max(1, SLICES // max(1, len(select_pairs(comparison)) // 2))
 
 
-def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> Spec:
-    """Draw the difference of one pair in every slice, with its interval."""
-    slices = comparison.pairs["slice"].unique(maintain_order=True).head(SLICES).to_list()
-    rows = _select_metric(comparison, metric).filter(pl.col("slice").is_in(slices))
-    pairs = pl.DataFrame([*select_pairs(comparison), (a, b)], schema=["a", "b"], orient="row")
-    frame = rows.filter(pl.col("a") == a, pl.col("b") == b).select("slice", *_COLUMNS)
-    scale_rows = rows.join(pairs, on=["a", "b"], how="semi")
-    return _draw_rows(comparison, frame, _title(comparison, metric, a, b), scale_rows)
+def draw_slices(
+    comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()
+) -> list[Spec]:
+    """Draw the differences of pairs over all queries and in every slice, those by date as lines.
+
+    With `equivalence=`, a band covers the differences that do not matter.
+    """
+    pairs, margin = pairs or select_pairs(comparison), comparison.settings.equivalence or 0.0
+    chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
+    word = pl.col("verdict")
+    winner = pl.when(word == BETTER).then("b").when(word == WORSE).then("a").alias("better")
+    frame = comparison.pairs.filter(metric=metric).drop_nulls("difference").with_columns(winner)
+    frame = frame.join(chosen, on=["a", "b"], how="semi", maintain_order="left")
+    ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
+    domain = [min([-margin, *ends]), max([margin, *ends])]
+    grey = {"test": "datum.better === null", "value": GREY}
+    colour = {"condition": grey, **panels.colour_by_system(comparison, "better")}
+    rows, series = panels.split_times(frame)
+    slices = rows["slice"].unique(maintain_order=True).head(count_slices(comparison))
+    rows = rows.filter(pl.col("slice").is_in(slices.implode()))
+    row, title = "slice", _title(comparison, metric, *pairs[0])
+    if len(pairs) > 1:
+        title, base = f"{metric}: difference", comparison.settings.baseline
+        title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
+        short = panels.shorten_names(comparison.systems)
+        other, first = (pl.col(name).replace_strict(short) for name in ("b", "a"))
+        longest = max(len(short[a]) + len(short[b]) for a, b in pairs)
+        line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
+        label = other if base is not None else pl.format(line, other, first)
+        label = pl.format("{}\n{}", "slice", label) if len(slices) > 1 else label
+        row, rows = "pair", rows.with_columns(pair=label)
+    rows = rows.select(row, *_COLUMNS)
+    drawn = [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []
+    if margin and drawn:
+        band = make_layer("rect", {"x": quantitative("from"), "x2": {"field": "to"}}, color=GREY,
+                          opacity=0.15)  # fmt: skip
+        band |= {"data": {"values": [{"from": -margin, "to": margin}]}}
+        drawn[0]["layer"].insert(0, band)
+        drawn[0]["description"] += f" Differences within ±{margin:g} do not matter."
+    for attribute, part in series.items():
+        for (a, b), each in part.group_by("a", "b", maintain_order=True):
+            title = f"{_title(comparison, metric, str(a), str(b))} by {attribute}"
+            each = each.select("slice", *_COLUMNS, "time")
+            drawn.append(panels.make_time_panel(each, title, colour, domain))
+    return drawn
 
 
 def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
     short = panels.shorten_names(comparison.systems)
     return f"{metric}: {short[b]} − {short[a]}"
-
-
-def _select_metric(comparison: Comparison, metric: str) -> pl.DataFrame:
-    return comparison.pairs.filter(pl.col("metric") == metric).drop_nulls("difference")
-
-
-def _draw_rows(
-    comparison: Comparison, frame: pl.DataFrame, title: str, scale_rows: pl.DataFrame
-) -> Spec:
-    """Draw differences on the scale of all panels of the metric, whose rows are `scale_rows`.
-
-    With `equivalence=`, a band covers the differences that do not matter.
-    """
-    margin = comparison.settings.equivalence or 0.0
-    ends = [value for name in _COLUMNS[:3] for value in scale_rows[name].drop_nulls().to_list()]
-    domain = [min([-margin, *ends]), max([margin, *ends])]
-    colour = panels.colour_by_system(comparison, "b")
-    panel = panels.make_dot_panel(frame, title, colour, domain)
-    if margin:
-        band = make_layer("rect", {"x": quantitative("from"), "x2": {"field": "to"}}, color=GREY,
-                          opacity=0.15)  # fmt: skip
-        panel["layer"].insert(0, band | {"data": {"values": [{"from": -margin, "to": margin}]}})
-        panel["description"] += f" Differences within ±{margin:g} do not matter."
-    return panel
 
 
 def draw_differences(
@@ -100,8 +107,8 @@ def draw_differences(
     scale = {"domain": _difference_range(comparison, metric, (a, b))}
     axis = {"format": ",d", "tickMinStep": 1}
     judged = comparison.result.judge is not None
-    queries = "human queries, not corrected" if judged else "queries"
-    title = f"{len(frame):,} {queries}, sorted by gain"
+    queries = format_count(len(frame), "human query" if judged else "query")
+    title = f"{queries}{', not corrected' * judged}, sorted by gain"
     encoding = {
         "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
         "x2": {"field": "to"},
@@ -113,7 +120,8 @@ def draw_differences(
     line = make_layer("rule", {"y": quantitative("mean")}, strokeDash=[5, 3], strokeWidth=1.5,
                       color=GREY, tooltip=True)  # fmt: skip
     layers = [
-        make_layer("rect", encoding, stroke=None),
+        # The stroke covers the gaps between bars.
+        make_layer("rect", encoding | {"stroke": encoding["color"]}, strokeWidth=1),
         panels.make_zero_line("y"),
         line | {"data": inline_data(pl.DataFrame({"mean": mean}))},
     ]

@@ -24,6 +24,7 @@ from rankql.output.specs import (
     HEIGHT,
     PALETTE,
     ROW_HEIGHT,
+    WIDTH,
     Spec,
     calculate,
     inline_data,
@@ -34,55 +35,34 @@ from rankql.output.specs import (
 )
 from rankql.registry.metric_record import RECALL
 from rankql.registry.parse import is_metric, parse
+from rankql.stats.means import ROUNDING
 from rankql.text import add_slice
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.diagnostics.funnel import Funnel
 
-# The height of a row of the leaderboard.
-RANK_HEIGHT = 22
+# The width of the name of a stage.
+STAGE_WIDTH = 200
 
 
-def draw_means(evaluation: Evaluation, metric: str) -> Spec:
-    """Draw the mean of every system, best first, or of every slice of a single one."""
-    name = "system"
+def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
+    """Draw the mean of every system, best first, or of every slice of one, by date as a line."""
+    columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
-        name, frame = "slice", frame.head(SLICES)
-    else:
-        lower = result_of(evaluation).lower_is_better(metric)
-        frame = frame.filter(pl.col("slice") == "all")
-        frame = frame.sort("mean", descending=not lower, maintain_order=True)
-    frame = frame.select(name, "mean", "lo", "hi", "queries", "undefined", "missing")
-    colour = panels.colour_by_system(evaluation) if name == "system" else {"value": PALETTE[0]}
-    return panels.make_dot_panel(frame, f"{metric}: means", colour)
-
-
-def draw_ranks(comparison: Comparison, metric: str) -> Spec:
-    """Draw the ranks of every system that the tests support, those that may be best in colour."""
-    ranks = comparison.leaderboard().filter(pl.col("metric") == metric, pl.col("slice") == "all")
-    label = pl.format("{} to {}", "rank_lo", "rank_hi")
-    frame = ranks.drop_nulls("mean").select(
-        "system", "rank_lo", "rank_hi", "mean", "maybe_best",
-        ranks=pl.when(pl.col("rank_lo") == pl.col("rank_hi"))
-        .then(pl.col("rank_lo").cast(pl.String)).otherwise(label),
-    )  # fmt: skip
-    words = [f"{row['system']} {row['ranks']}" for row in frame.iter_rows(named=True)]
-    scale = {"domain": [0.5, max(1, len(frame)) + 0.5], "nice": False}
-    best = {"test": "datum.maybe_best", "value": PALETTE[0]}
-    encoding = {
-        "x": quantitative(
-            "start", title="rank", scale=scale, axis={"format": "d", "tickMinStep": 1}
-        ),
-        "x2": {"field": "end"},
-        "y": panels.row_axis("system", frame["system"]),
-        "color": {"condition": [best], "value": GREY},
-        "tooltip": panels.make_tooltips(frame),
-    }
-    bars = make_layer("bar", encoding, height=12, cornerRadius=5)
-    layers = [bars | calculate(start="datum.rank_lo - 0.4", end="datum.rank_hi + 0.4")]
-    return panels.make_panel(layers, frame, f"{metric}: ranks", words, RANK_HEIGHT * len(frame))
+        colour = {"value": PALETTE[0]}
+        frame, series = panels.split_times(frame.select("slice", *columns))
+        lines = [
+            panels.make_time_panel(part, f"{metric} by {attribute}", colour)
+            for attribute, part in series.items()
+        ]
+        return [panels.make_dot_panel(frame.head(SLICES), f"{metric}: means", colour), *lines]
+    lower = result_of(evaluation).lower_is_better(metric)
+    frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
+    frame = frame.sort("mean", descending=not lower, maintain_order=True)
+    colour = panels.colour_by_system(evaluation)
+    return [panels.make_dot_panel(frame, f"{metric}: means", colour)]
 
 
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
@@ -90,7 +70,9 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     # Only the means are shown, so the differences have the test that takes least time.
     settings = replace(comparison.settings, test="t")
     longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
-    drawn = [*(k for k in CUTOFFS if k < longest), longest]
+    drawn = [k for k in CUTOFFS if k <= longest]
+    # Closer dots would lie on each other.
+    drawn += [longest] * (longest > 1.25 * max(drawn))
     curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
@@ -173,10 +155,16 @@ def _draw_lines(
     return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
 
 
+SAME = "the systems have the same means at every k"
+
+
 def describe_order(frame: pl.DataFrame) -> str:
     """Say whether the choice of k decides: whether bands part in favour of both of two systems."""
     if frame.is_empty():
         return "undefined at every k"
+    spread = (pl.max("mean") - pl.min("mean")).over("k")
+    if frame["system"].n_unique() > 1 and frame.select((spread < ROUNDING).all()).item():
+        return SAME
     columns = ["system", "system_right"]
     pairs = frame.join(frame, on="k").filter(pl.col("system") != pl.col("system_right"))
     ahead = {*pairs.filter(pl.col("mean") > pl.col("mean_right"))[columns].rows()}
@@ -199,9 +187,9 @@ def draw_funnel(funnel: Funnel) -> Spec:
         stage=pl.lit(funnel.metric), loss=None, lo=None, hi=None, after="after", before=0.0
     )
     frame = pl.concat([frame, value], how="vertical_relaxed")
-    base = {
-        "y": panels.row_axis("stage", frame["stage"]), "tooltip": panels.make_tooltips(frame)
-    }  # fmt: skip
+    stages = panels.row_axis("stage", frame["stage"])
+    stages["axis"]["labelLimit"] = STAGE_WIDTH
+    base = {"y": stages, "tooltip": panels.make_tooltips(frame)}
     conditions = {"datum.loss === null": PALETTE[0], "datum.loss >= 0": PALETTE[1]}
     colours = [{"test": test, "value": colour} for test, colour in conditions.items()]
     scale = {"domain": [0, 1], "clamp": True}
@@ -224,11 +212,12 @@ def draw_funnel(funnel: Funnel) -> Spec:
         | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
     title = f"{funnel.metric}: where it is lost"
-    return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
+    panel = panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
+    return panel | {"width": WIDTH - STAGE_WIDTH}
 
 
 # The size of a panel by day.
-DAY_WIDTH, DAY_HEIGHT = 640, 140
+DAY_WIDTH, DAY_HEIGHT = 480, 140
 
 
 def draw_days(frame: pl.DataFrame) -> Spec:

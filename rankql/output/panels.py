@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import date, datetime
 
 import polars as pl
 
@@ -16,7 +19,6 @@ from rankql.output.specs import (
     ROW_HEIGHT,
     WIDTH,
     Spec,
-    calculate,
     inline_data,
     make_layer,
     nominal,
@@ -28,8 +30,6 @@ from rankql.text import format_interval
 DESCRIBED = 6
 # Longer names are shortened.
 LABEL = 20
-# The mark of the second system of a pair.
-MINUS = "− "
 
 
 def make_panel(
@@ -55,35 +55,102 @@ def make_panel(
 def make_dot_panel(
     frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
 ) -> Spec:
-    """Draw a row for each row of the frame: a dot on its interval, with the number above.
+    """Draw a row for each row of the frame: a dot on its interval, with the number on the right.
 
     The first four columns are the name of the row, its value, lo and hi. With a `domain`, values
     are differences, with a sign.
     """
     name, value = frame.columns[:2]
     sign = "" if domain is None else "+"
-    words = [f"{row[0]} {format_interval(row[1:4], sign)}" for row in frame.rows()]
-    base = {"y": row_axis(name, frame[name]), "tooltip": make_tooltips(frame)}
-    dots = {**base, "color": colour}
-    scale = {"zero": False, "padding": 24, **({} if domain is None else {"domain": domain})}
-    no_intervals = len(frame) in (frame[value].null_count(), frame["lo"].null_count())
+    numbers = [format_interval(row[1:4], sign) for row in frame.rows()]
+    words = [f"{x} {number}" for x, number in zip(frame[name], numbers, strict=True)]
+    labels = {
+        x: number.partition(" (")[0].replace("-", "−")
+        for x, number in zip(frame[name], numbers, strict=True)
+    }
+    rows, tooltip = row_axis(name, frame[name]), make_tooltips(frame)
+    base = {"y": rows, "color": colour, "tooltip": tooltip}
+    right = {"orient": "right", "labelExpr": f"{json.dumps(labels)}[datum.label]"}
+    scale = {"zero": False, "padding": 12, **({} if domain is None else {"domain": domain})}
     x, lo = (
-        quantitative(field, title=None, scale=scale, axis={"tickCount": 6})
+        quantitative(field, title=None, scale=scale, axis={"tickCount": 5})
         for field in (value, "lo")
     )
-    interval = {**dots, "x": lo, "x2": {"field": "hi"}}
-    # Vega writes a difference that rounds to 0 as -0.000.
-    label = f"format(abs(datum.{value}) < 5e-4 ? 0 : datum.{value}, '{sign}.3f')"
-    number = {**base, "x": x, "text": nominal("label"), "color": {"value": GREY}}
+    interval = {**base, "x": lo, "x2": {"field": "hi"}}
+    dots = {**base, "x": x, "y": rows | {"axis": right}}
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
-        *([] if no_intervals else [make_layer("rule", interval, strokeWidth=3, opacity=0.85)]),
-        make_layer("point", {**dots, "x": x}, filled=True, size=70, opacity=1),
-        make_layer("text", number, dy=-11) | calculate(label=label),
+        make_layer("rule", interval, strokeWidth=3, opacity=0.85),
+        make_layer("point", dots, filled=True, size=70, opacity=1),
     ]
-    two_lines = frame[name].str.contains("\n", literal=True).any()
-    height = ROW_HEIGHT * len(frame) * (1.4 if two_lines else 1)
-    return make_panel(layers, frame, title, words, height)
+    lines = 1 + int(frame[name].str.count_matches("\n", literal=True).max() or 0)  # type: ignore[arg-type]
+    height = ROW_HEIGHT * len(frame) * (1 + lines) / 2
+    panel = make_panel(layers, frame, title, words, height)
+    return panel | {"resolve": {"axis": {"y": "independent"}}}
+
+
+def make_time_panel(
+    frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
+) -> Spec:
+    """Draw a line over time, with a band for its interval, from columns like those of dots.
+
+    The column `time` says when: dates as text, or numbers.
+    """
+    value = frame.columns[1]
+    x: Spec = {"field": "time", "type": "temporal", "title": None, "axis": {"tickCount": 6}}
+    if frame["time"].dtype.is_numeric():
+        axis = {"tickCount": 6, "format": "d"}
+        x = quantitative("time", title=None, axis=axis, scale={"zero": False, "nice": False})
+    scale = {"zero": False, **({} if domain is None else {"domain": domain})}
+    y, lo = (
+        quantitative(field, title=None, scale=scale, axis=grid_axis()) for field in (value, "lo")
+    )
+    base = {"x": x, "color": colour}
+    tooltip = make_tooltips(frame.drop("time"))
+    layers = [
+        *([] if domain is None else [make_zero_line("y")]),
+        make_layer("area", {"x": x, "y": lo, "y2": {"field": "hi"}}, opacity=0.2, color=GREY),
+        make_layer("line", {"x": x, "y": y}, strokeWidth=1.5, color=GREY),
+        make_layer("point", {**base, "y": y, "tooltip": tooltip}, filled=True, size=45, opacity=1),
+    ]
+    sign = "" if domain is None else "+"
+    words = [f"{row[0]} {format_interval(row[1:4], sign)}" for row in frame.rows()]
+    return make_panel(layers, frame, title, words)
+
+
+# Attributes whose numbers are times.
+_TIMES = ("day", "hour", "month", "quarter", "week", "year")
+_WEEK = re.compile(r"(\d{4})-?W?(\d\d?)$")
+
+
+def split_times(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+    """The rows by slice that are not dates, and those of each attribute of dates, with `time`."""
+    parts: dict[str, list[str]] = {}
+    for name in frame["slice"].unique(maintain_order=True):
+        parts.setdefault(name.rpartition("=")[0], []).append(name)
+    series = {}
+    for attribute, names in parts.items():
+        parsed = {name: _parse_time(attribute, name.rpartition("=")[2]) for name in names}
+        times = {name: time for name, time in parsed.items() if time is not None}
+        if len(times) > 2 and len({*map(type, times.values())}) == 1:
+            is_time = pl.col("slice").is_in([*times])
+            time = pl.col("slice").replace_strict(times, default=None)
+            series[attribute] = frame.filter(is_time).with_columns(time=time)
+            frame = frame.filter(~is_time)
+    return frame, {name: part.sort("time", maintain_order=True) for name, part in series.items()}
+
+
+def _parse_time(attribute: str, value: str) -> str | float | None:
+    name = attribute.rpartition(", ")[2].lower()
+    with suppress(ValueError):
+        if "week" in name and (week := _WEEK.match(value)):
+            monday = date.fromisocalendar(int(week[1]), int(week[2]), 1)
+            return f"{monday}T00:00:00"
+        if name in _TIMES and value.isdecimal():
+            return float(value)
+        if "-" in value:
+            return datetime.fromisoformat(f"{value}-01" if len(value) == 7 else value).isoformat()
+    return None
 
 
 def make_zero_line(axis: str) -> Spec:
@@ -94,23 +161,16 @@ def make_zero_line(axis: str) -> Spec:
 
 def row_axis(field: str, names: pl.Series) -> Spec:
     """Name the rows, in their order."""
-    lines = {"labelExpr": f"split({label_expression(names)}, '\\n')"}
+    # Vega cuts other names at the end.
+    short = label_expression(names) if field == "system" else "datum.label"
+    lines = {"labelExpr": f"split({short}, '\\n')"}
     # Not sort=: it puts the names into an expression, which some characters break.
     return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten the long lines of names, no two to the same: in the middle, or to what differs."""
-    names = {*names}
-    lines = {line.removeprefix(MINUS) for name in names for line in name.split("\n")}
-    short = shorten_lines(sorted(lines), LABEL)
-    return {
-        name: "\n".join(
-            MINUS * line.startswith(MINUS) + short[line.removeprefix(MINUS)]
-            for line in name.split("\n")
-        )
-        for name in names
-    }
+    """Shorten long names, no two to the same: in the middle, or to what differs."""
+    return shorten_lines(sorted({*names}), LABEL)
 
 
 def label_expression(names: Iterable[str]) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankql.decisions.answer import answer
 from rankql.errors import require_package
+from rankql.layout import Block
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.specs import CONFIG
-from rankql.text import format_count, format_queries, join_words, show_controls
+from rankql.text import format_count, format_html, format_queries, join_words, show_controls
 from rankql.versions import find_version
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def render_report(
     for package in ("altair", "vl_convert"):
         require_package(package, "report", "report")
     import jinja2
+    import markupsafe
 
     from rankql.output.report_sections import SECTIONS
     from rankql.output.report_source import Texts, open_source
@@ -43,7 +45,16 @@ def render_report(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["show_controls"] = show_controls
+
+    def format_block(block: Block, **options: Any) -> markupsafe.Markup:
+        block = block.cut()
+        return markupsafe.Markup(format_html(block.rows, block.right, block.title, **options))
+
+    def link(words: str) -> str:
+        return str(jinja2.utils.urlize(show_controls(words), rel="noreferrer"))
+
+    environment.filters["table"] = format_block
+    environment.filters["linked_table"] = lambda block: format_block(block, escape=link)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     queries = comparison.result.frame()[comparison.result.meta.query]
     counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
-from rankql.output import difference_charts, mean_charts, report_elements
+from rankql.layout import Block
+from rankql.output import difference_charts, mean_charts
 from rankql.output.chart_selection import (
     METRICS,
-    SLICES,
+    order_systems,
     select_chart_metrics,
     select_pairs,
 )
 from rankql.output.panels import shorten_names
-from rankql.output.report_elements import Case, ReportTable, Section
+from rankql.output.report_elements import Case, Section, make_block
 from rankql.output.report_source import ReportSource, parse_metric
 from rankql.output.specs import PALETTE
-from rankql.text import format_cell, format_count
+from rankql.text import format_cell, format_count, join_words
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
 
 
-def make_queries_section(source: ReportSource) -> Section | None:
+def make_cases_section(source: ReportSource) -> Section | None:
     """Show the queries that lost and gained most, and why."""
     comparison, runs = source.comparison, source.runs
     pairs = select_pairs(comparison)[:PAIRS]
     if not pairs:
         return None
-    section = Section("queries", "Queries")
+    section = Section("cases", "Largest losses and gains")
     if runs is None:
         section.notes = [source.reason]
         return section
@@ -115,9 +116,9 @@ class _Cases:
         header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
                   short[a], short[b], "change"]  # fmt: skip
         caption = f"Items that moved query {query}: contributions"
-        note = f"{format_count(more, 'more item')} moved it less." if more > 0 else ""
+        caption += f"; {format_count(more, 'more item')} moved it less" if more > 0 else ""
         tables = [
-            ReportTable(caption, [header, *moved[:MOVED]], frozenset(range(1, 7)), note),
+            Block([header, *moved[:MOVED]], range(1, 7), caption),
             self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),
             self._tabulate_top(rankings[1], f"{b}: {self.metric} {of_b:.4f}"),
         ]
@@ -148,7 +149,7 @@ class _Cases:
             for item, rel, pos_a, pos_b, value_a, value_b, change in rows
         ]  # fmt: skip
 
-    def _tabulate_top(self, ranking: pl.DataFrame, title: str) -> ReportTable:
+    def _tabulate_top(self, ranking: pl.DataFrame, title: str) -> Block:
         """Tabulate the top of a ranking."""
         frame = ranking.select("pos", "item", "rel", "contribution", "loss")
         rows = [
@@ -156,7 +157,7 @@ class _Cases:
             for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
         ]
         header = ["position", "item", "grade", "contribution", "loss"]
-        return ReportTable(f"{title}; {self.formula}", [header, *rows], frozenset((0, 2, 3, 4)))
+        return Block([header, *rows], (0, 2, 3, 4), f"{title}; {self.formula}")
 
 
 def _format_pos(pos: int | None) -> str:
@@ -171,17 +172,15 @@ def _format_grade(rel: Any) -> str:
 CUTOFF_METRICS = 3
 
 
-def make_means_section(source: ReportSource) -> Section:
-    """Show the means of the systems."""
-    comparison, section = source.comparison, Section("means", "Means")
-    section.tables = [report_elements.tabulate_means(comparison)]
-    section.reading = [
-        "Dots are means and bars their confidence intervals. Two bars may overlap although the "
-        "systems differ significantly, because systems are compared on the same queries: see "
-        "Differences."
-    ]
-    metrics = comparison.metrics[:METRICS]
-    section.draw([mean_charts.draw_means(comparison, metric) for metric in metrics])
+def make_means_section(source: ReportSource) -> Section | None:
+    """Show the means of the systems; those of a pair are in the table of differences."""
+    comparison = source.comparison
+    if len(comparison.systems) == 2 and select_pairs(comparison):
+        return None
+    caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
+    caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
+    blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
+    section = Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
     if len(comparison.systems) > len(PALETTE):
         section.notes.append(
             f"{len(PALETTE)} systems have a colour: the baseline and the best. The others are grey."
@@ -189,71 +188,66 @@ def make_means_section(source: ReportSource) -> Section:
     return section
 
 
-def make_ranks_section(source: ReportSource) -> Section | None:
-    """Show which systems may be the best, if all pairs of three or more were tested."""
+def make_differences_section(source: ReportSource) -> Section | None:
+    """Show the differences of pairs and slices with their intervals."""
     comparison = source.comparison
-    if not comparison.ranked_metrics:
+    pairs, count = select_pairs(comparison), comparison.pairs["slice"].n_unique()
+    if not pairs:
         return None
-    section = Section("ranks", "Leaderboard", [report_elements.tabulate_ranks(comparison)])
+    section = Section("differences", "Differences")
+    if len(comparison.systems) == 2:
+        section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
+    else:
+        columns = ["metric", "b", "a", "difference", "lo", "hi", "p_adjusted", "verdict"]
+        chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
+        rows = comparison.pairs.filter(slice="all").join(chosen, on=["a", "b"], how="semi")
+        frame = rows.select(columns).rename({"b": "system", "a": "against", "p_adjusted": "p"})
+        section.tables = [make_block(frame, "Differences over all queries")]
+    section.folded = [make_block(comparison.visible_pairs(), "Every pair")]
+    section.folded_title = f"All columns for every pair{' and slice' * (count > 1)}"
     section.reading = [
-        "A bar covers the ranks that the tests support: a system is above another one only if it "
-        "is significantly better. Systems in colour cannot be distinguished from the best."
+        "Each dot is a mean difference and the bar its confidence interval. It has the colour of "
+        "the system that is significantly better, and is grey if none is."
     ]
-    metrics = comparison.metrics[:METRICS]
-    section.draw([mean_charts.draw_ranks(comparison, metric) for metric in metrics])
+    drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
+    section.draw([x for name in drawn for x in difference_charts.draw_slices(comparison, name)])
+    if source.same:
+        section.notes.append(f"The same in all systems, not drawn: {join_words(source.same)}.")
+    if count > (slices := difference_charts.count_slices(comparison)):
+        section.notes.append(f"The charts show the first {slices} of {count:,} slices.")
+    total = comparison.pairs.select("a", "b").n_unique()
+    if total > len(pairs):
+        first = comparison.settings.baseline or order_systems(comparison)[0]
+        role = "baseline" if comparison.settings.baseline else "best system"
+        section.notes.append(
+            f"The charts show {len(pairs)} of {total:,} pairs: the {role}, {first}, with the best "
+            f"others by {comparison.metrics[0]}."
+        )
     return section
 
 
-def make_differences_section(source: ReportSource) -> Section | None:
-    """Show the differences with their intervals, and by query."""
-    comparison = source.comparison
-    pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
-    if not pairs:
+def make_queries_section(source: ReportSource) -> Section | None:
+    """Show what every query gained or lost."""
+    comparison, same = source.comparison, source.same
+    metrics = [name for name in select_chart_metrics(comparison) if name not in same]
+    pairs = select_pairs(comparison)
+    if not pairs or not metrics:
         return None
-    section = Section(
-        "differences", "Differences", [report_elements.tabulate_differences(comparison)]
-    )
-    section.all_pairs = report_elements.tabulate_all_pairs(comparison)
-    section.reading = [
-        "Each dot is a mean difference and the bar its confidence interval. A bar that does not "
-        "cross the line at 0 is significant. In the charts below, each bar is a query, in the "
-        "colour of the system that does better on it."
-    ]
-    section.draw([difference_charts.draw_intervals(comparison, metric) for metric in metrics])
+    section = Section("queries", "Queries")
+    section.reading = ["Each bar is a query, in the colour of the system that does better on it."]
     queries = comparison.result.frame()[comparison.result.meta.query].unique()
     texts = source.texts.find("query", queries)
     section.draw(
         [
-            difference_charts.draw_differences(comparison, m, *p, texts)
-            for m in metrics
-            for p in pairs
+            difference_charts.draw_differences(comparison, metric, *pair, texts)
+            for metric in metrics
+            for pair in pairs
         ]
     )
     if (step := difference_charts.count_step(len(queries))) > 1:
         section.reading.append(
             f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
         )
-    section.notes = report_elements.describe_pairs(comparison)
-    return section
-
-
-def make_slices_section(source: ReportSource) -> Section | None:
-    """Show the differences by slice; the means of a single system are in Means."""
-    comparison, section = source.comparison, Section("slices", "Slices")
-    count = comparison.pairs["slice"].n_unique()
-    if count < 2:
-        return None
-    section.reading = [
-        "One chart per pair, one row per slice of the queries. Slices with few queries have wide "
-        "intervals. P-values are adjusted for the number of slices too."
-    ]
-    pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
-    section.draw(
-        [difference_charts.draw_slices(comparison, m, *pair) for m in metrics for pair in pairs]
-    )
-    if count > SLICES:
-        section.notes.append(f"The charts show the first {SLICES} of {count:,} slices.")
-    section.notes += report_elements.describe_pairs(comparison)
     return section
 
 
@@ -274,18 +268,18 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     with source.errors_as_notes(section):
         frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
-            section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
+            order = mean_charts.describe_order(frame)
+            if order != mean_charts.SAME:
+                section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
             if len(comparison.systems) > 1:
-                name = mean_charts.without_cutoff(name)
-                section.remarks.append(f"{name}: {mean_charts.describe_order(frame)}.")
+                section.remarks.append(f"{mean_charts.without_cutoff(name)}: {order}.")
     return section
 
 
 SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_means_section,
-    make_ranks_section,
     make_differences_section,
-    make_slices_section,
-    make_cutoffs_section,
     make_queries_section,
+    make_cutoffs_section,
+    make_cases_section,
 )

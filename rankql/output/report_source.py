@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -17,6 +18,7 @@ from rankql.registry.parse import is_metric, parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import open_runs
 from rankql.sources.session import open_session
+from rankql.stats.means import ROUNDING
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import ComparedRuns, Comparison
@@ -35,6 +37,14 @@ class ReportSource:
     # The runs, or None and the reason why they cannot be read.
     runs: ComparedRuns | None
     reason: str = _NO_RUNS
+
+    @cached_property
+    def same(self) -> list[str]:
+        """The metrics that no query has a different value of in two systems."""
+        pairs = self.comparison.pairs
+        differs = pl.sum_horizontal(pl.col("difference").abs() > ROUNDING, "wins", "losses") > 0
+        names = {*pairs.drop_nulls("difference")["metric"]} - {*pairs.filter(differs)["metric"]}
+        return [x for x in self.comparison.metrics if x in names]
 
     @contextmanager
     def errors_as_notes(self, section: Section) -> Iterator[None]:

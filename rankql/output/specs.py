@@ -24,7 +24,7 @@ PALETTE = ("#2b7fc4", "#d1601f", "#12936b", "#b266ad",
            "#97790b", "#2397ab", "#c9506a", "#6f74d6")  # fmt: skip
 # Systems beyond the palette; text and lines, which must be legible on white and on black.
 GREY = "#7d8590"
-WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 36
+WIDTH, HEIGHT, ROW_HEIGHT = 480, 260, 26
 
 CONFIG: dict[str, Any] = {
     "background": "transparent",
@@ -93,9 +93,10 @@ def _offline(kind: Any) -> Any:
     import altair as alt
 
     class Chart(kind):  # type: ignore[misc]
-        def save(self, *arguments: Any, **options: Any) -> None:
-            inline = find_spec("vl_convert") is not None
-            super().save(*arguments, **{"inline": inline, **options})
+        def save(self, fp: Any, format: Any = None, **options: Any) -> None:
+            if find_spec("vl_convert") and (format or str(fp).rpartition(".")[2]) == "html":
+                options = {"inline": True, **options}
+            super().save(fp, format, **options)
 
         def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> Any:
             if alt.renderers.active != "default" or not find_spec("vl_convert"):

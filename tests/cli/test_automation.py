@@ -90,7 +90,7 @@ def test_the_action(bash, tmp_path):
     shop = {"install": "", "name": "quality", "by": "segment", "qrels": "shop.parquet"}
     limits = {"min": "nDCG@10>=0.2 RR@10>=0.1", "max_drop": "nDCG@10:0.1", "run": "shop.parquet"}
     base, kept = take(bash, tmp_path, "push", **shop, **limits)
-    assert base["Gate"].stdout.startswith("Gate passed: 8 passed"), base
+    assert base["Gate"].stdout.startswith("Gate passed: 8 of 8 checks"), base
     assert set(kept) == {"results.parquet", "report.html", "gate.xml"}
 
     (tmp_path / "temp" / "quality").rename(tmp_path / "artifact")

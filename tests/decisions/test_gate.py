@@ -594,8 +594,8 @@ def test_annotations(evil):
 @pytest.mark.parametrize(
     ("inconclusive", "level", "tag", "counts", "title"),
     [
-        ("fail", "error", "failure", ("1", "0"), "Gate inconclusive: 1 inconclusive"),
-        ("warn", "warning", "skipped", ("0", "1"), "Gate passed: 1 inconclusive"),
+        ("fail", "error", "failure", ("1", "0"), "Gate inconclusive: 1 of 1 check"),
+        ("warn", "warning", "skipped", ("0", "1"), "Gate passed: 0 of 1 check, 1 inconclusive"),
     ],
 )
 def test_inconclusive_limits(inconclusive, level, tag, counts, title):
@@ -610,12 +610,12 @@ def test_inconclusive_limits(inconclusive, level, tag, counts, title):
     assert suite[0][0].tag == tag and (suite.get("failures"), suite.get("skipped")) == counts
     both = rankql.gate(NOISY, **options, minimum="nDCG@10>=0.9")
     assert both.to_dict()["outcome"] == "failed" and both.exit_code == 1
-    assert both.title == "Gate failed: 1 failed, 1 inconclusive"
+    assert both.title == "Gate failed: 1 of 2 checks, 1 inconclusive"
 
 
 def test_printed(evil):
     """The worst first, without idle columns, and no line that GitHub Actions would read."""
-    assert repr(evil).splitlines()[0] == "Gate failed: 4 failed, 2 too few queries"
+    assert repr(evil).splitlines()[0] == "Gate failed: 4 of 6 checks, 2 too few queries"
     assert not any(line.startswith("::") for line in repr(evil).splitlines())
     assert not re.search(r"(?<!\\)<script>", evil.to_markdown())
     assert "<script>" not in evil._repr_html_()
@@ -653,7 +653,11 @@ def test_exit_codes(folder):
     for arguments, code, start in (
         (["worse.parquet", *old], 1, repr(rankql.gate(WORSE, baseline=OLD, max_drop=DROP)) + "\n"),
         (["noisy.parquet", *old], 3, "Gate inconclusive"),
-        (["noisy.parquet", *old, "--inconclusive", "warn"], 0, "Gate passed: 1 inconclusive"),
+        (
+            ["noisy.parquet", *old, "--inconclusive", "warn"],
+            0,
+            "Gate passed: 0 of 1 check, 1 inconclusive",
+        ),
         (["noisy.parquet", *old, "--alpha", "0.999"], 1, "Gate failed"),
         (["old.parquet", "--min", "nDCG@10>=0.48", "--min-bound"], 3, "Gate inconclusive"),
         ([*runs, "P@1>=0.5"], 0, "Gate passed"),
@@ -727,7 +731,9 @@ def test_the_workflow_runs_as_it_is(tmp_path):
 
     assert run(scripts["Data"]).returncode == 0
     done = run(scripts["Gate"])
-    assert done.returncode == 0 and done.stdout.startswith("Gate passed: 12 passed"), done.stderr
+    assert done.returncode == 0 and done.stdout.startswith("Gate passed: 12 of 12 checks"), (
+        done.stderr
+    )
     (upload,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
     assert upload["if"] == "always()"
     assert ElementTree.parse(home / upload["with"]["path"]).getroot().get("tests") == "12"

@@ -198,7 +198,7 @@ def test_chart(tmp_path):
     assert [row["before"] for row in rows] == pytest.approx([1, *after[:-1], 0], abs=1e-5)
     funnel.save(tmp_path / "funnel.html")
     page = (tmp_path / "funnel.html").read_text("utf-8")
-    assert page.index("<svg") < page.index("<table") and funnel.title in page
+    assert page.index("<table") < page.index("<svg") and funnel.title in page
 
 
 def test_ids_with_blanks_or_commas_are_one_id():

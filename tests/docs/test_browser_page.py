@@ -151,6 +151,16 @@ def test_by_hand_in_a_browser(browser, address, screen):
     page.close()
 
 
+def test_opened_as_a_file_it_says_what_to_do(browser):
+    """A browser does not load modules from a file, so the tables would be empty."""
+    page = browser.new_page()
+    page.goto((SOURCES / "index.html").as_uri())
+    assert "python -m http.server --directory site" in page.inner_text("#not-started")
+    visible = "[...document.querySelectorAll('section')].some((each) => each.offsetHeight)"
+    assert page.evaluate(visible) is False
+    page.close()
+
+
 def test_by_hand_with_the_keyboard(browser, address):
     page, events = opened(browser, address)
     page.select_option("#example", label="2, 3, 1, 0")

@@ -1,6 +1,9 @@
 """The plotted numbers: rows, their order, intervals, quartiles and cutoffs, by hand."""
 
 import copy
+import json
+import random
+import warnings
 
 import polars as pl
 import pytest
@@ -58,11 +61,17 @@ def domains(panel):
 
 
 def assert_intervals(panel, value):
-    """A point and an interval, with a label of the number."""
+    """A point and an interval, with the number on the right."""
     drawn = fields(panel)
     assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
-    assert drawn["point", "x"] == value and drawn["text", "text"] == "label"
-    assert f"datum.{value}, " in str(panel["layer"])
+    assert drawn["point", "x"] == value
+    labels = panel["layer"][-1]["encoding"]["y"]["axis"]
+    numbers = json.loads(labels["labelExpr"].removesuffix("[datum.label]"))
+    assert labels["orient"] == "right"
+    rows = {next(iter(row.values())): row[value] for row in panel["data"]}
+    assert {name: float(x.replace("−", "-")) for name, x in numbers.items()} == {
+        name: pytest.approx(x, abs=0.00051) for name, x in rows.items()
+    }
 
 
 def test_means_are_those_of_the_summary_best_first():
@@ -99,10 +108,9 @@ def test_differences_are_those_of_the_queries_largest_loss_first():
     assert better["a"] == (0.5, "old") and better["b"] == better["c"] == (-0.5, "new")
 
 
-@pytest.mark.parametrize("kind", ["intervals", "slices"])
-def test_intervals_are_those_of_the_table(kind):
+def test_intervals_are_those_of_the_table():
     comparison = compare("RR")
-    (panel,) = panels(comparison.plot(kind))
+    (panel,) = panels(comparison.plot("slices"))
     (row,), (own,) = panel["data"], comparison.pairs.to_dicts()
     for name in ("difference", "lo", "hi", "n"):
         assert row[name] == pytest.approx(own[name], rel=1e-5)
@@ -118,17 +126,16 @@ LAST = run(dict.fromkeys("abcd", 4))
 def test_a_band_covers_the_differences_that_do_not_matter():
     runs = {"old": LAST, "new": run({"a": 3, "b": 4, "c": 3, "d": 3})}
     comparison = rankql.compare(runs, QRELS, "RR", test="t", equivalence=0.9)
-    for kind in ("intervals", "slices"):
-        (panel,) = panels(comparison.plot(kind))
-        assert panel["layer"][0]["data"] == [{"from": -0.9, "to": 0.9}]
-        assert all(low <= -0.9 and high >= 0.9 for low, high in domains(panel))
-        assert panel["data"][0]["verdict"] == "equivalent within 0.9"
+    (panel,) = panels(comparison.plot("slices"))
+    assert panel["layer"][0]["data"] == [{"from": -0.9, "to": 0.9}]
+    assert all(low <= -0.9 and high >= 0.9 for low, high in domains(panel))
+    assert panel["data"][0]["verdict"] == "equivalent within 0.9"
 
 
 def test_the_scale_of_differences_has_0():
     """Also where all differences and intervals are on one side of it."""
     runs = {"old": LAST, "new": run({"a": 2, "b": 1, "c": 1, "d": 1})}
-    (panel,) = panels(rankql.compare(runs, QRELS, "RR", test="t").plot("intervals"))
+    (panel,) = panels(rankql.compare(runs, QRELS, "RR", test="t").plot("slices"))
     assert panel["data"][0]["lo"] > 0
     assert {low for low, _ in domains(panel)} == {0}
 
@@ -166,12 +173,12 @@ def test_metrics_of_the_catalogue_have_no_difference_by_query():
     comparison = compare(["RR", "g = gini(item, catalogue := 50)"])
     (only,) = panels(comparison.plot())
     assert only["title"] == "RR: new − old"
-    assert len(panels(comparison.plot("intervals"))) == 2
+    assert len(panels(comparison.plot("slices"))) == 2
     with pytest.raises(rankql.RankqlError, match=r"^No query has a difference on g"):
         comparison.plot(metric="g")
 
 
-@pytest.mark.parametrize("kind", ["differences", "intervals", "slices"])
+@pytest.mark.parametrize("kind", ["differences", "slices"])
 def test_one_system_has_no_difference(kind):
     comparison = rankql.compare({"old": run(OLD)}, QRELS, "RR")
     with pytest.raises(rankql.RankqlError, match="Compare at least two systems"):
@@ -185,3 +192,52 @@ def test_charts_load_nothing_from_the_network(tmp_path):
     chart.save(tmp_path / "chart.html")
     page = (tmp_path / "chart.html").read_text()
     assert 'src="http' not in page and "vegaEmbed" in page
+
+
+@pytest.mark.parametrize("name", ["chart.png", "chart.svg", "chart.json"])
+def test_pictures_are_saved_without_a_warning(name, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare("RR").plot("means").save(tmp_path / name)
+    assert (tmp_path / name).stat().st_size > 500
+
+
+@pytest.mark.parametrize(("values", "times"), [
+    (["2026-09-01", "2026-09-02", "2026-09-03"], ["2026-09-01T00:00:00", "2026-09-03T00:00:00"]),
+    (["2026-W01", "2026-W02", "2026-W03"], ["2025-12-29T00:00:00", "2026-01-12T00:00:00"]),
+    (["2026-01-01 05:00", "2026-02-01", "2026-03-01"],
+     ["2026-01-01T05:00:00", "2026-03-01T00:00:00"]),
+    (["9", "10", "11"], [9.0, 11.0]),
+    (["new", "regular", "vip"], None),
+    (["2026-09-01", "2026-09-02", "unknown"], None),
+])  # fmt: skip
+def test_a_slice_by_date_or_week_is_a_line_over_time(values, times):
+    draw = random.Random(1)
+    frames = {
+        name: pl.DataFrame({"query": range(60), "week": values * 20,
+                            "AP": [draw.random() for _ in range(60)]})
+        for name in ("old", "new")
+    }  # fmt: skip
+    comparison = rankql.compare(frames, by="week")
+    parts = panels(comparison.plot("slices"))
+    assert len(parts[0]["data"]) == (4 if times is None else 1)
+    assert len(parts) == (1 if times is None else 2)
+    if times:
+        drawn = [row["time"] for row in parts[1]["data"]]
+        assert [drawn[0], drawn[-1]] == times and parts[1]["title"] == "AP: new − old by week"
+        own = comparison.pairs.filter(slice=parts[1]["data"][0]["slice"])
+        assert parts[1]["data"][0]["difference"] == pytest.approx(own["difference"][0], rel=1e-6)
+
+
+def test_the_curve_does_not_end_in_two_dots_on_each_other():
+    """Lists of 12 items: the last cutoff is 10."""
+    items = [f"i{n}" for n in range(12)]
+    frame = pl.DataFrame(
+        {"query": ["q"] * 12 + ["r"] * 12, "item": items * 2, "rel": [0, 1, 2] * 8}
+    )
+    runs = {
+        name: frame.with_columns(score=pl.int_range(24).shuffle(seed)).drop("rel")
+        for seed, name in enumerate("ab")
+    }
+    (panel,) = panels(rankql.compare(runs, frame, "nDCG@10").plot("cutoffs"))
+    assert sorted({row["k"] for row in panel["data"]}) == [1, 3, 5, 10]

@@ -18,9 +18,10 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
+from rankql.layout import Block
 from rankql.output import page as html_page
 from rankql.output import report_sections
-from rankql.output.report_source import Texts, open_source
+from rankql.output.report_source import Texts
 from support import components
 from support.parameters import cycled
 from support.screens import SCREENS
@@ -74,7 +75,9 @@ def nasty():
 def pages(sliced, nasty, tmp_path_factory):
     """The reports as files."""
     paths, folder = {}, tmp_path_factory.mktemp("report")
-    many = rankql.compare(*simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR"])
+    many = rankql.compare(
+        *simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR", "P@5"]
+    )
     one = rankql.compare(*simulated(["only"]), ["nDCG@10"])
     for name, report in {"sliced": sliced, "nasty": nasty, "many": many, "one": one}.items():
         paths[name] = folder / f"{name}.html"
@@ -158,7 +161,8 @@ def test_nothing_comes_from_elsewhere(parsed):
 def test_the_order_of_the_page(sliced, pages, parsed, tmp_path):
     """The verdict comes first; the date alone differs from day to day."""
     text = parsed["sliced"].text
-    order = [f"{sliced.title}.", "Means Differences Slices", "nDCG@10: means", "One chart per pair",
+    order = [f"{sliced.title}.", "Means Differences Queries", "Means by slice",
+             "Differences over all queries", "Each dot is a mean", "Each bar is a query",
              "The mean by cutoff k", "The 5 queries that lose most", "Settings"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places) and all(note in text for note in sliced.notes)
@@ -334,7 +338,7 @@ def test_texts_stand_where_ids_are(sliced, tmp_path):
     assert "i2: javascript:alert(1)" in page.text and f"i3: {BREAK}" in page.text
     links = {attrs["href"] for attrs in page.all("a") if not attrs["href"].startswith("#")}
     assert links == {"https://x.org/?a=<1>&b"}
-    rows = page.specs()["differences-4"]["data"]["values"]
+    rows = page.specs()["queries-1"]["data"]["values"]
     assert {row["query"]: row["text"] for row in rows} == texts["query"]
 
 
@@ -356,11 +360,9 @@ def test_the_choice_of_k_decides_only_where_bands_part(last, words):
 
 
 def test_long_names_keep_what_differs():
-    """In the middle of the name, and in pairs of names."""
     a, b = (f"experiment-of-2024-05-01-{name}-with-everything-switched-on" for name in "ab")
     short = panels.shorten_names([a, b])
     assert short == {a: "…a-with-everything-…", b: "…b-with-everything-…"}
-    assert panels.shorten_names([f"{a}\n− {b}"]) == {f"{a}\n− {b}": f"{short[a]}\n− {short[b]}"}
 
 
 def test_sections_that_need_the_runs_say_so(tmp_path):
@@ -395,6 +397,32 @@ def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
     assert "part=x" in text and "b gains most against a" in text and "Not shown" not in text
 
 
+def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
+    changed = values(AP=0.3, RR=0, P=0).with_columns(P=pl.lit(None, pl.Float64))
+    page = saved(rankql.compare({"a": values(AP=0, RR=0, P=0), "b": changed}), tmp_path)
+    assert "The same in all systems, not drawn: RR." in page.text
+    assert "Is b better than a? Yes: " in page.text
+    assert {*page.specs()} == {"differences-1", "queries-1"}
+    rows = page.specs()["differences-1"]["data"]["values"]
+    assert [(row["verdict"], row["better"]) for row in rows] == [("better", "b")]
+
+
+def test_what_is_not_significant_is_grey(sliced):
+    """The colour of a difference is that of the better system."""
+    (spec,) = charts.draw_slices(sliced, "nDCG@10")
+    rows = spec["data"]["values"]
+    assert {row["better"] for row in rows if row["verdict"] == "not significant"} <= {None}
+    assert all(row["better"] in sliced.systems for row in rows if row["verdict"] == "better")
+    colour = spec["layer"][-1]["encoding"]["color"]
+    assert colour["condition"] == {"test": "datum.better === null", "value": panels.GREY}
+
+
+def test_a_cut_table_names_the_rows_below_the_gap():
+    rows = [[x if i == 0 else "", str(i)] for x in ("AP", "RR") for i in range(41)]
+    cut = Block([["metric", "n"], *rows]).cut().rows
+    assert cut[30:33] == [["", "29"], ["... 22 more rows ...", ""], ["RR", "11"]]
+
+
 def test_a_report_without_defined_metric(tmp_path):
     runs, qrels = simulated(["a", "b"])
     result = rankql.compare(runs, qrels.with_columns(rel=0), ["nDCG@5"])
@@ -404,7 +432,7 @@ def test_a_report_without_defined_metric(tmp_path):
 def test_what_is_left_out_is_counted(parsed):
     assert "The charts show 6 of 66 pairs: the best system, system 1" in parsed["many"].text
     assert "8 systems have a colour" in parsed["many"].text
-    assert "this section shows 12 charts and leaves out" in parsed["nasty"].text
+    assert "this section shows 12 charts and leaves out 6" in parsed["many"].text
 
 
 def test_many_queries_are_thinned(tmp_path):
@@ -435,7 +463,7 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     progress = "Comparing the runs ...\nWriting the report ...\nWrote r.html\n"
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", progress)
     text = Page((tmp_path / "r.html").read_text()).text
-    assert text.startswith("A < B Skip to the means A < B") and "part=x" in text
+    assert text.startswith("A < B Skip to the results A < B") and "part=x" in text
     assert "i1: A <title>" in text
 
 
@@ -480,17 +508,11 @@ def test_leaderboard():
     qrels = pl.concat([qrels, qrels.with_columns(item=pl.lit("gone"))])
     runs = {name: run_with_hits(pos) for name, pos in {"a": 1, "b": 2, "c": 9}.items()}
     comparison = rankql.compare(runs, qrels, ["RR@10", "nDCG@10"])
-    with open_source(comparison, Texts(None)) as source:
-        section = report_sections.make_ranks_section(source)
-    assert section.tables[0].rows[1:] == [["a", "▲ 1", "▲ 1"], ["b", "2", "2"], ["c", "3", "3"]]
-    (rows,) = comparison.plot("ranks", "RR@10").to_dict()["datasets"].values()
-    ranks = [(row["system"], row["ranks"], row["maybe_best"]) for row in rows]
-    assert ranks == [("a", "1", True), ("b", "2", False), ("c", "3", False)]
-    against = rankql.compare(runs, qrels, "RR", baseline="a")
-    with open_source(against, Texts(None)) as source:
-        assert report_sections.make_ranks_section(source) is None
+    rows = comparison.leaderboard().filter(metric="RR@10").to_dicts()
+    ranks = [(row["system"], row["rank_lo"], row["rank_hi"], row["maybe_best"]) for row in rows]
+    assert ranks == [("a", 1, 1, True), ("b", 2, 2, False), ("c", 3, 3, False)]
     with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
-        against.plot("ranks")
+        rankql.compare(runs, qrels, "RR", baseline="a").leaderboard()
 
 
 def test_plots_of_a_result():
@@ -505,7 +527,7 @@ def test_plots_of_a_result():
 
 def test_a_system_has_one_colour(sliced):
     colours = set()
-    for kind in ("differences", "means", "intervals", "slices", "cutoffs"):
+    for kind in ("differences", "means", "slices", "cutoffs"):
         for panel in json.dumps(sliced.plot(kind).to_dict()).split('"scale": ')[1:]:
             scale = json.JSONDecoder().raw_decode(panel)[0]
             if "range" in scale and isinstance(scale.get("domain"), list):
@@ -580,7 +602,7 @@ def test_dark_and_light_can_be_read(browser, pages):
 def test_on_paper_and_by_keyboard(browser, pages):
     page, _ = opened(browser, pages["sliced"], **SCREENS["dark"])
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the means"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('href')") == "#means"
     page.emulate_media(media="print")
