@@ -144,7 +144,5 @@ bars = (
 alt.hconcat(against, bars).configure(**{**CONFIG, "background": "white"}).save(
     folder / "story.png", scale_factor=2
 )
-result.plot("slices").properties(background="white").save(
-    folder / "intervals.png", scale_factor=2
-)
+result.plot("slices").properties(background="white").save(folder / "intervals.png", scale_factor=2)
 print(f"\nCharts: {folder}/story.png, {folder}/intervals.png")

@@ -97,7 +97,7 @@ def test_the_action(bash, tmp_path):
     reverse = {"eval_options": "--score score --ascending", "gate_options": "--inconclusive warn"}
     worse, kept = take(bash, tmp_path, "pull_request", **shop, **limits, **reverse)
     assert worse["Results of the base branch"].stdout == "The baseline is run 17 of main.\n"
-    assert "head loses to base" in worse["Compare and report"].stdout
+    assert "| worse |" in worse["Compare and report"].stdout
     assert worse["Gate"].returncode == 1, worse["Gate"]
     assert "::error title=nDCG@10 drop <= 0.1" in worse["Gate"].stderr
     assert ElementTree.parse(kept["gate.xml"]).getroot().get("tests") == "12"
@@ -105,7 +105,7 @@ def test_the_action(bash, tmp_path):
     summary = (tmp_path / "summary.md").read_text()
     assert summary.count("| all | nDCG@10 |") == 2
     assert "**Gate passed" in summary and "**Gate failed" in summary
-    assert "head loses to base" in summary
+    assert "| worse |" in summary
 
     other = shop | {"name": "other", "run": "shop.parquet"}
     first, kept = take(bash, tmp_path, "pull_request", ["Compare and report"], **other)
