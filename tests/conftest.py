@@ -7,6 +7,7 @@ RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
 """
 
 import os
+from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,6 +33,7 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark heavy tests, before pytest selects by marker."""
+    mark_repetitions(items)
     every = int(os.environ.get("RANKQL_EVERY", "1"))
     for number, item in enumerate(items):
         if number % every:
@@ -40,6 +42,28 @@ def pytest_collection_modifyitems(items):
             item.add_marker(STARTED_BY[fixture])
         if any(component.heavy for component in needed(item)):
             item.add_marker("heavy")
+
+
+def mark_repetitions(items):
+    """Of a test marked few(n), all but n parameters are slow; those n have the most values."""
+    tests = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("slow"):
+            tests[item.path, item.originalname].append(item)
+    for parameters in tests.values():
+        seen = set()
+        for _ in range(min(len(parameters), parameters[0].get_closest_marker("few").args[0])):
+            first = max(parameters, key=lambda item: len(values_of(item) - seen))
+            seen |= values_of(first)
+            parameters.remove(first)
+        for item in parameters:
+            item.add_marker("slow")
+
+
+def values_of(item):
+    """Simple values as they are, others by their place: the same in all processes."""
+    call, simple = item.callspec, str | int | float | None
+    return {(n, v if isinstance(v, simple) else call.indices[n]) for n, v in call.params.items()}
 
 
 def needed(item):

@@ -120,6 +120,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_prints_what_its_function_returns(files, command):
     with contextlib.chdir(files):
@@ -487,6 +488,7 @@ def test_wide_characters_are_aligned(tmp_path):
     assert text.display_width("Ω→é") == 3  # whose width a Chinese font may double, a terminal not
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("command", "first"),
     [("eval one.run qrels -q | head -1", "query"), ("sql | head -c 9", "-- Helper")],

@@ -163,6 +163,7 @@ def called_related(kinds, n, slices, repeats):
     return wrong / repeats
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kinds", [("binary", "binary"), ("mostly 0", "tied")])
 def test_unrelated_columns_are_rarely_called_related(kinds):
     assert called_related(kinds, 10, 1, 1000) <= 0.05
@@ -199,6 +200,7 @@ def days_called_related(n, phi, repeats):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("phi", [(0.7,), (-0.5,), (0.4, 0.4)])
 def test_unrelated_days_are_rarely_called_related(phi):
     """By the correlation with the day before alone, 10% to 13% of the last two."""
@@ -350,6 +352,7 @@ def test_correlations_are_symmetric(rows):
         assert one == pytest.approx(other, abs=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (40, 0.8)])
 def test_intervals_contain_the_true_correlation(n, rho):
     """Nine in ten: overall, and within slices whose means would turn the sign."""

@@ -36,6 +36,7 @@ def expected(metric, part=None, cluster=None, weight=None, **options):
     return corrected(*values, codes, pair, **options)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", ["nDCG@5", "AP(rel=3)"])
 @pytest.mark.parametrize(
     "options", [{}, {"cluster": "user"}, {"weight": "traffic"}], ids=["plain", "cluster", "weight"]

@@ -254,6 +254,7 @@ def test_identical_rankings_pass_however_few():
     assert rankql.gate(result.per_query, baseline=result, max_drop="RR:0.01").exit_code == 3
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("limit", [None, "AP:0", "AP:0.02"])
 def test_few_queries_never_pass(n, limit):
@@ -343,6 +344,7 @@ def test_bounds_of_a_minimum_of_equal_values():
     assert messages(free)[0].endswith("Inconclusive: there is no confidence interval of 20 queries")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metric", ["Judged@2", "RMSE", "P@1"])
 @pytest.mark.parametrize("options", [{}, {"weight": "traffic"}, {"cluster": "user"}])
 def test_the_interval_of_a_minimum_is_that_of_evaluate(metric, options):

@@ -470,6 +470,7 @@ def count_significant(table, alpha=0.05):
     return table["verdict"].is_in(["better", "worse"]).sum()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TESTS)
 @settings(max_examples=12)
 @given(
@@ -648,6 +649,7 @@ def test_tukey_of_many_orders_is_sampled():
     count_significant(both[1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("test", ["t", "randomisation"])
 def test_tukey_notes_systems_that_vary_differently(test):
     """A pair is never more significant than alone, and has no narrower interval."""

@@ -197,6 +197,7 @@ def test_ties_at_k():
     assert list(check(places, judged(), k=2)) == []
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [("01", "1"), ("1", "001"), ("Q1 ", "q1"), ("1.0", "1"), ("\u00a0q", "q"), ("-07", "-7"),
@@ -363,6 +364,7 @@ def test_ranks_of_trec_files_are_checked_too(rows, findings, tmp_path):
     assert levels(check(tmp_path / "a.run", tmp_path / "a.qrels", k=2)) == findings
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ['a"b', "drop table x; --", "it's {0} ünï %s"])
 def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
     """As column, system, id and table; the findings are those of frames."""
@@ -384,6 +386,7 @@ def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
     assert con.sql("SHOW ALL TABLES").select("name").fetchall() == [(name,)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
 def test_ids_of_any_type(kind):
     value = {"UUID": "11111111-1111-1111-1111-111111111111", "DATE": "2020-01-01"}.get(kind, "1")

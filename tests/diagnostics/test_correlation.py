@@ -31,6 +31,7 @@ def rows(first, second):
     return [(places[0].get(item), places[1].get(item)) for item in items]
 
 
+@pytest.mark.few(1)
 @ENGINES
 @given(st.permutations(range(7)))
 def test_tau_ap_is_the_chance_of_a_right_pair(engine, order):
@@ -39,6 +40,7 @@ def test_tau_ap_is_the_chance_of_a_right_pair(engine, order):
     assert values(engine, "tau_ap", [rows(range(7), order)]) == [approx(2 * sum(chances) - 1)]
 
 
+@pytest.mark.few(3)
 @ENGINES
 @pytest.mark.parametrize("p", [0.5, 0.8, 0.9, 0.999])
 def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
@@ -108,6 +110,7 @@ def assert_values(result, expected):
         assert results == approx(expected[query], abs=1e-12), query
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("places", "k"), cycled([*itertools.product(["pos", "score"], repeat=2)], [None, 1, 4]), ids=str
 )
@@ -212,6 +215,7 @@ def test_settings_change_nothing(order, nulls):
 RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["in both", "in run", "In Reference", "missing", "mean", "pos"])
 def test_every_name_is_free(name):
     run = RUN.rename({"query": "q", "pos": "rank"})

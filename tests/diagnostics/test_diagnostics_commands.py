@@ -22,6 +22,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands(command, tmp_path):
     run, qrels, *_ = simulated(30, 30)

@@ -60,6 +60,7 @@ def test_ndcg_by_hand():
         assert result.positions[column].drop_nulls().to_list() == approx(shares, abs=NEAR)
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     ("metric", "value", "ideal", "losses"),
     [
@@ -271,6 +272,7 @@ def test_the_largest_losses_come_first():
     assert overall.queries.dtypes[1:] == [pl.Float64] * 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("as_column", [False, True])
 def test_several_systems(as_column):
     (first, qrels), (second, _) = draw(1), draw(2)
@@ -319,6 +321,7 @@ def test_positions_need_not_be_dense():
         explain(run, {"q": {"a": 1, "b": 1}}, "q", "nDCG@6")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("query", "dtype"),
     [(17, pl.UInt8), ("q'17\"; --", pl.String), ("q'17", pl.Categorical), (2**62, pl.Int64),
@@ -342,6 +345,7 @@ def test_ids_of_any_type(query, dtype):
     assert explain(run, qrels, query, "RR").value == 0.5
 
 
+@pytest.mark.slow
 def test_tables_of_any_name_on_a_connection_that_stays_as_it_was():
     con = duckdb.connect()
     run, qrels = draw("names")

@@ -117,6 +117,7 @@ def test_slices_are_funnels_of_their_queries():
         assert sliced.filter(slice=f"part={part}").select(columns).equals(alone.select(columns))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["paths", "list", "distance", "text ids"])
 def test_forms_of_stages(form, tmp_path):
     stages, qrels = draw("kinds", nested=True)

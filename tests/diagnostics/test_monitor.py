@@ -229,6 +229,7 @@ def test_outages():
     assert any("left out of the baseline: nDCG@3 on 2026-09-06" in note for note in result.notes)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("like", "days", "noted"), [(0.9, 56, True), (0, 56, False),
                                                      (0.9, 55, False)])  # fmt: skip
 def test_neighbouring_days_that_resemble_each_other_are_noted(like, days, noted):

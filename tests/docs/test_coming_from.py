@@ -59,6 +59,7 @@ def test_queries():
     assert compared == len(ROWS) - 2
 
 
+@pytest.mark.slow
 def test_trec_eval():
     for name, theirs in names("trec_eval, pytrec_eval"):
         level = 2 if "rel=2" in name else 1

@@ -7,6 +7,7 @@ report. The style says what to write instead.
 import ast
 import re
 import tomllib
+from functools import cache
 
 import pytest
 
@@ -58,7 +59,9 @@ def texts():
     yield "pyproject.toml", project["description"]
 
 
-TEXTS = list(texts())
+@cache
+def all_texts():
+    return [*texts()]
 
 
 @pytest.mark.parametrize("phrase", PHRASES)
@@ -66,7 +69,7 @@ def test_phrase_does_not_occur(phrase):
     pattern = re.compile(phrase.replace(" ", r"\s+"))
     result = [
         f"{name}: ...{text[max(match.start() - 30, 0) : match.end() + 30]}..."
-        for name, text in TEXTS
+        for name, text in all_texts()
         for match in pattern.finditer(text)
     ]
     assert result == [], f"write instead: {PHRASES[phrase]}"

@@ -158,6 +158,7 @@ QUERIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("query", QUERIES)
 def test_queries_equal_duckdb(engine, duck, query):
     equal(engine, duck, query, {"shown": rankings(9, 30)})
@@ -260,6 +261,7 @@ def test_names(engine, duck):
     assert rows[1][2] is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dialect", slow_except(PRINTED, "snowflake", "trino"))
 def test_printed_dialects_equal_their_snapshots(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""

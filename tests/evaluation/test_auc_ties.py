@@ -11,6 +11,7 @@ TABLE = pl.DataFrame({"query": "q", "item": list("abcdef"), "score": SCORES, "re
 JUDGMENTS = TABLE.select("query", "item", "rel")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("ties", "unjudged", "float32", "descending"),
     by_turns(

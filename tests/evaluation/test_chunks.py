@@ -34,6 +34,7 @@ def values(run, qrels=QRELS, metrics=METRICS, **options):
     return pytest.approx(result.per_query.rows()[0][1:], abs=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rule", ["document", "#", "split_part(item, '#', 1)"])
 def test_columns_separators_and_expressions_name_documents(rule):
     distances = RUN.select(pl.exclude("score"), distance=-pl.col("score"))
@@ -48,6 +49,7 @@ def test_columns_separators_and_expressions_name_documents(rule):
                             "rows below move up"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_order_of_rows_decides_equal_scores():
     """The first of the best chunks is kept, and documents stay in the order of their rows."""
     row = pl.col("row")

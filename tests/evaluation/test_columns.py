@@ -87,6 +87,7 @@ def any_metric(draw):
     return f"{name}({options})" + (f"@{cutoff}" if cutoff else "")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("end", slow_except([*ENDS, 0.5, 7], 3, 0.5))
 @given(data=st.data())
 def test_any_rankings_and_metrics(end, data):
@@ -108,6 +109,7 @@ GRADES = ["rel - 1", "rel / 2", "rel + 1", "rel * 2", "-rel", "rel * 0", "rel * 
 SCALED = ["ERR(max_rel=7)@5", "RBP(p=0.8, max_rel=7)@5", "nDCG(negative=keep)@5", "nDCG@7"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("grade", "shape"), first_light(cycled(GRADES * 3, [*SHAPES, "joined"])))
 def test_grades_of_any_kind(grade, shape):
     """Below 0, fractions, and above 5: next to metrics that read what others do not."""
@@ -166,6 +168,7 @@ def test_every_convention(options, shape):
 OWN_LEVELS = [f"{name}(rel={rel})@5" for name in ("P", "AP", "RR", "R") for rel in (1, 2, 3)]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("metrics", "options"),
     [
@@ -180,6 +183,7 @@ def test_options_of_a_metric_win_over_the_conventions(metrics, options):
     compare(ranked(3), None, metrics, **options)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metrics", ["R2@2", ["R2@2", "R2(rel=1)@2", "nDCG@2", "P@2", OWN]])
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
@@ -244,6 +248,7 @@ def test_polynomials_are_exact(end):
         assert most <= 2**top.EXACT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", slow_except(ENDS, 5))
 def test_digits_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too; further ones take lists."""

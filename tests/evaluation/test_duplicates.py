@@ -32,6 +32,7 @@ def shapes(folder):
     yield pl.DataFrame(lists), None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"], GINI])
 def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path):
     for run, qrels in shapes(tmp_path):
@@ -52,6 +53,7 @@ def test_an_item_below_them_is_not_refused(tmp_path):
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("value", FLOATS.values(), ids=FLOATS)
 @pytest.mark.parametrize("role", ["query", "item"])
 @pytest.mark.parametrize("form", ["pandas", "polars", "parquet", "float32"])
@@ -84,6 +86,7 @@ def test_integers_that_became_floats_in_text_are_named(role, tmp_path):
         rankql.evaluate(tmp_path / "run.csv", tmp_path / "qrels.csv", "RR")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("blank", [" ", "\t", "  "])
 def test_comments_that_look_like_rows_are_counted(blank, tmp_path):
     run, qrels = (tmp_path / name for name in ("a.run", "a.qrels"))

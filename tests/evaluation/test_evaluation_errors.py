@@ -181,6 +181,7 @@ def test_control_characters_reach_no_terminal():
         assert function == rankql.check or "new\\n::error::\\x1b[2J" in printed
 
 
+@pytest.mark.report
 def test_control_characters_reach_no_page_and_no_sentence(tmp_path):
     odd = "\x1b[31m\x07\u202e"
     run = RUN.with_columns(query=pl.format("{}" + odd, "query"), item=pl.format("{}" + odd, "item"))

@@ -12,6 +12,7 @@ from support.parameters import slow
 from support.random_runs import METRICS, QRELS, RUN, same, with_segments
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [

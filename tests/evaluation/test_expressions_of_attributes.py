@@ -37,6 +37,7 @@ def means(run, **options):
     return rankql.evaluate(run, QRELS, "RR", **options).summary.select("mean", "lo", "hi")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("options", "columns"), [
     ({"by": "date_trunc('month', timestamp)"}, {"by": "month"}),
     ({"by": [["date_trunc('month', timestamp) AS m", "user"]]}, {"by": [["month", "user"]]}),

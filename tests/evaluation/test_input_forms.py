@@ -59,6 +59,7 @@ FRAMES = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", FRAMES)
 def test_frames(kind):
     assert_expected(FRAMES[kind](RUN), FRAMES[kind](QRELS))
@@ -88,6 +89,7 @@ FILES = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", FILES)
 def test_files(name, tmp_path):
     for folder, frame in {"run": RUN, "qrels": QRELS}.items():
@@ -191,6 +193,7 @@ IDS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", IDS)
 def test_types_of_ids(kind):
     ids = pl.DataFrame({"query": NAMES, "id": IDS[kind]})
@@ -243,6 +246,7 @@ def test_positions_win_over_scores():
     assert_expected(ranked, score="score")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "options",
     [{}, {"ties": "order"}, {"ties": "worst"}, {"ties": "best"}, {"unjudged": "remove"}],
@@ -264,6 +268,7 @@ GRADES = pl.DataFrame({"query": [*"qqQ"], "item": [*"Abb"], "rel": [1, 2, 1], "k
 MIRRORED = LETTERS.with_columns(pl.col("score") * -1, system=pl.lit("M"))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("run", "options"),
     [
@@ -289,6 +294,7 @@ def test_a_collation_makes_no_ids_systems_or_slices_equal(run, options):
         assert rankql.check(run, qrels, con=con).table.equals(rankql.check(run, qrels).table)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "kind", ["BIGINT", *map(slow, ["UBIGINT", "HUGEINT", "DECIMAL(38,3)"]), "text"]
 )

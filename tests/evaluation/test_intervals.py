@@ -44,6 +44,7 @@ def test_a_mean_next_to_the_end_of_the_range():
             assert 0 <= low <= mean <= high <= 1
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("confidence", [1e-9, 0.5, 0.99999, 1 - 1e-12, 1 - 2.0**-53])
 @pytest.mark.parametrize("interval", ["auto", "t"])
 @pytest.mark.parametrize("weight", [None, "w"])
@@ -59,6 +60,7 @@ def test_any_confidence(confidence, interval, weight):
     assert math.isclose(row["mean"], 0.75)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("weight", [None, "w"])
 @pytest.mark.parametrize("n", [1, 2, 6, 50])
 def test_equal_values_are_no_certainty(weight, n):
@@ -80,6 +82,7 @@ def ranked(values, **columns):
     return pl.DataFrame(rows | columns)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("options", [{}, {"weight": "w"}, {"cluster": "user"},
                                      {"weight": "w", "cluster": "user"}])  # fmt: skip
 @pytest.mark.parametrize("metric", ["DCG@1", "P@1"])
@@ -119,6 +122,7 @@ def test_clusters(tmp_path):
             rankql.evaluate(data, metrics="P@1", cluster=cluster)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("metric", "values", "noted"),
     [

@@ -46,6 +46,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("case", "read"),
     by_turns(CASES, ["first items", "first items, expected", "all items"]),
@@ -59,6 +60,7 @@ def test_values_notes_and_errors_are_the_same(case, read):
     compare(table, None, metrics, ties=ties, **options)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metrics", slow_except(["nDCG@2", "AP", ["P@1", "own = sum(rel)"]], "AP"))
 @pytest.mark.parametrize("options", [{}, {"descending": False}, {"float32": True}], ids=str)
 def test_nan_is_refused_in_the_words_of_its_source(metrics, options, tmp_path):
@@ -109,6 +111,7 @@ def test_repeated_positions_are_refused(end, last, word, place):
             require_refused(*SHAPES["joined"](run), metrics, f"query 8, pos {pos}")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("pos", [2, 20, 21, 30])
 def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
     table = of_one((3, 1), (1, pos), (2, pos)).drop("item")
@@ -119,6 +122,7 @@ def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
         require_refused(table, None, metrics, f"query 8, pos {pos}")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metric", ["Bpref", "Judged", "Judged@9"])
 @pytest.mark.parametrize("shape", ["ranked", "joined"])
 def test_judged_items_may_not_share_a_position(metric, shape):
@@ -145,6 +149,7 @@ def test_sums_tell_which_sets_of_rows_are_no_rankings(end):
         assert is_shared == (len(taken) > len({*taken})), group
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [5, 20, 90])
 @pytest.mark.parametrize("items", [2, 3_000_000])
 def test_one_position_of_many_items_is_refused(items, k):
@@ -156,6 +161,7 @@ def test_one_position_of_many_items_is_refused(items, k):
     assert con.execute("SELECT count(*) FROM merged").fetchall() == [(items,)]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("shape", "unjudged", "metrics"),
     cycled(
@@ -189,6 +195,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("case", "ties", "tied"), by_turns(REPEATED, TIES, [None, "a", "d"]))
 def test_only_items_within_the_top_are_compared(case, ties, tied):
     """With ties above, and with ties across the last position; another ranking has none."""
@@ -208,6 +215,7 @@ def test_only_items_within_the_top_are_compared(case, ties, tied):
         assert isinstance(values, str) == (case != "without a score")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("shape", "place", "ties"),
     by_turns(["joined", "joined by score", "joined by other scores"], [-1000.0, None], TIES),
@@ -226,6 +234,7 @@ def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
         require_equal(values, compare(run, qrels, ["AP", "R"], ties=ties).per_query)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", ["ranked", "ranked without items", "joined"])
 @pytest.mark.parametrize("unjudged", ["zero", "remove"])
 def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudged):
@@ -243,6 +252,7 @@ def test_rows_without_a_gain_may_share_a_position():
         assert "has duplicates: query 8" in evaluate(table, None, metrics, packs=False)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("rows", [1000, IN_POLARS.start])
 @pytest.mark.parametrize("table", ["run", "qrels", None])
 @pytest.mark.parametrize("metric", slow_except(["nDCG@10", "AP"], "nDCG@10"))

@@ -31,6 +31,7 @@ def arrays(metric):
     return tuple(part[metric].to_numpy() for part in parts)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metric", [*METRICS, "AP(rel=3)"])
 def test_means_are_corrected(metric):
     """With t and the range of the metric; undefined values too, of AP(rel=3)."""

@@ -25,6 +25,7 @@ def connect(limit=None, query="q"):
     return con
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     slow_except(

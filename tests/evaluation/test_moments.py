@@ -38,6 +38,7 @@ def in_parts(result, parts, interval="auto"):
     return summarise_moments(pl.concat(moments), result.meta, interval, 0.95), counts
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "options"),
     [

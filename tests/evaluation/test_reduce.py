@@ -55,6 +55,7 @@ def as_run(table):
 # Ties.
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("shape", "ties", "seed"), by_turns(["best", "words", "lists"], TIES, range(len(SCORES)))
 )
@@ -74,6 +75,7 @@ def test_ties(shape, ties, seed):
     compare(*data, [*metrics, *own], ties=ties, system="system", descending=False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ties", slow_except(TIES, "item", "worst"))
 @pytest.mark.parametrize("tied", slow_except([0, 1, 2, 60], 2))
 def test_only_some_rankings_are_tied(ties, tied):
@@ -93,14 +95,14 @@ def test_an_item_that_is_tied_with_a_judged_one_moves_it():
     rows = [(q, x, 3.0 if i == q else 5.0 - i) for q in range(5) for i, x in enumerate("abcde")]
     run = pl.DataFrame(rows, ["query", "item", "score"], orient="row")
     qrels = pl.DataFrame({"query": range(5), "item": "c", "rel": 1})
-    for ties in TIES:
-        for metrics in (["RR", "P"], ["AP"], ["RR@3", "P@2"], "P@3"):
-            compare(run, qrels, metrics, ties=ties)
+    for ties, metrics in cycled(TIES, [["RR", "P"], ["AP", "RR@3", "P@2"], "P@3"]):
+        compare(run, qrels, metrics, ties=ties)
 
 
 # What the reduction depends on.
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("form", "shape", "metrics", "options"),
     [
@@ -148,6 +150,7 @@ def test_the_form_depends_on_rows_and_memory(form, rows, options):
     assert reduction.form == form
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", slow_except([1, 3], 1))
 @pytest.mark.parametrize("grade", slow_except([1, 0.5, 7], 0.5))
 def test_rankings_with_more_judged_items_than_columns(grade, tied):
@@ -230,9 +233,8 @@ def test_several_systems(shape):
     qrels = both["one"][1]
     runs = {name: run for name, (run, _) in both.items()}
     one = pl.concat([run.with_columns(name=pl.lit(name)) for name, run in runs.items()])
-    for metrics in ([*SMALL, "microP@5", "microR@10", "microF1@10"], [*SMALL, "AP"], DEEP):
-        compare(runs, qrels, metrics)
-        compare(one, qrels, metrics, system="name")
+    compare(runs, qrels, [*SMALL, "microP@5", "microR@10", "microF1@10"])
+    compare(one, qrels, DEEP, system="name")
 
 
 # Types of columns, settings and grades.
@@ -285,6 +287,7 @@ KINDS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ties", slow_except(["item", "expected", "worst"], "item"))
 @pytest.mark.parametrize("kind", slow_except(KINDS, "HUGEINT", "DECIMAL"))
 @pytest.mark.parametrize("options", slow_except(ORDERS, ORDERS[1]), ids=str)
@@ -300,6 +303,7 @@ def test_scores_are_compared_in_their_own_type(kind, ties, options):
         compare(*data, ["nDCG@5", "AP", "R@100"], "lists", **options)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metrics", ["nDCG@3", "AP", ["AP", "own = sum(rel)"]])
 def test_scores_and_ids_of_several_systems_are_their_own(metrics):
     """Whole numbers of one and fractions of another, whose ids are text."""
@@ -312,6 +316,7 @@ def test_scores_and_ids_of_several_systems_are_their_own(metrics):
         require_equal(both.filter(system=name).drop("system", "query"), alone.drop("query"))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", slow_except(
     ["UUID", "BIT", "BLOB", "DATE", "TIME", "HUGEINT", "VARCHAR", "VARCHAR COLLATE nocase", "ENUM"],
     "UUID", "BIT", "TIME", "VARCHAR COLLATE nocase"))  # fmt: skip
@@ -384,6 +389,7 @@ def test_transaction_sees_its_own_rows():
         assert values.filter(query=1)["nDCG@10"].item() is None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rel", "pos", "shape"),
     cycled([0.5, 2.999, 6, 1e300, -1, -0.5, 0.5], [1, None], ["ranked", "ranked", "joined"]),

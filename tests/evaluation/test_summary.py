@@ -154,6 +154,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
         assert_frame_equal(summary, expected, check_exact=True)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("missing", "undefined", "means"),
     [
@@ -184,6 +185,7 @@ def test_means_lose_no_digits():
     assert rankql.evaluate(ranked, None, "own = sum(rel)")["own"] == 0.1
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("output", [None, "values.parquet"])
 @pytest.mark.parametrize(
     ("relevant", "options", "noted"),

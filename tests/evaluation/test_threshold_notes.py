@@ -24,6 +24,7 @@ def notes(qrels, metrics="AP", run=RUN, **options):
     return rankql.evaluate(run, qrels, metrics, interval=None, **options).notes
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["frame", "csv", "alone", "integers"])
 def test_ratings_ask_for_a_threshold(form, tmp_path):
     qrels, run = judgments(RATINGS), RUN
@@ -48,6 +49,7 @@ def test_ratings_ask_for_a_threshold(form, tmp_path):
         assert notes(qrels, "P@5", run, threshold=threshold) == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "grades",
     [

@@ -40,6 +40,7 @@ def system_column(**frames):
 # Runs in any form
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("convert", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
 def test_two_runs_a_list_and_a_dict_are_the_same(convert):
     old, new, qrels = map(convert, (OLD, NEW, QRELS))

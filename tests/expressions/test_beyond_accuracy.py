@@ -35,6 +35,7 @@ def agree(metric, groups, options, values, names=NAMES, **types):
 KINDS = [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
 def test_numbers_have_any_type(metric, kind):
     """Numbers in columns of any type."""
@@ -280,6 +281,7 @@ def test_catalogue_may_be_a_subquery():
     assert metric_engines.connection().sql(query).fetchall() == [(0.5,)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("settings", "collation"),
     [({"default_collation": "NOCASE"}, ""), ({}, "COLLATE NOCASE"), ({}, "COLLATE NOACCENT")],

@@ -62,6 +62,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("metric", [rankql.ndcg, rankql.idcg], ids=lambda metric: metric.__name__)
 @pytest.mark.parametrize(
     ("grades", "dtype"),
@@ -87,6 +88,7 @@ KEYS = {
 ORDERS = ["sorted", "descending", "last row first", "random"]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("kind", "order"), cycled([*KEYS] * 3, [*ORDERS, "sorted"]))
 def test_order_and_type_of_keys_change_no_value(kind, order):
     draw, (dtype, key) = random.Random(7), KEYS[kind]

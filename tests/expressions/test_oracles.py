@@ -71,6 +71,7 @@ TREC_EVAL = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("measure", TREC_EVAL)
 def test_trec_eval(measure):
     """Ties are ordered alike. level: relevant from that grade; nDCG takes grades as they are."""
@@ -151,6 +152,7 @@ def test_sklearn_gauc():
     assert result.summary["undefined"].to_list() == [40 - len(both)] * 2
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("engine", metric_engines.ROWS)
 def test_sklearn_rating(engine):
     truth, scores = dense(9, 100)
@@ -195,6 +197,7 @@ WHERE query IN (SELECT column0 FROM read_csv('{DL19}/dl19.qrels', {FORMAT}))
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
 @pytest.mark.parametrize(
     ("suffix", "by", "source"),

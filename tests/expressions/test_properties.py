@@ -42,6 +42,7 @@ def test_engines_equal_the_definition(metric, forms, data):
     agree(metric, groups, options, forms, pool=pool)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "metric",
     slow_except([m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}], *LIGHT),
@@ -68,6 +69,7 @@ FITTING = {
 KINDS = [kind for kind in metric_engines.TYPES if kind != "VARCHAR"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", slow_except(KINDS, "UTINYINT", "BIGINT", "DECIMAL(9,2)", "FLOAT"))
 @given(data=st.data())
 def test_columns_have_any_numeric_type(kind, data):
@@ -99,6 +101,7 @@ def sql_engines(request):
     ]
 
 
+@pytest.mark.few(2)
 @given(data=st.data())
 def test_settings_change_nothing(sql_engines, data):
     """The user's settings of DuckDB change nothing; each example asks another metric."""
@@ -122,8 +125,9 @@ def test_settings_change_nothing(sql_engines, data):
 SHARES = [m for m in signatures.RANKING if (FUNCTIONS[m].lowest, FUNCTIONS[m].highest) == (0, 1)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["sql", "polars", "pipe streaming"])
-@settings(max_examples=max(5, settings.default.max_examples // 3))
+@settings(max_examples=max(2, settings.default.max_examples // 3))
 @given(groups=strategies.batches(strategies.rankings().filter(bool)), data=st.data())
 def test_shares_lie_between_0_and_1(name, groups, data):
     """Shares lie between 0 and 1, whatever the options, except where negative grades are kept."""
@@ -135,6 +139,7 @@ def test_shares_lie_between_0_and_1(name, groups, data):
             assert value is None or 0 <= value <= 1 + 1e-12, (metric, options)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
 def test_rankings_without_rows(metric):
     """No rows, or a list without entries: sums are 0, what asks for relevant items is NULL."""

@@ -29,6 +29,7 @@ MERGED = [
 ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("metric", "engine"), crossed(RANKING, ENGINES, ["sql", "polars"]))
 def test_more_items_than_positions_are_refused(metric, engine):
     """In every form; and nothing is refused once they are told apart."""
@@ -41,6 +42,7 @@ def test_more_items_than_positions_are_refused(metric, engine):
         assert len(ENGINES[engine].run(metric, [apart], options)) == 1
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("metric", "options"), [("ndcg", {}), ("ndcg", {"k": 5}), ("ap", {}), ("rbp", {"p": 0.2})]
@@ -72,6 +74,7 @@ def test_a_query_that_merges_rankings_is_refused(metric):
         assert complaint(engine, metric, [(1, 1, 7)] * 10, options).startswith(expected), engine
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("metric", ["nDCG@10", "nDCG", "P@3", "RR@10", "RBP(p=0.8)@5", "microP@2"])
 @pytest.mark.parametrize("scale", [1, 0.5])
 def test_evaluate_refuses_merged_rankings(metric, scale):
@@ -108,6 +111,7 @@ PERFECT_OPTIONS = [
 FORMS = [*ENGINES, "sql list", "polars list", "sql score", "polars score"]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(
     ("options", "engine"), crossed(PERFECT_OPTIONS, FORMS, ["sql", "polars"]), ids=str
 )
@@ -117,6 +121,7 @@ def test_a_perfect_ranking_is_exactly_1(options, engine):
     assert set(run.run("ndcg", groups, options)) == {1.0}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metrics", [["nDCG@1", "nDCG@3", "nDCG@10"], ["nDCG", "nDCG@100"]])
 @pytest.mark.parametrize("grades", [1, 3, 5, 0.5])
 def test_a_perfect_ranking_is_exactly_1_in_evaluate(grades, metrics):
@@ -145,6 +150,7 @@ def test_one_swap_is_below_1(engine):
     assert max(metric_engines.ENGINES[engine].run("ndcg", swapped, {})) < 1
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8, 0.95, 0.99])
 @pytest.mark.parametrize("engine", ["sql", "polars", "sql list", "polars list"])
 def test_rbp_stays_within_1(p, engine):
@@ -177,6 +183,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("call", "k"), crossed(CALLS, LIMITS, [2**53]))
 def test_any_k_runs_in_little_memory(small, call, k):
     query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
@@ -184,12 +191,14 @@ def test_any_k_runs_in_little_memory(small, call, k):
     assert 47_500 < count <= 50_000 and math.isfinite(mean)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("k", LIMITS)
 def test_any_k_of_a_list_runs_in_little_memory(small, k):
     query = f"SELECT list_ndcg([1, 2, 3], {k}), list_idcg(rels, {k}) FROM (SELECT [1] AS rels)"
     assert small.sql(query).fetchall()[0][1] == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [1, 1000, 2**53])
 @pytest.mark.parametrize("columns", ["g AS query, item, rel, pos", "g AS query, item, rel, score"])
 def test_evaluate_runs_any_k_in_little_memory(small, columns, k):

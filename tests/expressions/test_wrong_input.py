@@ -90,6 +90,7 @@ def forms_at(metric, place):
     return forms
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("metric", "place", "bad"),
     [
@@ -113,6 +114,7 @@ def with_query(metric, group):
     return [(*row, 1) for row in group] if metric in signatures.MICRO else group
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     ("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS)
 )
@@ -135,6 +137,7 @@ def test_text_is_refused(assert_refused, metric):
     assert_refused(metric, groups, options, pattern, metric_engines.ROWS, pos="VARCHAR")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
 def test_a_score_may_be_infinite_but_not_nan(assert_refused, metric):
     """Also where the item is unjudged or beyond k."""
@@ -202,6 +205,7 @@ def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
     assert_refused(metric, [PLACES[place](5)], options, pattern, forms_at(metric, place))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("metric", "group", "k"),
     [
@@ -282,6 +286,7 @@ def arguments():
                     tried.add(rule)
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
 def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""
@@ -357,6 +362,7 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
     calls.assert_both_refuse("exp2_gain(rel)", pl.DataFrame({"rel": [bad]}), pattern)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", slow_except(signatures.TAKES_IDEAL, *LIGHT))
 def test_the_ideal_list_is_checked(assert_refused, metric):
     """An ideal that lacks grades of the list would give values above 1."""

@@ -75,6 +75,7 @@ def published(frame, level):
     return float(krippendorff.alpha(matrix(frame), level_of_measurement=level))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("level", [*PUBLISHED, "ratio"])
 @given(frame=LABELS)
 def test_alpha_equals_the_package_krippendorff(level, frame):
@@ -84,6 +85,7 @@ def test_alpha_equals_the_package_krippendorff(level, frame):
         assert_rows("", way, run().select("krippendorff_alpha"), rows)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "frame",
     [
@@ -99,6 +101,7 @@ def test_alpha_is_undefined_without_pairs_or_with_one_label(frame):
             assert run()["krippendorff_alpha"].to_list() == [None], way
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("frame", "options"),
     [
@@ -134,6 +137,7 @@ def test_cohens_kappa_is_as_published():
         assert_table("cohen_kappa", frame, {"weights": weights}, [row])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
 @given(frame=LABELS)
 def test_cohens_kappa_equals_scikit_learn(weights, frame):
@@ -172,6 +176,7 @@ def test_tally_counts_grades(options, rows):
 # what the functions read
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", [*FORMATS[:-1], "relation", "stream"])
 def test_data_of_any_kind_are_read_with_numbers_as_numbers(form, tmp_path):
     frame, con = CODERS.with_columns(odd=pl.lit("x")), duckdb.connect()

@@ -156,6 +156,7 @@ def test_ips_and_dr_are_unbiased(new, k):
         assert abs(result["DCG", "DR"] - right["DCG"]) > 0.01
 
 
+@pytest.mark.slow
 def test_wrong_propensities_bias_dr():
     """Right predictions do not make up for them, clipped or not."""
     right = truth("cba")["DCG"]
@@ -356,6 +357,7 @@ HEAVY = "one click has more than 10% of the weight"
 UNKNOWN = "more than 10% of the items were never shown"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("queries", "rare", "never", "warnings"),
     [
@@ -380,6 +382,7 @@ def test_warnings(queries, rare, never, warnings):
         assert {*texts} == {"; ".join(warnings)}, way
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("queries", "most"), [(50, 2), (1, 2), (50, 0)])
 def test_values_above_the_largest_possible_one(queries, most):
     """By more than the interval: all items are clicked, whatever their propensity."""

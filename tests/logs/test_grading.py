@@ -60,6 +60,7 @@ def graded(events, how="max", cap=None, until=None, within=None, half_life=None,
     return float(total if cap is None else min(total, cap))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("options", "events", "value"),
     [
@@ -106,6 +107,7 @@ CLOCKS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_grades_fade_and_events_fall_out_of_the_window(clock):
     on_clock = CLOCKS[clock]
@@ -218,6 +220,7 @@ def consensus(votes, how="mean", ties="low"):
     return {"low": min(most), "high": max(most), "null": most[0] if len(most) == 1 else None}[ties]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("options", "votes", "value"),
     [
@@ -275,6 +278,7 @@ def test_consensus_equals_its_definition(groups, how, ties):
 # grade_events
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -224,6 +224,7 @@ def test_a_propensity_without_an_interval_has_a_note(name, cells, propensity, no
 # rows
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_that_were_not_shown_are_left_out(name):
     log = log_of(HAND)

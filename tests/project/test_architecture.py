@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 
 import pytest
 
@@ -53,17 +54,19 @@ def package(name):
     return name.split(".")[0]
 
 
-# The modules of rankql that each imports, those for types included.
-GRAPH = {
-    name: {imported[7:] for imported, _ in imports(path) if imported.startswith("rankql.")}
-    for name, path in modules()
-}
+@cache
+def graph():
+    """The modules of rankql that each imports, those for types included."""
+    return {
+        name: {imported[7:] for imported, _ in imports(path) if imported.startswith("rankql.")}
+        for name, path in modules()
+    }
 
 
 def test_packages_import_one_way():
     wrong = [
         f"{name} imports {other}"
-        for name, others in GRAPH.items()
+        for name, others in graph().items()
         for other in others
         if LAYERS.index(package(name)) < LAYERS.index(package(other))
     ]
@@ -77,12 +80,12 @@ def test_modules_of_a_package_import_one_way():
     def visit(name, path):
         assert name not in path, " > ".join([*path[path.index(name) :], name])
         if name not in done:
-            for imported in sorted(GRAPH.get(name, ())):
+            for imported in sorted(graph().get(name, ())):
                 if package(name) == package(imported):
                     visit(imported, [*path, name])
             done.add(name)
 
-    for name in GRAPH:
+    for name in graph():
         visit(name, [])
 
 

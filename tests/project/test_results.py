@@ -133,6 +133,7 @@ def test_attributes_and_conversions(name):
         assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_saved(name, tmp_path):
     result = make(name)

@@ -83,6 +83,7 @@ def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     assert not [*tmp_path.rglob(".rankql*")]
 
 
+@pytest.mark.few(30)
 @every_writer
 @pytest.mark.parametrize("kind", ["same", "link", "hard link", "glob", "folder", "home"])
 def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
@@ -100,6 +101,7 @@ def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):
     assert to.read_bytes() == before
 
 
+@pytest.mark.few(12)
 @every_writer
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
 def test_only_regular_files_are_written(name, paths, kind):

@@ -52,6 +52,7 @@ PEERS = {
 }  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("profile", "negative"),

@@ -35,6 +35,7 @@ RECS = {"item": ("recs", "item"), "order": "rows"}
 BOUGHT = pl.DataFrame({"customer_id": [1, 2], "item": ["0707", "0708"]})
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", ["frame", "csv", "pandas"])
 @pytest.mark.parametrize(
     "item", [None, ("prediction", "item"), ("string_split_regex(prediction, '[, ]+')", "item")]
@@ -81,6 +82,7 @@ def test_tables_of_learning_to_rank_have_no_ids(form, tmp_path):
     assert result.columns["run"]["item"].startswith("row number")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mark", [",", "\t", " "])
 def test_columns_of_files_without_a_header_are_named(mark, tmp_path):
     names = [("query", "item", "score"), ("query", "item", "rel")]

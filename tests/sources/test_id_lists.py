@@ -35,6 +35,7 @@ def write(path, rows):
     return path
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "form", ["frame", "pandas", "arrow", "parquet", "jsonl", "table", "objects"]
 )
@@ -114,6 +115,7 @@ OBJECTS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["objects", "lists", "polars", "table"])
 def test_relevant_ids_have_grades(form, tmp_path):
     con = duckdb.connect()
@@ -154,6 +156,7 @@ def labelled(field, *values):
     return {"question": "q", "retrieved": ["2", "6"], "relevant": ids}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["frame", "pandas", "parquet", "jsonl"])
 def test_a_number_of_relevant_ids_may_be_their_grade(form, tmp_path):
     data, _ = written(pl.DataFrame([labelled("my_label", 4, 0)]), form, tmp_path)
@@ -357,6 +360,7 @@ def both_ways(frame):
     )
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     "retrieved, relevant, grades",
     [
@@ -414,6 +418,7 @@ def test_grades_of_literal_lists_and_columns_of_nothing_but_null(retrieved, rele
     assert frame.select(rankql.grades_of(retrieved, relevant)).to_series().to_list() == grades
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "retrieved, relevant, message",
     [
@@ -439,6 +444,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
             call()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "retrieved, relevant, message",
     [
@@ -496,6 +502,7 @@ CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
 FOUND = {"a": ["d2", "x"], "b": ["d3"]}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", ["bought", "relevant", "item", "doc_id"])
 @pytest.mark.parametrize("cell", ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "])
 def test_pieces_of_cells_are_ids_if_they_match(name, cell):
@@ -509,6 +516,7 @@ def test_pieces_of_cells_are_ids_if_they_match(name, cell):
         assert result.columns["qrels"]["item"] == f"{name} (several ids per cell)"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["bought", "relevant", "item"])
 def test_ids_with_blanks_stay_one_id(name):
     run = {"a": ["Employee Handbook.pdf", "x"], "b": ["d3"]}
@@ -545,6 +553,7 @@ def test_an_expression_splits_cells():
         assert rankql.evaluate(run, CELLS, "R@5", item=pair)["R@5"] == 0.75
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("rel, columns", [
     ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}),
     ("3 * buy + see", {"buy": [True, False], "see": [True, True]}),

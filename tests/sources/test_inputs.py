@@ -47,6 +47,7 @@ OURS, THEIRS = (frame.rename(COLUMNS, strict=False) for frame in (RUN, QRELS))
 ABOUT = pl.DataFrame({"qid": ["a", "b", "c"], **{name: ["u", "v", "v"] for name in NAMES}})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("home", ["attributes", "qrels", "run"])
 @pytest.mark.parametrize("metrics", [["nDCG@10", "AP", "microP@2"], slow(["hits = count(rel)"])])
 def test_slices_have_any_name(home, metrics):
@@ -124,6 +125,7 @@ def test_paths_begin_with_the_home_folder(folder):
     assert '"mean": 0.8333' in printed("eval", "name=~/run.parquet", "~/qrels.parquet")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("run", ["day=1/*.parquet", "day=1/part.parquet", "day=1"])
 def test_paths_have_an_equals_sign(folder, run):
     assert '"mean": 0.5,' in printed("eval", run, "qrels.parquet", "--missing", "skip")
@@ -152,6 +154,7 @@ ENCODED = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("suffix", ENCODED)
 def test_text_in_another_encoding_is_refused(tmp_path, suffix):
     path = tmp_path / f"one.{suffix}"
@@ -280,6 +283,7 @@ def calls(run, qrels):
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("ours", "theirs", "message"),
     [
@@ -308,6 +312,7 @@ def test_one_item_of_a_reference_must_match():
     assert rankql.correlate(RUN, other, "RBO(p=0.9)", k=1).notes  # below the cutoff they match
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("matching", [1, 4, 5])
 def test_few_items_in_common_are_noted(matching):
     ids = pl.Series(range(200)).cast(pl.String)
@@ -363,6 +368,7 @@ def test_frames_of_pyterrier_are_recognised():
 # Values that are missing
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("role", "kind", "problem"),
     [
@@ -484,6 +490,7 @@ def test_distances_are_best_where_they_are_lowest(options):
             assert_frame_equal(values.per_query, expected.per_query)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("run", "options"), FORMS)
 def test_every_function_takes_distances(run, options):
     ap = pytest.approx(rankql.evaluate(NEGATED, NEAREST, "AP")["AP"], abs=1e-12)
@@ -499,6 +506,7 @@ def test_every_function_takes_distances(run, options):
     assert rankql.evaluate(mixed, NEAREST, "AP").summary["mean"].to_list() == [ap] * 2
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", [
     *("_distance", "Distance", "dist", "l2_distance", "L2Distance", "cosineDistance"),
     *("cosine-distance", "euclidean_dist", "vector_distance", "hammingDistance"),
@@ -517,6 +525,7 @@ def test_names_of_similarities(name):
     assert rankql.evaluate(run, NEAREST, "AP").columns["run"]["score"] == name
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["cosine", "inner_product", "DotProduct", "distance_score", "l2"])
 def test_a_name_without_a_direction_asks(name):
     run = DISTANCES.rename({"distance": name})
@@ -578,6 +587,7 @@ def test_expressions_read_the_distances(options):
             rankql.evaluate(runs, NEAREST, metrics, **other)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("run", "options"), FORMS)
 def test_distances_are_converted_to_scores(run, options, tmp_path):
     for name in ("near.run", "near.parquet"):
@@ -587,6 +597,7 @@ def test_distances_are_converted_to_scores(run, options, tmp_path):
     assert lines[:2] == ["a Q0 i00 1 0.0 rankql", "a Q0 i01 2 -0.1 rankql"]
 
 
+@pytest.mark.slow
 def test_check_finds_reversed_scores():
     def reversed_scores(run, qrels=NEAREST, **options):
         return [f for f in rankql.check(run, qrels, **options) if f.kind == "reversed-scores"]
@@ -647,6 +658,7 @@ def in_parts(run, qrels, metrics="RR", **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
     [
@@ -664,6 +676,7 @@ def test_parts_have_the_same_errors(run, qrels, message):
         in_parts(run, qrels)
 
 
+@pytest.mark.slow
 def test_parts_have_the_same_notes():
     null = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score"))
     values, notes = in_parts(null, QRELS)
@@ -691,6 +704,7 @@ def test_parts_have_the_same_notes():
             in_parts(*data)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("scores", "conventions", "noted"),
     [
@@ -721,6 +735,7 @@ def both_systems(name):
     return pl.concat([run.with_columns(pl.lit(each).alias(name)) for each, run in runs.items()])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "name", ["system", "run", "run_id", "Model", "variant", "ranker", "algorithm"]
 )
@@ -761,6 +776,7 @@ def test_duplicates_that_no_system_explains_are_refused():
         rankql.evaluate(same, ONE_RELEVANT, "RR")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "csv", "parquet", "ndjson"])
 @pytest.mark.parametrize("first", ["score", "Score"])
 def test_the_exact_name_of_columns_that_differ_in_case_is_read(form, first, tmp_path):

@@ -13,6 +13,7 @@ RUN = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": ["2.0", "1
 QRELS = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": ["0", "1.0"]})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["frame", "pandas", "arrow", "parquet", "table"])
 def test_columns(form, tmp_path):
     for run in (RUN, RUN.rename({"score": "pos"})):
@@ -49,6 +50,7 @@ def test_other_text_is_refused(value):
             rankql.evaluate(run, QRELS, "RR")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["frame", "csv"])
 @pytest.mark.parametrize("name", ["label", "esci"])
 def test_labels_ask_for_a_mapping(form, name, tmp_path):

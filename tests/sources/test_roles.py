@@ -11,6 +11,7 @@ RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
     ("names", "options", "missing"),
@@ -111,6 +112,7 @@ LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": 
           "bought": [False, True], "label_text": [None, "yes"]}  # fmt: skip
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", LABELS)
 def test_columns_of_labels_are_asked_about(name, form, tmp_path):
@@ -120,6 +122,7 @@ def test_columns_of_labels_are_asked_about(name, form, tmp_path):
         rankql.evaluate(RUN, data, "RR", con=con)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", FORMATS)
 def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     others = {"event": pl.lit("click"), "created_at": pl.col("item"), "country": pl.col("item")}
@@ -130,6 +133,7 @@ def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     assert rankql.evaluate(RUN, data, "RR", **options)["RR"] == 1
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", FORMATS)
 def test_grades_of_a_named_column(form, tmp_path):
     judged = RUN.select("user_id", "item", event=pl.Series(["a", "b"]), esci=pl.Series(["I", "E"]))
@@ -192,6 +196,7 @@ def test_a_split_is_read_or_asks_for_its_test_rows():
         rankql.evaluate({"u": ["z"]}, split, "RR")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("comment", ["docid = d7 inc = 1", "d7", "d7 a title", "DOCID=d7"])
 @pytest.mark.parametrize("features", ["", "1:0.5 2:-3e-1 "])
 def test_judgments_of_ranklib(comment, features, tmp_path):

@@ -296,6 +296,7 @@ MARCO = "1048585\t7187158\t1\t9.5\n1048585\t7187157\t2\t8.1\n2\t4339068\t1\t7.2\
 MARCO_QRELS = "1048585\t0\t7187157\t1\n2\t0\t4339068\t1\n"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [3, 4])
 @pytest.mark.parametrize("name", ["run.tsv", "run.dev.small", "run.txt"])
 def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):

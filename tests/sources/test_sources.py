@@ -76,6 +76,7 @@ def con():
         yield con
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "pattern", ["{}", "{}/*/*/*.parquet", "{}/**/*.parquet", "{}/day=*/*/*.parquet"]
 )
@@ -86,6 +87,7 @@ def test_hive_folders_have_columns(folder, pattern):
     assert means(run, qrels, by=by) == pytest.approx(expected, abs=1e-12) and len(expected) == 39
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["folder", "relation", "view"])
 def test_other_days_are_not_opened(tmp_path, con, form):
     write(tmp_path)
@@ -281,6 +283,7 @@ KINDS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_are_read_as_their_copies(kind):
     """Also those whose text is not copied: in chunks, sliced, empty, filtered by DuckDB."""

@@ -42,19 +42,17 @@ def program(name):
     return str(here) if here.exists() else str(server[-1]) if server else shutil.which(name)
 
 
-def optional(name):
-    """A module, or a stand-in if it is not installed, so that test files can be collected."""
-    try:
-        return importlib.import_module(name)
-    except (ImportError, RankqlError):
-        return Absent()
+class optional:
+    """A module that is imported when it is used. Without it, its attributes are empty classes."""
 
+    def __init__(self, name):
+        self._name = name
 
-class Absent:
-    """A module that is not installed. Its attributes are classes without instances."""
-
-    def __getattr__(self, name):
-        return type(name, (), {})
+    def __getattr__(self, attribute):
+        try:
+            return getattr(importlib.import_module(self._name), attribute)
+        except (ImportError, RankqlError):
+            return type(attribute, (), {})
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
