@@ -252,6 +252,7 @@ PRINTED = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("command", PRINTED)
 def test_a_command_prints(files, command):
     """In the words of the command line."""
@@ -265,6 +266,7 @@ def test_a_check_ends_with_1_if_it_has_errors(files):
     assert "duplicate" in run(files, "check one.run repeated", code=1)[0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "suffix", "start"),
     [("eval", "csv", "slice,metric"), ("explain", "md", "- The losses"),
@@ -328,6 +330,7 @@ def test_a_traceback_on_demand(files):
     assert done.exit_code == 2 and "Traceback" in done.stderr and "RankqlError" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_command(tmp_path):
     """What to do first: each of its commands runs, in that order, as it stands there."""
     done = python(tmp_path, "-m", "rankql")
@@ -343,6 +346,7 @@ def test_without_a_command(tmp_path):
     assert run(tmp_path, code=2)[1].count("rankql demo") == 1  # by the name that it was called by
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [".venv/bin/python -m rankql", slow(".venv/bin/rankql")])
 def test_what_is_next_works_as_printed(tmp_path, program):
     """Also after a script that is not on the PATH."""
@@ -564,6 +568,7 @@ run()
     assert done.returncode == code and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_options_without_docstrings_and_a_closed_output(files):
     inputs = [str(files / name) for name in ("distances.csv", "judged.csv")]
     command = [sys.executable, "-OO", "-m", "rankql", "eval", *inputs]

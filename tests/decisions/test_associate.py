@@ -253,6 +253,7 @@ def test_days_of_trend_or_weekday_alone_say_why_they_have_no_correlation(values)
     assert result.sentences == [f"no correlation of AP and CTR: {remark} (60 days)"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("least", "parts"), [(10, None), (11, [0, 1] * 5 + [0])])
 def test_too_few_keys_are_never_called_related(least, parts):
     """Not even a perfect correlation: of 3 keys, 1 in 3 has that. Slices cost a key each."""
@@ -352,7 +353,7 @@ def test_correlations_are_symmetric(rows):
         assert one == pytest.approx(other, abs=1e-12)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (40, 0.8)])
 def test_intervals_contain_the_true_correlation(n, rho):
     """Nine in ten: overall, and within slices whose means would turn the sign."""

@@ -42,6 +42,7 @@ def shop(tmp_path_factory):
     return folder
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("options", "most"), [([], 20), (["--by", "segment"], 37)])
 def test_the_demo_fits_a_terminal(shop, options, most):
     """Each sentence and each note is a line."""
@@ -152,6 +153,7 @@ def test_slices_of_several_systems_are_blocks():
     assert r"\multicolumn{5}{l}{part=x (30 queries)} \\" in compared.to_latex()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("names", [("p", "metric"), ("verdict", "lo"), ("system", "letter")])
 def test_systems_may_have_the_names_of_columns(names):
     systems = values(names, part="xy")
@@ -170,6 +172,7 @@ WIDE = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("names", WIDE)
 @pytest.mark.parametrize("metrics", [METRICS, [f"nDCG@{k}" for k in range(1, 13)]])
 @pytest.mark.parametrize("by", [None, [["国家"], ["国家", "device"]]])
@@ -230,6 +233,7 @@ def test_numbers_of_a_row_agree():
         assert cells[6] in (verdict, "n.s." * (verdict == "not significant"))
 
 
+@pytest.mark.slow
 def test_files_hold_what_is_shown(tmp_path, monkeypatch):
     """.csv, .json and .parquet have the rows of pairs whatever is shown."""
     monkeypatch.chdir(tmp_path)

@@ -133,6 +133,7 @@ def test_no_problems():
         assert list(check(run, k=2)) == []
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("kind", CASES)
 def test_finding(kind):
     """What is no error is evaluated; what is one is refused, but for what it cannot know."""
@@ -162,6 +163,7 @@ def test_every_check_has_a_case():
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("side", ["run", "qrels"])
 @pytest.mark.parametrize("role", ["query", "item"])
 def test_null_ids(side, role):
@@ -223,6 +225,7 @@ def test_spelling_across_types():
     assert list(check(scored(("a", "z1", 0.5), ("a", "100", 0.4)), qrels, k=2)) == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("judged_items", "levels"), [(4, []), (2, ["note"]), (1, ["warning"])])
 def test_a_judged_share_below_one_half_is_a_warning(judged_items, levels):
     run = scored(rows=[("a", f"d{i}", -float(i)) for i in range(4)])
@@ -350,6 +353,7 @@ def test_gaps_beside_repeats():
     assert kinds(report) == ["duplicate-positions", "position-gaps"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rows", "findings"),
     [
@@ -386,7 +390,7 @@ def test_any_name_and_a_connection_that_stays_as_it_was(name, tmp_path):
     assert con.sql("SHOW ALL TABLES").select("name").fetchall() == [(name,)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
 def test_ids_of_any_type(kind):
     value = {"UUID": "11111111-1111-1111-1111-111111111111", "DATE": "2020-01-01"}.get(kind, "1")

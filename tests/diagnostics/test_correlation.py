@@ -31,7 +31,7 @@ def rows(first, second):
     return [(places[0].get(item), places[1].get(item)) for item in items]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @ENGINES
 @given(st.permutations(range(7)))
 def test_tau_ap_is_the_chance_of_a_right_pair(engine, order):
@@ -40,7 +40,7 @@ def test_tau_ap_is_the_chance_of_a_right_pair(engine, order):
     assert values(engine, "tau_ap", [rows(range(7), order)]) == [approx(2 * sum(chances) - 1)]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @ENGINES
 @pytest.mark.parametrize("p", [0.5, 0.8, 0.9, 0.999])
 def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
@@ -225,6 +225,7 @@ def test_every_name_is_free(name):
     assert correlate(run.rename({"q": name}), run, query=(name, "q"), pos="rank")["TauB"] == 1
 
 
+@pytest.mark.slow
 def test_threads_and_order_of_rows_change_no_bit():
     random.seed(7)
     rows = [

@@ -60,7 +60,7 @@ def test_ndcg_by_hand():
         assert result.positions[column].drop_nulls().to_list() == approx(shares, abs=NEAR)
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("metric", "value", "ideal", "losses"),
     [
@@ -321,7 +321,7 @@ def test_positions_need_not_be_dense():
         explain(run, {"q": {"a": 1, "b": 1}}, "q", "nDCG@6")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("query", "dtype"),
     [(17, pl.UInt8), ("q'17\"; --", pl.String), ("q'17", pl.Categorical), (2**62, pl.Int64),

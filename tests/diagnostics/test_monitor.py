@@ -68,6 +68,7 @@ def test_an_outage_in_the_baseline_hides_nothing():
     assert rows.filter("outlying")["day"].to_list() == [date(2026, 1, 17)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("days", [1, 5, 7])
 @pytest.mark.parametrize("step", [None, 0.004], ids=["plain", "rounded"])
 def test_an_outage_of_a_week_in_the_baseline_hides_no_loss(days, step):
@@ -117,6 +118,7 @@ def test_weekends_have_a_spread_of_their_own():
     assert alarmed(rows)[0] == date(2026, 3, 3)  # its second day
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [

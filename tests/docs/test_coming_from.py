@@ -38,6 +38,7 @@ def evaluated(name, **options):
     return dict(result.per_query.select("query", pl.last().fill_null(0)).rows())
 
 
+@pytest.mark.slow
 def test_queries():
     """The two columns that are ours."""
     con = metric_engines.connect()

@@ -64,6 +64,7 @@ def all_texts():
     return [*texts()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_phrase_does_not_occur(phrase):
     pattern = re.compile(phrase.replace(" ", r"\s+"))

@@ -121,6 +121,7 @@ def test_queries_without_a_translation_are_refused(engine, query):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "call",
     [

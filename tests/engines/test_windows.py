@@ -106,6 +106,7 @@ EVERYTHING = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_all_metrics_in_one_query(engine, duck):
     query = f"SELECT user, {', '.join(EVERYTHING)} FROM shown GROUP BY user"
     equal(engine, duck, query, {"shown": rankings(0, 180)})

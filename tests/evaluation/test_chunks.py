@@ -71,6 +71,7 @@ def test_order_of_rows_decides_equal_scores():
         assert_frame_equal(result.per_query, expected, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_rendered_query_collapses(tmp_path):
     RUN.write_parquet(tmp_path / "run.parquet")
     QRELS.write_parquet(tmp_path / "qrels.parquet")

@@ -267,6 +267,7 @@ def test_digits_fill_several_words(end):
             compare(*SHAPES[shape](ranked(end)), [f"nDCG@{k}", f"P@{k}", "RR@1"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", slow_except([3, 5], 5))
 def test_more_items_than_the_counts_hold(end):
     """Those rankings are read by macros."""

@@ -72,6 +72,7 @@ def test_gain_by_dict_and_by_name():
         rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "options", [{}, {"unjudged": "remove"}, {"conventions": "trec_eval"}, {"ties": "expected"}]
 )

@@ -155,6 +155,7 @@ def test_errors_of_other_calls(call, message):
         call()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("column", ["score", "pos", "rel"])
 def test_nan_in_parquet(tmp_path, column):
     """Whose statistics leave NaN out: DuckDB 2.0 answers isnan() and comparisons from them."""

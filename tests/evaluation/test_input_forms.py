@@ -294,7 +294,7 @@ def test_a_collation_makes_no_ids_systems_or_slices_equal(run, options):
         assert rankql.check(run, qrels, con=con).table.equals(rankql.check(run, qrels).table)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["BIGINT", *map(slow, ["UBIGINT", "HUGEINT", "DECIMAL(38,3)"]), "text"]
 )

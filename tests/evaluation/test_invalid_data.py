@@ -195,7 +195,7 @@ REPEATED = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("case", "ties", "tied"), by_turns(REPEATED, TIES, [None, "a", "d"]))
 def test_only_items_within_the_top_are_compared(case, ties, tied):
     """With ties above, and with ties across the last position; another ranking has none."""
@@ -215,7 +215,7 @@ def test_only_items_within_the_top_are_compared(case, ties, tied):
         assert isinstance(values, str) == (case != "without a score")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "place", "ties"),
     by_turns(["joined", "joined by score", "joined by other scores"], [-1000.0, None], TIES),

@@ -35,7 +35,7 @@ def require_mismatch(old, new, message):
         rankql.gate(new, baseline=old, max_drop="nDCG@10:0.1")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("how", ["memory", "output", "saved"])
 @pytest.mark.parametrize("other", ["memory", "output"])
 def test_different_judgments_are_refused(how, other, tmp_path):

@@ -55,7 +55,7 @@ def as_run(table):
 # Ties.
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "ties", "seed"), by_turns(["best", "words", "lists"], TIES, range(len(SCORES)))
 )
@@ -75,7 +75,7 @@ def test_ties(shape, ties, seed):
     compare(*data, [*metrics, *own], ties=ties, system="system", descending=False)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", slow_except(TIES, "item", "worst"))
 @pytest.mark.parametrize("tied", slow_except([0, 1, 2, 60], 2))
 def test_only_some_rankings_are_tied(ties, tied):
@@ -102,7 +102,7 @@ def test_an_item_that_is_tied_with_a_judged_one_moves_it():
 # What the reduction depends on.
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("form", "shape", "metrics", "options"),
     [
@@ -192,6 +192,7 @@ NAMES = ["top", "items", "best", "tied", "least", "cuts", "sums", "rows", "lists
 NAMES += ["firsts", "word 0", "from 0", "nDCG@5.", "^.*$", "*", 'a"b', "{0}", "a.b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_except(NAMES, "^.*$"))
 @pytest.mark.parametrize("shape", slow_except(SHAPES, "joined by score"))
 def test_names_of_users_may_be_those_of_steps_or_patterns(name, shape):
@@ -316,7 +317,7 @@ def test_scores_and_ids_of_several_systems_are_their_own(metrics):
         require_equal(both.filter(system=name).drop("system", "query"), alone.drop("query"))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", slow_except(
     ["UUID", "BIT", "BLOB", "DATE", "TIME", "HUGEINT", "VARCHAR", "VARCHAR COLLATE nocase", "ENUM"],
     "UUID", "BIT", "TIME", "VARCHAR COLLATE nocase"))  # fmt: skip
@@ -389,7 +390,7 @@ def test_transaction_sees_its_own_rows():
         assert values.filter(query=1)["nDCG@10"].item() is None
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("rel", "pos", "shape"),
     cycled([0.5, 2.999, 6, 1e300, -1, -0.5, 0.5], [1, None], ["ranked", "ranked", "joined"]),

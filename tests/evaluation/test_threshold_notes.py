@@ -24,7 +24,7 @@ def notes(qrels, metrics="AP", run=RUN, **options):
     return rankql.evaluate(run, qrels, metrics, interval=None, **options).notes
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["frame", "csv", "alone", "integers"])
 def test_ratings_ask_for_a_threshold(form, tmp_path):
     qrels, run = judgments(RATINGS), RUN

@@ -218,6 +218,7 @@ def test_named_metrics_are_values():
 # On the command line
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "code", "printed"),
     [

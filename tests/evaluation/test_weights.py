@@ -284,6 +284,7 @@ def repeat(value):
     return pl.concat([ABOUT, ABOUT[:1].with_columns(same)])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("about", "message"),
     [

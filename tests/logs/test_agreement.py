@@ -43,6 +43,7 @@ CODERS = units(
 PUBLISHED = {"nominal": 0.691, "ordinal": 0.807, "interval": 0.811}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("level", PUBLISHED)
 def test_alpha_is_as_published(level):
     alpha = rankql.krippendorff_alpha(CODERS, level)["krippendorff_alpha"].item()
@@ -75,7 +76,7 @@ def published(frame, level):
     return float(krippendorff.alpha(matrix(frame), level_of_measurement=level))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", [*PUBLISHED, "ratio"])
 @given(frame=LABELS)
 def test_alpha_equals_the_package_krippendorff(level, frame):

@@ -35,6 +35,7 @@ SHOWN = [(1, 1.0), (0, 1.0), (1, 0.25), (0, 0.25)]
 GUESSED = [(1, 0.25, 0.5), (0, 0.25, 0.5)]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     ("group", "clip", "value"),
     [
@@ -141,6 +142,7 @@ def truth(new, k=None):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("new", "k"), [("ca", None), slow("cba", None), slow("bca", 2)])
 def test_ips_and_dr_are_unbiased(new, k):
     """IPS and DR are right whatever is predicted; what is naive or clipped is not."""
@@ -333,6 +335,7 @@ def test_counterfactual_equals_its_definition(lines, k, clip, predicted, examina
     assert warnings[0] == warnings[1]
 
 
+@pytest.mark.slow
 def test_rows_are_ordered_by_metric_and_estimator():
     frame, _ = patterns({"a": [1.0], "b": [0.5]}, "ba", R)
     frame = frame.filter(pattern=3)
@@ -357,7 +360,7 @@ HEAVY = "one click has more than 10% of the weight"
 UNKNOWN = "more than 10% of the items were never shown"
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("queries", "rare", "never", "warnings"),
     [

@@ -164,6 +164,7 @@ def test_graded_equals_its_definition(groups, how, cap, until, within, half_life
     assert_values("graded", log(*groups), ["event", GRADES], options, expected)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "grades",
     [
@@ -278,7 +279,7 @@ def test_consensus_equals_its_definition(groups, how, ties):
 # grade_events
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [

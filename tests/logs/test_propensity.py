@@ -72,6 +72,7 @@ def exact_log(theta, attractions, n=48):
 HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "options"), METHODS)
 @pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
 def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
@@ -253,6 +254,7 @@ def test_columns_have_any_name_and_type_and_slices_are_independent(name, options
             assert_same(part.cast({"pos": pl.Int64}), expected)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("name", "options"), METHODS)
 @pytest.mark.parametrize(("queries", "note"), [(29, FEW), (30, None)])
 def test_fewer_than_30_queries_are_noted(name, options, queries, note):

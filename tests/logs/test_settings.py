@@ -57,7 +57,7 @@ CALLS = [
 SLOW = ("randomised_propensity", "harvested_propensity", "counterfactual")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "options"), [slow(*call) if call[0] in SLOW else call for call in CALLS]
 )

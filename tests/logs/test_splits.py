@@ -128,7 +128,7 @@ ODD_TIMES = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("time", ODD_TIMES)
 def test_a_time_is_a_finite_timestamp_or_number(time):
     con = metric_engines.connection()

@@ -100,6 +100,7 @@ OF_PLOTS = {
 }
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     "message", [*IN_PYTHON, *(pytest.param(x, marks=pytest.mark.report) for x in OF_PLOTS)]
 )
@@ -158,6 +159,7 @@ IN_SQL = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("message", IN_SQL)
 def test_sql_refuses(message):
     with metric_engines.connect() as con:

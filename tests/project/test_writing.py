@@ -83,7 +83,7 @@ def test_links_are_followed_and_modes_kept(name, paths, tmp_path):
     assert not [*tmp_path.rglob(".rankql*")]
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(18)
 @every_writer
 @pytest.mark.parametrize("kind", ["same", "link", "hard link", "glob", "folder", "home"])
 def test_an_input_is_never_overwritten(name, paths, kind, monkeypatch):

@@ -19,11 +19,13 @@ def values(name, rankings):
 COMPLETE = [name for name in FUNCTIONS if name in signatures.EVERYTHING]
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("name", COMPLETE)
 def test_undefined_of_nothing_just_where_it_says_so(name):
     assert (values(name, [[]]) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("name", COMPLETE)
 def test_values_lie_within_the_range(name):
     lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest

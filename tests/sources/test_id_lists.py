@@ -360,7 +360,7 @@ def both_ways(frame):
     )
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "retrieved, relevant, grades",
     [
@@ -444,7 +444,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
             call()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "retrieved, relevant, message",
     [
@@ -502,7 +502,7 @@ CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
 FOUND = {"a": ["d2", "x"], "b": ["d3"]}
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["bought", "relevant", "item", "doc_id"])
 @pytest.mark.parametrize("cell", ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "])
 def test_pieces_of_cells_are_ids_if_they_match(name, cell):

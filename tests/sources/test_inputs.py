@@ -368,7 +368,7 @@ def test_frames_of_pyterrier_are_recognised():
 # Values that are missing
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("role", "kind", "problem"),
     [
@@ -735,7 +735,7 @@ def both_systems(name):
     return pl.concat([run.with_columns(pl.lit(each).alias(name)) for each, run in runs.items()])
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", ["system", "run", "run_id", "Model", "variant", "ranker", "algorithm"]
 )

@@ -263,6 +263,7 @@ assert repr(frame.rows()) == repr(con.sql(sql).fetchall())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [slow(3), slow(reading.FEW - 1), reading.FEW])
 def test_few_rows_are_read_and_registered_without_pyarrow(rows):
     """In a process of its own, because pyarrow may be imported already."""

@@ -45,6 +45,7 @@ def test_the_format_is_that_of_1_4(path):
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
 
 
+@pytest.mark.slow
 def test_hand_cases_by_the_names_of_the_database(con, monkeypatch):
     """The hand-checked cases by the names that users write."""
     plain = metric_engines.call
