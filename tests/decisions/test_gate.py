@@ -212,7 +212,6 @@ def test_notes_state_the_rule():
     assert not rankql.gate(WORSE, minimum="nDCG@10>=0.1").notes
 
 
-@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ["AP", "RMSE"])
 @pytest.mark.parametrize("gain", [0.0, 0.009, 0.03, -0.03])
 def test_equivalence_limits_drop_and_gain(name, gain):
@@ -370,7 +369,6 @@ def test_a_minimum_below_zero_where_gains_may_be_negative():
 # Minima
 
 
-@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("limit", "passed"),
     [

@@ -4,7 +4,6 @@ import polars as pl
 import pytest
 
 import rankql
-from support.parameters import by_turns
 
 SCORES, GRADES = [0.5, 0.5, 0.5, 0.2, 0.2, 0.9], [1, 0, 0, 1, 0, 1]
 TABLE = pl.DataFrame({"query": "q", "item": list("abcdef"), "score": SCORES, "rel": GRADES})
@@ -12,13 +11,10 @@ JUDGMENTS = TABLE.select("query", "item", "rel")
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize(
-    ("ties", "unjudged", "float32", "descending"),
-    by_turns(
-        ["item", "order", "best", "worst", "expected"], ["zero", "remove"], [False, True],
-        [True, False],
-    ),
-)  # fmt: skip
+@pytest.mark.parametrize("ties", ["item", "order", "best", "worst", "expected"])
+@pytest.mark.parametrize("unjudged", ["zero", "remove"])
+@pytest.mark.parametrize("float32", [False, True])
+@pytest.mark.parametrize("descending", [True, False])
 def test_a_tied_pair_counts_half_whatever_ties_is(ties, unjudged, float32, descending):
     options = {"ties": ties, "unjudged": unjudged, "float32": float32, "interval": None}
     frame = TABLE if descending else TABLE.with_columns(-pl.col("score"))

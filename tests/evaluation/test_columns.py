@@ -14,7 +14,7 @@ from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
-from support.parameters import cycled, first_light, slow_except
+from support.parameters import cycled, slow_except
 from support.reductions import SHAPES, compare, find_reduction, frame, ranked, score
 
 ENDS = top.SCALES
@@ -110,7 +110,7 @@ SCALED = ["ERR(max_rel=7)@5", "RBP(p=0.8, max_rel=7)@5", "nDCG(negative=keep)@5"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("grade", "shape"), first_light(cycled(GRADES * 3, [*SHAPES, "joined"])))
+@pytest.mark.parametrize(("grade", "shape"), cycled(GRADES * 3, [*SHAPES, "joined"]))
 def test_grades_of_any_kind(grade, shape):
     """Below 0, fractions, and above 5: next to metrics that read what others do not."""
     data = SHAPES[shape](ranked(3, queries=40).with_columns(rel=pl.sql_expr(grade)))

@@ -9,7 +9,7 @@ import pytest
 
 from rankql.evaluation.checks import IN_POLARS
 from rankql.evaluation.top import Top
-from support.parameters import by_turns, cycled, slow_except
+from support.parameters import cycled, slow_except
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
 
 TIES = ["item", "order", "expected", "best", "worst"]
@@ -47,10 +47,8 @@ CASES = {
 
 
 @pytest.mark.few(9)
-@pytest.mark.parametrize(
-    ("case", "read"),
-    by_turns(CASES, ["first items", "first items, expected", "all items"]),
-)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("read", ["first items", "first items, expected", "all items"])
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
@@ -196,7 +194,9 @@ REPEATED = {
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("case", "ties", "tied"), by_turns(REPEATED, TIES, [None, "a", "d"]))
+@pytest.mark.parametrize("case", REPEATED)
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("tied", [None, "a", "d"])
 def test_only_items_within_the_top_are_compared(case, ties, tied):
     """With ties above, and with ties across the last position; another ranking has none."""
     row, *refused = REPEATED[case]
@@ -216,10 +216,9 @@ def test_only_items_within_the_top_are_compared(case, ties, tied):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("shape", "place", "ties"),
-    by_turns(["joined", "joined by score", "joined by other scores"], [-1000.0, None], TIES),
-)
+@pytest.mark.parametrize("shape", ["joined", "joined by score", "joined by other scores"])
+@pytest.mark.parametrize("place", [-1000.0, None])
+@pytest.mark.parametrize("ties", TIES)
 def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
     """Below the cutoff, or without a position."""
     run, qrels = SHAPES[shape](of_one(*((pos % 3, pos) for pos in range(1, 110))))

@@ -136,7 +136,6 @@ def test_queries_of_the_run_without_any_label_are_noted():
 NINE = [f"q{i:03}" for i in range(9)]
 
 
-@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("options", "word"),
     [

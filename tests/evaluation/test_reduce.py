@@ -14,7 +14,7 @@ import rankql
 from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
 from support import metric_engines
-from support.parameters import by_turns, cycled, slow, slow_except
+from support.parameters import cycled, slow, slow_except
 from support.reductions import (
     SHAPES,
     compare,
@@ -56,9 +56,9 @@ def as_run(table):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("shape", "ties", "seed"), by_turns(["best", "words", "lists"], TIES, range(len(SCORES)))
-)
+@pytest.mark.parametrize("shape", ["best", "words", "lists"])
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("seed", range(len(SCORES)))
 def test_ties(shape, ties, seed):
     """Within the first items and across the last, in rankings of few items; of several systems."""
     table = draw_scores(seed, SCORES[seed])

@@ -284,7 +284,6 @@ def repeat(value):
     return pl.concat([ABOUT, ABOUT[:1].with_columns(same)])
 
 
-@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("about", "message"),
     [
@@ -308,7 +307,6 @@ def test_bad_weights(about, message):
 
 VALUES = ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5))
 PLAIN = rankql.evaluate(RUNS["old"], QRELS)
-WEIGHED = evaluated("traffic")
 
 
 @pytest.mark.parametrize(

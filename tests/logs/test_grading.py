@@ -164,7 +164,6 @@ def test_graded_equals_its_definition(groups, how, cap, until, within, half_life
     assert_values("graded", log(*groups), ["event", GRADES], options, expected)
 
 
-@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "grades",
     [

@@ -14,7 +14,6 @@ from polars.testing import assert_frame_equal
 import rankql
 from support.calls import table_ways
 from support.components import optional
-from support.parameters import first_light
 
 sm = optional("statsmodels.api")
 
@@ -235,7 +234,8 @@ def test_rows_that_were_not_shown_are_left_out(name):
     assert getattr(rankql, name)(more).is_empty()
 
 
-@pytest.mark.parametrize(("name", "options"), first_light(METHODS))
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("name", "options"), METHODS)
 def test_columns_have_any_name_and_type_and_slices_are_independent(name, options):
     log = log_of(HAND)
     expected = getattr(rankql, name)(log, **options)
@@ -263,7 +263,8 @@ def test_fewer_than_30_queries_are_noted(name, options, queries, note):
     assert (result["note"], result["lo"] is None) == (note, False)
 
 
-@pytest.mark.parametrize(("name", "options"), first_light(METHODS))
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("name", "options"), METHODS)
 def test_copies_within_a_query_do_not_narrow_the_interval(name, options):
     """Four times the rows of each query: the same interval; four times the queries: half of it."""
     log = random_log(np.random.default_rng(5), queries=40, items=2, shown=20)

@@ -1,7 +1,5 @@
 """Parameters of tests: every value, without every combination; and which of them are slow."""
 
-import itertools
-
 import pytest
 
 
@@ -10,12 +8,6 @@ def cycled(*values):
     return [
         tuple(each[place % len(each)] for each in values) for place in range(max(map(len, values)))
     ]
-
-
-def by_turns(*values):
-    """All tuples; only those of `cycled` belong to the default run."""
-    light = cycled(*map(list, values))
-    return [each if each in light else slow(*each) for each in itertools.product(*values)]
 
 
 def crossed(rows, columns, full):
@@ -27,12 +19,6 @@ def crossed(rows, columns, full):
 
 def slow(*values, **options):
     return pytest.param(*values, marks=pytest.mark.slow, **options)
-
-
-def first_light(rows):
-    """The rows, of which only the first belongs to the default run."""
-    first, *others = rows
-    return [first, *(slow(*row) for row in others)]
 
 
 def slow_except(values, *light):
