@@ -275,6 +275,7 @@ def ranked(
     >>> df.pipe(ranked)["pos"].to_list()
     [2, 1, None]
     """
+    require_columns(frame)
     data, names = cast("Any", frame), column_names(frame)
     if query == "query" and query not in names:
         query = recognise("query", names) or query
