@@ -10,7 +10,7 @@ TABLE = pl.DataFrame({"query": "q", "item": list("abcdef"), "score": SCORES, "re
 JUDGMENTS = TABLE.select("query", "item", "rel")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ties", ["item", "order", "best", "worst", "expected"])
 @pytest.mark.parametrize("unjudged", ["zero", "remove"])
 @pytest.mark.parametrize("float32", [False, True])

@@ -186,6 +186,7 @@ def test_wrong_rules_and_runs_are_refused(run, options, message):
         rankql.evaluate(run, QRELS if "item" in run.columns else None, "RR", **options)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "frame, options, pattern",
     [

@@ -145,7 +145,7 @@ def test_white_space(tmp_path, bad, table, role):
     assert f"{role} is empty or has white space" in message and f"(1 row, {bad!r})" in message
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("word", ['a"b', '"a', "it's", "a,b", "{0}", "ünï", "%s", "select", "\\n"])
 def test_odd_ids_and_names(tmp_path, word):
     run = pl.DataFrame({word: [word, word], "doc": [f"{word}1", f"{word}2"], "sim": [2.0, 1.0]})

@@ -42,6 +42,7 @@ def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path)
             rankql.evaluate(run, qrels, metric)
 
 
+@pytest.mark.slow
 def test_an_item_below_them_is_not_refused(tmp_path):
     for run, qrels in shapes(tmp_path):
         assert rankql.evaluate(run, qrels, ["nDCG@2", "P@1"], interval=None)["nDCG@2"] == 0
@@ -53,7 +54,7 @@ def test_an_item_below_them_is_not_refused(tmp_path):
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("value", FLOATS.values(), ids=FLOATS)
 @pytest.mark.parametrize("role", ["query", "item"])
 @pytest.mark.parametrize("form", ["pandas", "polars", "parquet", "float32"])

@@ -59,7 +59,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", FRAMES)
 def test_frames(kind):
     assert_expected(FRAMES[kind](RUN), FRAMES[kind](QRELS))
@@ -89,7 +89,7 @@ FILES = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", FILES)
 def test_files(name, tmp_path):
     for folder, frame in {"run": RUN, "qrels": QRELS}.items():
@@ -165,6 +165,7 @@ def test_read_only_databases_and_open_transactions(tmp_path):
     assert con.sql("SELECT ndcg(1, 2, 3)").fetchall() == [("mine",)]
 
 
+@pytest.mark.slow
 def test_without_pandas():
     script = """
 import importlib.abc, sys
@@ -268,7 +269,7 @@ GRADES = pl.DataFrame({"query": [*"qqQ"], "item": [*"Abb"], "rel": [1, 2, 1], "k
 MIRRORED = LETTERS.with_columns(pl.col("score") * -1, system=pl.lit("M"))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "options"),
     [

@@ -46,7 +46,7 @@ CASES = {
 }
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("read", ["first items", "first items, expected", "all items"])
 def test_values_notes_and_errors_are_the_same(case, read):
@@ -109,7 +109,7 @@ def test_repeated_positions_are_refused(end, last, word, place):
             require_refused(*SHAPES["joined"](run), metrics, f"query 8, pos {pos}")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pos", [2, 20, 21, 30])
 def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
     table = of_one((3, 1), (1, pos), (2, pos)).drop("item")
@@ -159,7 +159,7 @@ def test_one_position_of_many_items_is_refused(items, k):
     assert con.execute("SELECT count(*) FROM merged").fetchall() == [(items,)]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("shape", "unjudged", "metrics"),
     cycled(

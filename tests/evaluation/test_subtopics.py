@@ -34,7 +34,7 @@ def frames(judged, run):
     return run, pl.DataFrame(judged, schema=["query", "subtopic", "item", "rel"], orient="row")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", slow_except(range(1, 6), 1))
 @pytest.mark.parametrize("form", ["file", "frame", "lists", "positions"])
 @pytest.mark.parametrize("alpha", [0.5, 0.3])

@@ -105,6 +105,7 @@ def test_lines_say_which_values_and_intervals_there_are_not(tables, options, lin
     assert (line or "mean") in printed
 
 
+@pytest.mark.slow
 def test_intervals_need_no_scipy():
     """Same code, same columns and same numbers, whether or not scipy is installed."""
     script = """

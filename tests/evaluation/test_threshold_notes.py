@@ -49,7 +49,7 @@ def test_ratings_ask_for_a_threshold(form, tmp_path):
         assert notes(qrels, "P@5", run, threshold=threshold) == []
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "grades",
     [
@@ -73,6 +73,7 @@ def test_grades_of_events_are_silent():
     assert notes(qrels, rel=grades) == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("qrels", "queries", "lost"), [
     ({"a": {"x": 0.9, "y": 0.9}, "b": {"x": 1.0, "y": 0.9}}, "2 queries have", ", and 1 of them"),
     ({"a": {"x": 2 / 3, "y": 0}, "b": {"x": 1.0}}, "1 query has", ", and 1 of them"),

@@ -52,7 +52,7 @@ def test_an_exact_name_wins(data):
         assert result["RR"] == pytest.approx((1 / 3 + 1 / 5) / 2)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_keys_have_several_columns(data):
     """The key of 'b' is written so that no other key can be the same."""
     options = data | {"metrics": "RR", "pos": "position + 1", "item": ITEM, "rel": "rating - 3"}
@@ -182,7 +182,7 @@ FLAGGED_RUN, FLAG_GRADES = {"a": ["x", "y", "z"]}, {"bought": 3, "clicked": 1}
 BY_FLAGS = rankql.evaluate(FLAGGED_RUN, {"a": {"x": 1, "y": 3, "z": 0, "w": 0}}, "nDCG@5")["nDCG@5"]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [pl.Boolean, pl.Int64, pl.Float64])
 @pytest.mark.parametrize("form", ["frame", "pandas", "csv", "jsonl"])
 def test_columns_of_yes_and_no_are_grades(form, kind, tmp_path):

@@ -145,6 +145,7 @@ def test_threads_register_at_once(tmp_path):
     assert value.fetchall() == [(0.5,)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("meta", ["text", "[1]", '{"metrics": 5}', '{"monitor": {}}', "null"])
 def test_metadata_of_another_program(tmp_path, meta):
     path = tmp_path / "values.parquet"

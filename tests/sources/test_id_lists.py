@@ -444,7 +444,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
             call()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "retrieved, relevant, message",
     [

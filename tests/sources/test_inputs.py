@@ -283,7 +283,7 @@ def calls(run, qrels):
     ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("ours", "theirs", "message"),
     [
@@ -312,7 +312,7 @@ def test_one_item_of_a_reference_must_match():
     assert rankql.correlate(RUN, other, "RBO(p=0.9)", k=1).notes  # below the cutoff they match
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("matching", [1, 4, 5])
 def test_few_items_in_common_are_noted(matching):
     ids = pl.Series(range(200)).cast(pl.String)
@@ -776,7 +776,7 @@ def test_duplicates_that_no_system_explains_are_refused():
         rankql.evaluate(same, ONE_RELEVANT, "RR")
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "csv", "parquet", "ndjson"])
 @pytest.mark.parametrize("first", ["score", "Score"])
 def test_the_exact_name_of_columns_that_differ_in_case_is_read(form, first, tmp_path):

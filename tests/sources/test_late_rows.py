@@ -49,7 +49,7 @@ def test_numbers_after_the_sample(tmp_path, name, column, first, last):
     assert result.rows() == values(frame).filter(query="last").rows()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.jsonl", "run.json"])
 def test_columns_and_lists_after_the_sample(tmp_path, name):
     rows = [{"query": f"q{i}", "item": "a", "score": 1} for i in range(MANY)]
@@ -62,7 +62,7 @@ def test_columns_and_lists_after_the_sample(tmp_path, name):
     assert result.per_query.filter(query="last")["RR"].to_list() == [1 / 2]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("ids", [
     [UUID, UUID.lower(), "x"], ["2020-1-2", "2020-01-02", "1:02:03"], ["1", "01", "1.0"],
     [7, 70, 700], [2**53, 2**53 + 1, 12345678901234567890123], ['"a"', "a\\b", 'a"é\n\t'],
@@ -80,7 +80,7 @@ def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
         assert dict(result.rows()) == {str(i): 1 / n for n, i in enumerate(ids, 1)}
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 @pytest.mark.parametrize("late", ['"d2"', '"d,;\t|3"', '"d""4"', '"d\n5"'])
 def test_quotes_after_the_sample(tmp_path, delimiter, late):

@@ -13,7 +13,7 @@ RUN = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": ["2.0", "1
 QRELS = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": ["0", "1.0"]})
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["frame", "pandas", "arrow", "parquet", "table"])
 def test_columns(form, tmp_path):
     for run in (RUN, RUN.rename({"score": "pos"})):

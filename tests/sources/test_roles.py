@@ -71,6 +71,7 @@ LOG_CALLS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LOG_CALLS)
 def test_every_function_recognises_the_same_names(name):
     call, result = LOG_CALLS[name]

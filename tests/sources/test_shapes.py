@@ -238,6 +238,7 @@ def runs(tmp_path):
 COMMAND = "'{python}' -m rankql {command} -m RR --format csv --interval none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
