@@ -48,7 +48,7 @@ CASES = {
 
 @pytest.mark.few(7)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("read", ["first items", "first items, expected", "all items"])
+@pytest.mark.parametrize("read", ["all items", "first items", "first items, expected"])
 def test_values_notes_and_errors_are_the_same(case, read):
     run, qrels, options = CASES[case]
     metrics = ["AP", "RR"] if read == "all items" else ["nDCG@3", "P@5"]
@@ -195,8 +195,7 @@ REPEATED = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("case", REPEATED)
-@pytest.mark.parametrize("ties", TIES)
-@pytest.mark.parametrize("tied", [None, "a", "d"])
+@pytest.mark.parametrize(("ties", "tied"), cycled(TIES * 2, [None, "a", "d"]))
 def test_only_items_within_the_top_are_compared(case, ties, tied):
     """With ties above, and with ties across the last position; another ranking has none."""
     row, *refused = REPEATED[case]
@@ -217,8 +216,7 @@ def test_only_items_within_the_top_are_compared(case, ties, tied):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("shape", ["joined", "joined by score", "joined by other scores"])
-@pytest.mark.parametrize("place", [-1000.0, None])
-@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize(("ties", "place"), cycled(TIES, [-1000.0, None]))
 def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):
     """Below the cutoff, or without a position."""
     run, qrels = SHAPES[shape](of_one(*((pos % 3, pos) for pos in range(1, 110))))
