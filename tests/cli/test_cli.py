@@ -492,7 +492,7 @@ def test_wide_characters_are_aligned(tmp_path):
     assert text.display_width("Ω→é") == 3  # whose width a Chinese font may double, a terminal not
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "first"),
     [("eval one.run qrels -q | head -1", "query"), ("sql | head -c 9", "-- Helper")],

@@ -163,7 +163,7 @@ def called_related(kinds, n, slices, repeats):
     return wrong / repeats
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", [("binary", "binary"), ("mostly 0", "tied")])
 def test_unrelated_columns_are_rarely_called_related(kinds):
     assert called_related(kinds, 10, 1, 1000) <= 0.05
@@ -200,7 +200,7 @@ def days_called_related(n, phi, repeats):
     )
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("phi", [(0.7,), (-0.5,), (0.4, 0.4)])
 def test_unrelated_days_are_rarely_called_related(phi):
     """By the correlation with the day before alone, 10% to 13% of the last two."""
@@ -340,6 +340,7 @@ def test_constant_within_every_slice():
 small = st.integers(0, 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(st.tuples(small, small, st.sampled_from("ab")), min_size=4, max_size=12))
 def test_correlations_are_symmetric(rows):

@@ -176,6 +176,7 @@ def test_exact_tests_need_no_more_resamples():
     assert "4 of 10 p-values are from 100 random patterns" in notes and "100 resamples" in notes
 
 
+@pytest.mark.slow
 def test_columns_may_have_any_name():
     expected = rankql.compare(RUNS, QRELS, "RR").pairs
 

@@ -87,7 +87,7 @@ def test_intervals_are_narrower_than_those_of_human_labels_alone():
     assert row["n"] == of_people["n"] == 60 and row["detectable"] < of_people["detectable"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, slow({"cluster": "user"}), slow({"weight": "traffic"})])
 def test_gate_decides_by_the_corrected_interval(options):
     about = {"attributes": ABOUT, **options}

@@ -13,6 +13,7 @@ gated = functools.cache(gated)
 UNCHANGED = "one query in five loses half, the others do not change"
 
 
+@pytest.mark.slow
 def test_in_short():
     """Of 20 skewed losses at the limit at most 5% pass, where plain Student's t passes more."""
     rates = gated("lognormal", 20, LIMIT, 600)

@@ -640,6 +640,7 @@ def test_tukey(name, p):
     assert sides == pytest.approx([max(width, x) for x in of_pair])
 
 
+@pytest.mark.slow
 def test_tukey_of_many_orders_is_sampled():
     systems = frames(block(30, 4), queries=range(30))
     both = [
@@ -649,7 +650,7 @@ def test_tukey_of_many_orders_is_sampled():
     count_significant(both[1])
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["t", "randomisation"])
 def test_tukey_notes_systems_that_vary_differently(test):
     """A pair is never more significant than alone, and has no narrower interval."""

@@ -30,7 +30,7 @@ from support.simulation import (
 LEVEL = ("t", "randomisation")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEVEL)
 def test_in_short(name):
     rejected, held = single(name, 43, 300)

@@ -40,7 +40,7 @@ def test_tau_ap_is_the_chance_of_a_right_pair(engine, order):
     assert values(engine, "tau_ap", [rows(range(7), order)]) == [approx(2 * sum(chances) - 1)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @ENGINES
 @pytest.mark.parametrize("p", [0.5, 0.8, 0.9, 0.999])
 def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
@@ -190,6 +190,7 @@ def test_slices_and_saved_values(tmp_path):
     assert_frame_equal(combined.summary, result.summary)
 
 
+@pytest.mark.slow
 def test_the_query_runs_alone():
     """The SQL of the result is what ran, for a DuckDB with the macros."""
     con = duckdb.connect()

@@ -138,6 +138,7 @@ def test_forms_of_stages(form, tmp_path):
     assert rankql.funnel(stages, qrels, 3).table.equals(expected)
 
 
+@pytest.mark.slow
 def test_lists_of_ids():
     """Of any stage and of the judgments, next to tables with one row per item."""
     expected = rankql.funnel({"retrieval": RETRIEVAL, "rank": RANK}, QRELS).table

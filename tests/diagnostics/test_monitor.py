@@ -89,6 +89,7 @@ def test_an_outage_in_a_constant_baseline_hides_no_small_loss(days):
     assert alarmed(days_of(values))[:1] == [date(2026, 2, 14)]
 
 
+@pytest.mark.slow
 def test_a_baseline_with_a_longer_outage_is_not_watched():
     values = waves(60)
     values[7:14], values[40:] = 0.2, 0.1

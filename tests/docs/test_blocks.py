@@ -38,7 +38,7 @@ def draws(page):
 
 
 # Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
-LIGHT = ("start", "evaluate", "gain")
+LIGHT = ("start", "gain")
 
 
 def marks(page):

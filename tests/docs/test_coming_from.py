@@ -72,6 +72,7 @@ def test_trec_eval():
             assert evaluated(theirs, conventions="trec_eval") == ours, theirs
 
 
+@pytest.mark.slow
 def test_ir_measures():
     """Without ties, which its providers order differently."""
     ranks = {q: {item: rank for rank, item in enumerate(order(q))} for q in RUN}

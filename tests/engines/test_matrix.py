@@ -16,6 +16,7 @@ def place(request):
         yield made
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", slow_except(hand_cases.FAMILIES, "gain"))
 @pytest.mark.parametrize(
     ("place", "name"),

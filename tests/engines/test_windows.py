@@ -262,7 +262,7 @@ def test_names(engine, duck):
     assert rows[1][2] is None
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dialect", slow_except(PRINTED, "snowflake", "trino"))
 def test_printed_dialects_equal_their_snapshots(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""

@@ -131,6 +131,7 @@ def test_tables_views_and_relations():
     assert_expected(duckdb.from_arrow(RUN.to_arrow()))
 
 
+@pytest.mark.slow
 def test_tables_that_are_called_as_parts_of_the_query():
     """A table `run` may hold the judgments; one in a schema behind the current one is found."""
     con = connect(qrels=RUN, run=QRELS, top=QRELS)

@@ -21,7 +21,7 @@ def test_runs_of_one_of_many_judged_queries():
         assert rankql.evaluate(run, qrels, "RR", missing="skip", interval=None)["RR"] == 1
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queries", "every"), [(3000, 25), slow(30, 1), slow(999, 25), slow(3000, 1), slow(3000, 5)]
 )

@@ -448,6 +448,7 @@ else:
     assert run_script(code) == "0\n"
 
 
+@pytest.mark.slow
 def test_values_are_one_chunk():
     """More chunks would open a second database for the means."""
     code = """

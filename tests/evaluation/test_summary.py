@@ -125,6 +125,7 @@ for interval in ("auto", "t"):
     assert rows == expected and "None" not in "".join(rows)
 
 
+@pytest.mark.slow
 def test_summaries_are_the_same_to_the_last_bit():
     """However many threads read the values."""
     draw = random.Random(7)

@@ -124,7 +124,7 @@ def test_equal_weights_change_nothing(interval):
     assert (same["n_eff"] - (same["queries"] - same["undefined"])).abs().max() < 3
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["t", "randomisation"])
 def test_equal_weights_compare_and_gate_alike(test):
     limits = {"minimum": "nDCG@3>=0.5", "max_drop": "nDCG@3:0.05", "minimum_bound": True}

@@ -50,6 +50,7 @@ def values(metric, rows, columns, options):
     yield "polars streaming", rows.lazy().select(value).collect(engine="streaming").item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg"))
 @pytest.mark.parametrize("kind", slow_except(GRADES, "few grades"))
 def test_one_ranking_of_100_000_items(kind, metric):
@@ -77,6 +78,7 @@ def scores():
     return pl.DataFrame({"rel": rel, "score": score, "item": rng.sample(range(N), N)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg"))
 def test_sql_equals_polars_on_100_000_scores(metric):
     """Most of them tied, under both tie rules."""

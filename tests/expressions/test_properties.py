@@ -126,7 +126,7 @@ def test_settings_change_nothing(sql_engines, data):
 SHARES = [m for m in signatures.RANKING if (FUNCTIONS[m].lowest, FUNCTIONS[m].highest) == (0, 1)]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sql", "polars", "pipe streaming"])
 @settings(max_examples=max(2, settings.default.max_examples // 3))
 @given(groups=strategies.batches(strategies.rankings().filter(bool)), data=st.data())

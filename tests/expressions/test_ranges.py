@@ -111,7 +111,7 @@ PERFECT_OPTIONS = [
 FORMS = [*ENGINES, "sql list", "polars list", "sql score", "polars score"]
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("options", "engine"), crossed(PERFECT_OPTIONS, FORMS, ["sql", "polars"]), ids=str
 )

@@ -362,7 +362,7 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
     calls.assert_both_refuse("exp2_gain(rel)", pl.DataFrame({"rel": [bad]}), pattern)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metric", slow_except(signatures.TAKES_IDEAL, *LIGHT))
 def test_the_ideal_list_is_checked(assert_refused, metric):
     """An ideal that lacks grades of the list would give values above 1."""

@@ -360,7 +360,7 @@ HEAVY = "one click has more than 10% of the weight"
 UNKNOWN = "more than 10% of the items were never shown"
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("queries", "rare", "never", "warnings"),
     [

@@ -141,7 +141,7 @@ def test_sign_test_equals_scipy(values):
         assert metric_engines.same(result, expected)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("wins", [499_000, 500_000, 0])
 def test_sign_test_of_a_million_showings_equals_scipy(wins):
     """lgamma() is good enough for a million showings."""

@@ -57,7 +57,7 @@ CALLS = [
 SLOW = ("randomised_propensity", "harvested_propensity", "counterfactual")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"), [slow(*call) if call[0] in SLOW else call for call in CALLS]
 )
@@ -71,6 +71,7 @@ def test_settings_change_no_table(name, options):
         assert_rows(name, setting, connected(shuffled, con).sql(f"FROM {call}").pl(), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", slow_except(SETTINGS, SETTINGS[3]), ids=str)
 def test_settings_change_no_grade(setting):
     con = metric_engines.connect(**setting)

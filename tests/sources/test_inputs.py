@@ -47,7 +47,7 @@ OURS, THEIRS = (frame.rename(COLUMNS, strict=False) for frame in (RUN, QRELS))
 ABOUT = pl.DataFrame({"qid": ["a", "b", "c"], **{name: ["u", "v", "v"] for name in NAMES}})
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("home", ["attributes", "qrels", "run"])
 @pytest.mark.parametrize("metrics", [["nDCG@10", "AP", "microP@2"], slow(["hits = count(rel)"])])
 def test_slices_have_any_name(home, metrics):

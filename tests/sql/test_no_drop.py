@@ -69,7 +69,7 @@ def test_the_interval_is_that_of_scipy(con):
     assert normal["hi"] - normal["dropped"] == pytest.approx(reach)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 0.05])
 def test_slices_by_holm(con, limit):
     """As scipy's intervals say, from the clearest slice to the first that is not decided."""

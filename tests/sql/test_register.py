@@ -171,7 +171,7 @@ def test_a_python_function_of_the_user_is_left_alone(con):
     assert value(con, "max(rr(rel))") == 5
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ndcg", slow("rankql_sum")])
 def test_a_macro_of_the_user_in_the_schema_is_left_alone(con, name):
     con.execute(f"CREATE SCHEMA rankql; CREATE MACRO rankql.{name}(a) AS a")

@@ -47,7 +47,7 @@ def con():
     return con
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
 def test_a_metric_is_used_again_in_the_query_that_computes_it(con, metric):
     expected = dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
