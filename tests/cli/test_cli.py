@@ -385,6 +385,7 @@ def test_help_lists_every_command_in_a_line(tmp_path):
     assert "_RANKQL_COMPLETE=zsh_source rankql" in out
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", main.commands)
 def test_help(tmp_path, name):
     """Two or three examples that parse, then the options by group: the common ones, or all."""

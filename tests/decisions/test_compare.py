@@ -375,6 +375,7 @@ def test_one_of_everything_reads_well():
     assert "Queries are clustered by u: 12 clusters of 1 query" in compare("abcdefghijkl").notes
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [str, int])
 def test_users_of_tables_of_values_are_noted(kind):
     """As for runs, unless the column is used."""

@@ -685,6 +685,7 @@ def test_tukey_of_nearly_noiseless_systems():
 # Almost equal differences.
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [12, 30])
 @pytest.mark.parametrize(("test", "mean"), [("auto", 0.02), ("auto", -0.02), ("mean", 0.02)])
 def test_nothing_jumps_from_equal_differences_to_others(n, test, mean):

@@ -387,6 +387,7 @@ def test_missing_and_undefined():
     assert barren.items.is_empty() and barren._repr_html_()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{}, {"undefined": "zero"}, {"missing": "skip"}], ids=str)
 def test_losses_of_queries_and_of_items_add_up_to_the_mean_loss(options):
     qrels = {**QRELS, "gone": {"z": 1}, "none": {"x": 0}}

@@ -207,6 +207,7 @@ def test_chart(tmp_path):
     assert page.index("<table") < page.index("<svg") and funnel.title in page
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("one", "piece"), [("red shoe", "shoe"), ("d0, large", "d0")])
 def test_ids_with_blanks_or_commas_are_one_id(one, piece):
     rows = [("a", one, 1), ("b", one, 1), ("a", piece, 1)]

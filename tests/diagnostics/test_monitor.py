@@ -290,6 +290,7 @@ def test_days_of_few_queries_without_a_hit_are_no_alarm():
     assert rankql.monitor(frame, metrics="P@1", baseline=56).passed
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("undefined", ["skip", "zero"])
 def test_a_day_on_which_half_of_the_sessions_have_no_click(undefined):
     """Their metric is undefined, so the mean does not show it."""

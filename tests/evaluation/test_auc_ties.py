@@ -36,6 +36,7 @@ def test_positions_have_no_ties():
     assert rankql.evaluate(frame, metrics="AUC", interval=None)["AUC"] == pytest.approx(7 / 9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ties", ["item", "best", "expected"])
 @pytest.mark.parametrize("judged", [False, True])
 def test_float32_rounds_only_to_compare(ties, judged):

@@ -74,6 +74,7 @@ def test_values_survive_a_file(tmp_path):
     assert written["gini@3"] == rankql.combine([path])["gini@3"] == value_of(RUN, "gini@3")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("missing", ["zero", "skip"])
 def test_judged_queries_count_and_missing_ones_show_nothing(missing):
     early = pl.col("query") < "u6"

@@ -152,6 +152,7 @@ def test_ids_that_look_like_chunks_are_noted_or_refused_without_collapse():
         rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\", "_chunk_"])
 def test_the_last_separator_counts(separator):
     document = f"a{separator}b"
@@ -203,6 +204,7 @@ def test_wrong_tables_are_refused_by_the_macro(frame, options, pattern):
 # The macro, and its function
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("positions, expected", [("renumber", RENUMBERED), ("keep", KEPT)])
 def test_the_macro_does_the_same(positions, expected):
     other = PLACED.with_columns(query=pl.lit("r"), pos=pl.Series([2, None, 9, 4, 5]))

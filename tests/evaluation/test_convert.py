@@ -64,6 +64,7 @@ def test_tables(tmp_path):
     assert path.read_text() == "query,item,rel\na,01,1\na,02,0\n"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".run", ".run.gz", ".txt"])
 def test_round_trip(tmp_path, suffix):
     for table, name, text in ((RUN, "run", TREC), (QRELS, "qrels", JUDGMENTS)):

@@ -122,7 +122,7 @@ def test_clusters(tmp_path):
             rankql.evaluate(data, metrics="P@1", cluster=cluster)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("metric", "values", "noted"),
     [

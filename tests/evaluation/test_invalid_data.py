@@ -269,6 +269,7 @@ def test_repeated_items_are_refused_in_tables_of_any_size(rows, table, metric):
         assert result.startswith(f"{table} has duplicates: query {item // 100}, item {item}.")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
 @pytest.mark.parametrize("case", ["all judged", "no judged query", "NaN"])
 def test_transactions_of_the_user_go_on(case, metric):

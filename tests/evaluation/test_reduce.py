@@ -128,6 +128,7 @@ def test_forms(form, shape, metrics, options):
     compare(*SHAPES[shape](ranked(3)), metrics, form, **options)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("form", "rows", "options"),
     [

@@ -67,6 +67,7 @@ def test_micro_averages():
     assert result["mean"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("denominator", ["retrieved", "min"])
 def test_micro_precision_by_denominator(denominator):
     """The convention is that of the metric's option, for tied scores of any order too."""

@@ -131,6 +131,7 @@ def test_slices_and_clusters_are_not_metrics():
     assert rankql.compare(known).metrics == ["AP"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])
 def test_files_of_numbers(tmp_path, suffix):
     files = [tmp_path / f"{name}.{suffix}" for name in "ab"]

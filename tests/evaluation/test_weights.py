@@ -114,6 +114,7 @@ def test_the_line_counts_what_the_table_counts():
     assert "1 query weighs as much as about 1" in str(result)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("interval", ["auto", "t"])
 def test_equal_weights_change_nothing(interval):
     plain = evaluated(by="segment", interval=interval).summary

@@ -126,6 +126,7 @@ def ndeval(topics, ranking, alpha=0.5, k=20):
 JUDGED = st.lists(st.sets(st.sampled_from("1234"), min_size=1), min_size=1, max_size=4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", BOTH)
 @given(
     sets=JUDGED,
@@ -239,6 +240,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(26)
 @pytest.mark.parametrize(("metric", "rows", "options", "message"), ERRORS)
 def test_input_is_refused(metric, rows, options, message):
     for name in ("sql", "polars", "polars streaming"):
@@ -262,6 +264,7 @@ WRONG_TYPES = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("metric", "name", "kind", "message"), WRONG_TYPES)
 def test_columns_of_the_wrong_type_are_refused(metric, name, kind, message):
     value = None if isinstance(kind, pl.List | pl.Array) else 1

@@ -59,6 +59,7 @@ SQL_ERRORS = [
 ]
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize(("call", "message"), SQL_ERRORS)
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"
@@ -119,6 +120,7 @@ LITERALS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("column", "literal", "call"), LITERALS)
 def test_literals_have_a_value_in_every_row(column, literal, call):
     by_column, by_literal = call(column).alias("value"), call(literal).alias("value")

@@ -119,6 +119,7 @@ OTHER_KEYS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", OTHER_KEYS)
 @pytest.mark.parametrize("k", [None, 3])
 def test_keys_are_whatever_polars_groups_by(kind, k):
@@ -138,6 +139,7 @@ def test_keys_of_objects(form):
     assert FORMS[form](rankql.ndcg, frame, {"k": 10})["ndcg"].to_list() == [1, 1]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("k", [1, 100, 200, 1 << 40])
 @pytest.mark.parametrize("pos", [pl.Int8, pl.UInt8, pl.Int64])
 def test_cutoffs_beyond_the_type_of_the_positions(pos, k):
@@ -175,6 +177,7 @@ def test_wrong_positions_are_refused(source, k):
         assert k is None or run([*others, *[(1, rel, 3)] * 3]).height == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
 def test_groups_as_large_as_a_counter_and_larger(rows):
     frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])

@@ -71,7 +71,7 @@ TREC_EVAL = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("measure", TREC_EVAL)
 def test_trec_eval(measure):
     """Ties are ordered alike. level: relevant from that grade; nDCG takes grades as they are."""
@@ -114,6 +114,7 @@ def dense(seed, kinds, grades=4):
     return rng.integers(0, grades, size=(40, 12)), rng.integers(0, kinds, size=(40, 12)) / 8
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("engine", ["sql score", "polars score"])
 @pytest.mark.parametrize("kinds", [2, 10**6])
 def test_sklearn_auc(engine, kinds):

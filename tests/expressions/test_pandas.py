@@ -14,6 +14,7 @@ ROWS = pl.DataFrame(COLUMNS | {"time": [1, 2, 3, 4]})
 FRAME = ROWS.to_pandas().astype({"score": "Float64"}).set_index([[3, 3, 5, 9]])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "function, options",
     [

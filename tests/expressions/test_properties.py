@@ -30,7 +30,7 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
 BEYOND_AND_FORMS = [*signatures.BEYOND, *signatures.LISTS, *signatures.SCORES]
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(
     "metric", [*signatures.METRICS, *slow_except(BEYOND_AND_FORMS, *LIGHT_BEYOND, *LIGHT_FORMS)]
 )
@@ -43,7 +43,7 @@ def test_engines_equal_the_definition(metric, forms, data):
     agree(metric, groups, options, forms, pool=pool)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "metric",
     slow_except([m for m in signatures.RANKING if FUNCTIONS[m].no_expected_ties != {}], *LIGHT),
@@ -140,7 +140,7 @@ def test_shares_lie_between_0_and_1(name, groups, data):
             assert value is None or 0 <= value <= 1 + 1e-12, (metric, options)
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO, *signatures.RATING])
 def test_rankings_without_rows(metric):
     """No rows, or a list without entries: sums are 0, what asks for relevant items is NULL."""

@@ -90,7 +90,7 @@ def forms_at(metric, place):
     return forms
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("metric", "place", "bad"),
     [
@@ -114,7 +114,7 @@ def with_query(metric, group):
     return [(*row, 1) for row in group] if metric in signatures.MICRO else group
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("metric", "bad"), cycled([*signatures.RANKING, *signatures.MICRO], POSITIONS)
 )
@@ -126,6 +126,7 @@ def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
     assert_refused(metric, groups, options_of(metric), pattern, metric_engines.ROWS, pos=kind)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", slow_except([*signatures.RANKING, *signatures.MICRO], *LIGHT))
 def test_text_is_refused(assert_refused, metric):
     """Also where it reads as a number."""
@@ -192,11 +193,13 @@ def wrong_rows():
     yield "err", [(1, 1), (0, 2)], {"stop": "rel", "max_rel": 4}, pattern, {}
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
 def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern, types):
     assert_refused(metric, [group], options, pattern, **types)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("metric", ["err", "rbp"])
 @pytest.mark.parametrize("place", PLACES)
 def test_rel_above_max_rel_is_refused(assert_refused, metric, place):
@@ -221,6 +224,7 @@ def test_what_is_not_counted_needs_no_discount(metric, group, k):
         assert text.startswith("no error"), name
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("max_rel", [1e300, 2000])
 def test_scales_beyond_what_2_can_be_raised_to(max_rel):
     """(2^rel - 1) / 2^max_rel is 0 there for low grades, and 1 for the highest, in each form."""
@@ -286,7 +290,7 @@ def arguments():
                     tried.add(rule)
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(30)
 @pytest.mark.parametrize(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
 def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""
@@ -340,6 +344,7 @@ def test_numbers_beyond_floats_and_true_are_refused(metric, options):
         getattr(rankql, metric)("rel", "pos", **options)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("metric", "options"),
     [

@@ -220,7 +220,7 @@ def consensus(votes, how="mean", ties="low"):
     return {"low": min(most), "high": max(most), "null": most[0] if len(most) == 1 else None}[ties]
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("options", "votes", "value"),
     [

@@ -201,6 +201,7 @@ def two_queries(*items):
     return [(q, item, k, 10, clicks) for q in (1, 2) for item, k, clicks in items]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "cells", "propensity", "note"),
     [
@@ -298,6 +299,7 @@ def tiny_logs(seed, count):
         yield (s, 0, "0", 1, 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "options"), METHODS)
 def test_every_row_has_an_interval_or_a_note(name, options):
     """Numbers or NULL, and a note wherever there is none."""

@@ -40,6 +40,7 @@ HISTORY = history([
 ])  # fmt: skip
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "options", "test"),
     [

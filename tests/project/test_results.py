@@ -232,6 +232,7 @@ def test_idle_columns_are_left_out():
     assert "p" in one.columns and "p_adjusted" not in one.columns
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_notes_and_sentences_are_displayed(name):
     result = make(name)

@@ -36,6 +36,7 @@ def test_values_lie_within_the_range(name):
     assert highest is None or max(results) <= highest + 1e-12
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(
     "name",
     [name for name in COMPLETE if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],

@@ -329,6 +329,7 @@ def test_an_undefined_query_may_count_1(value):
     assert "counted as 1" in " ".join(comparison.notes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("other_metrics", [[], ["nDCG"]])  # with a cutoff, they are packed alone
 @pytest.mark.parametrize(("denominator", "size"), [("k", 20), ("retrieved", 5), ("min", 6)])
 def test_f1_is_the_harmonic_mean_of_the_precision_and_the_recall_shown(

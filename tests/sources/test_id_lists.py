@@ -52,6 +52,7 @@ def test_lists_are_evaluated_like_rows(form, tmp_path):
     assert result.columns["qrels"]["rel"] == "1 for every row"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("run", "qrels"), [(RETRIEVED, RELEVANT), (RETRIEVED, QRELS), (RUN, RELEVANT)]
 )
@@ -60,6 +61,7 @@ def test_one_table_has_lists(run, qrels):
     assert rankql.evaluate(LISTS, QRELS.head(1), "RR").per_query.rows() == [("q1", 0.5)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "query, retrieved, relevant",
     [
@@ -482,6 +484,7 @@ def test_few_queries_without_any_hit_have_0_if_ids_are_written_alike(retrieved, 
                 rankql.evaluate(*inputs, metrics="RR")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["FLOAT[]", "DOUBLE[3]", "DECIMAL(4, 2)[]"])
 def test_vectors_are_not_ids(kind):
     """A table with a row per item may have them, also without ids of items."""

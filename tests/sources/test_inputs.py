@@ -642,11 +642,13 @@ def test_judgments_that_contradict_each_other_are_refused():
 # In parts, as in Spark
 
 
-def in_parts(run, qrels, metrics="RR", **options):
+def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     """What Spark's partitions report of each query by itself."""
     rules = Conventions(ties="item")
     meta = Meta("query", [metrics], rules.as_dict())
-    task = partitions.Task([None], {}, None, (), (), parse(metrics), rules, meta=meta, **options)
+    task = partitions.Task(
+        [None], {}, None, (), attributes, parse(metrics), rules, meta=meta, **options
+    )
     tables = [
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}
         for q in sorted({*run["query"], *qrels["query"]})
@@ -658,10 +660,20 @@ def in_parts(run, qrels, metrics="RR", **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
     [
+        (
+            RUN.with_columns(item=pl.when(pl.col("item") != "z").then("item")),
+            QRELS,
+            "^run: item is NULL in 1 of 5 rows",
+        ),
+        (
+            RUN.with_columns(part=pl.col("item")),
+            QRELS,
+            "part must have one value per query",
+        ),
         (
             RUN.with_columns(item=pl.col("item").str.to_uppercase()),
             QRELS,
@@ -673,7 +685,7 @@ def in_parts(run, qrels, metrics="RR", **options):
 )
 def test_parts_have_the_same_errors(run, qrels, message):
     with pytest.raises(RankqlError, match=message):
-        in_parts(run, qrels)
+        in_parts(run, qrels, attributes=[["part"]] if "part" in run.columns else ())
 
 
 @pytest.mark.slow

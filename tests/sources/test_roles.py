@@ -11,7 +11,7 @@ RUN = pl.DataFrame({"user_id": [1, 1], "item": ["x", "y"], "score": [2.0, 1.0]})
 ROWS = {"query": ["a"] * 3, "item": ["x", "y", "z"]}
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
     ("names", "options", "missing"),

@@ -284,7 +284,7 @@ KINDS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_are_read_as_their_copies(kind):
     """Also those whose text is not copied: in chunks, sliced, empty, filtered by DuckDB."""

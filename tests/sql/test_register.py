@@ -145,6 +145,7 @@ def test_quotes_in_comments_hide_no_call():
     assert any('MACRO "rankql ndcg"' in text for text in statements)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("theirs", "name"),
     [
