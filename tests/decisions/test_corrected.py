@@ -55,6 +55,7 @@ def test_differences_are_corrected(metric, options):
     assert f"worth {sample.worth(0.05)}" in row["sentence"]
 
 
+@pytest.mark.slow
 def test_slices():
     options = {"metrics": "P@3", "by": "lang", "attributes": ABOUT, "correction": "none"}
     table = rankql.compare(RUNS, qrels=HUMAN, judge=JUDGE, **options).pairs
@@ -63,6 +64,7 @@ def test_slices():
         assert row["difference"] == pytest.approx(expected("P@3", pl.col("lang") == lang).mean)
 
 
+@pytest.mark.slow
 def test_a_slice_of_few_human_queries_is_not_corrected():
     few = HUMAN.filter(pl.col("query").is_in(HUMAN["query"].unique().sort().head(30).implode()))
     options = {"metrics": "P@3", "by": "lang", "attributes": ABOUT}

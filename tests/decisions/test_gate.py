@@ -532,6 +532,7 @@ def test_conventions_of_the_baseline(tmp_path):
         assert verdict.table["metric"].to_list() == ["share", "share"]
 
 
+@pytest.mark.slow
 def test_micro_averages():
     verdict = rankql.gate(RUN, QRELS, RUN, max_drop="microP@1:0")
     assert verdict and "no confidence interval" in verdict.table["message"][0]

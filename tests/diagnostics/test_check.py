@@ -133,7 +133,7 @@ def test_no_problems():
         assert list(check(run, k=2)) == []
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(18)
 @pytest.mark.parametrize("kind", CASES)
 def test_finding(kind):
     """What is no error is evaluated; what is one is refused, but for what it cannot know."""
@@ -435,6 +435,7 @@ def test_report():
         assert "no problems found" in text and "|" not in text and "<table" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
 def test_dl19():
     assert list(check(DL19 / "BM25.run", DL19 / "dl19.qrels")) == []

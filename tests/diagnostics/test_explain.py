@@ -134,6 +134,7 @@ def test_the_ideal_is_as_long_as_the_run(metric):
     assert near(result.ideal, 1) and by_item(result, "ideal_pos") == {"x": None, "a": 1, "c": 2}
 
 
+@pytest.mark.slow
 def test_negative_grades_lose():
     qrels = {"a": -1, "b": 2}
     for metric, options, loss in (

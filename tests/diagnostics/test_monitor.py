@@ -154,6 +154,7 @@ def test_the_error_of_a_day_widens_its_limit():
     assert rows["spread"][49:51].to_list() == pytest.approx([0.02, 0.05])
 
 
+@pytest.mark.slow
 def test_several_series():
     """More than three share the false alarms, and one with too few days has no alarm."""
     con, one = metric_engines.connect(), days_of(waves())
@@ -264,6 +265,7 @@ def test_the_first_alarm_of_a_week_says_when_the_loss_began():
     assert alarm["mean"] == pytest.approx(week["mean"].mean())
 
 
+@pytest.mark.slow
 def test_labels_that_age():
     result = rankql.monitor(log(days=70, queries=100, unjudged=32), metrics="CG@3")
     assert dict(result.active.select("metric", "cause").rows()) == {

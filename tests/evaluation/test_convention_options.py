@@ -26,6 +26,7 @@ def test_undefined_and_missing():
             rankql.evaluate(RUN, QRELS, "AP", **{option: "error"})
 
 
+@pytest.mark.slow
 def test_ties_lie_between_worst_and_best():
     metrics = ["nDCG@5", "RR", "P@3"]
     values = [

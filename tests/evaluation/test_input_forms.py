@@ -270,7 +270,7 @@ GRADES = pl.DataFrame({"query": [*"qqQ"], "item": [*"Abb"], "rel": [1, 2, 1], "k
 MIRRORED = LETTERS.with_columns(pl.col("score") * -1, system=pl.lit("M"))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("run", "options"),
     [

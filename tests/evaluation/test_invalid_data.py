@@ -58,7 +58,7 @@ def test_values_notes_and_errors_are_the_same(case, read):
     compare(table, None, metrics, ties=ties, **options)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("metrics", slow_except(["nDCG@2", "AP", ["P@1", "own = sum(rel)"]], "AP"))
 @pytest.mark.parametrize("options", [{}, {"descending": False}, {"float32": True}], ids=str)
 def test_nan_is_refused_in_the_words_of_its_source(metrics, options, tmp_path):
@@ -214,7 +214,7 @@ def test_only_items_within_the_top_are_compared(case, ties, tied):
         assert isinstance(values, str) == (case != "without a score")
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["joined", "joined by score", "joined by other scores"])
 @pytest.mark.parametrize(("ties", "place"), cycled(TIES, [-1000.0, None]))
 def test_a_relevant_item_that_occurs_again_counts_once(shape, place, ties):

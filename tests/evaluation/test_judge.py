@@ -93,6 +93,7 @@ def test_a_slice_of_few_human_queries_is_not_corrected():
     assert "does not correct" in result.remarks()[-1]
 
 
+@pytest.mark.slow
 def test_ids_of_different_types():
     run, human, judge = (
         x.with_columns(pl.col("query").str.slice(1).cast(int)) for x in (RUN, HUMAN, JUDGE)

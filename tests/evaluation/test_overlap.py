@@ -13,6 +13,7 @@ def test_examples_of_queries_that_are_not_judged_differ():
         rankql.evaluate(RUN, QRELS.with_columns(query=pl.lit("q0")))
 
 
+@pytest.mark.slow
 def test_runs_of_one_of_many_judged_queries():
     """Also if the sample of queries, in which items in common are counted, does not have it."""
     qrels = pl.DataFrame({"query": range(3000), "item": ["a"] * 3000, "rel": [1] * 3000})

@@ -162,6 +162,7 @@ def test_rankings_with_more_judged_items_than_columns(grade, tied):
         compare(*data, "nDCG", "lists", ideal="retrieved")
 
 
+@pytest.mark.slow
 def test_long_lists_take_the_window(monkeypatch):
     monkeypatch.setattr(reduce, "MAX_STEPS", 50)
     for shape in ("ranked by score", "joined by other scores"):
@@ -286,7 +287,7 @@ KINDS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("ties", "options"), zip(["expected", "item", "worst"], ORDERS, strict=True), ids=str

@@ -234,6 +234,7 @@ def test_a_slice_without_weight():
     assert verdict.passed
 
 
+@pytest.mark.slow
 def test_saved_results_keep_their_weights(tmp_path):
     result, path, plain = evaluated("traffic"), tmp_path / "old.parquet", tmp_path / "plain.parquet"
     result.save_values(path)
@@ -261,6 +262,7 @@ WEIGHTS = ABOUT.select("query", "traffic")
 RUN, JUDGED = (table.join(WEIGHTS, on="query") for table in (RUNS["old"], QRELS))
 
 
+@pytest.mark.slow
 def test_the_column_may_be_anywhere(tmp_path):
     expected = evaluated("traffic", interval=None)["nDCG@3"]
     options = {"weight": "traffic", "interval": None}

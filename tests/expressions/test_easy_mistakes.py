@@ -179,7 +179,7 @@ def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
         assert in_sql == pytest.approx(in_polars)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("grades", [[0.5, 0.9], [0.9, None, 0]])
 def test_grades_below_1_are_not_counted_as_0_by_rbp(grades):
     """Without max_rel no item is relevant. P, which is 0 then, says so in evaluate."""

@@ -102,7 +102,7 @@ def sql_engines(request):
     ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @given(data=st.data())
 def test_settings_change_nothing(sql_engines, data):
     """The user's settings of DuckDB change nothing; each example asks another metric."""

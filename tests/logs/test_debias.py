@@ -385,7 +385,7 @@ def test_warnings(queries, rare, never, warnings):
         assert {*texts} == {"; ".join(warnings)}, way
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("queries", "most"), [(50, 2), (1, 2), (50, 0)])
 def test_values_above_the_largest_possible_one(queries, most):
     """By more than the interval: all items are clicked, whatever their propensity."""
@@ -422,6 +422,7 @@ def test_propensities_of_1_correct_nothing():
     assert texts == {"naive": None, "IPS": equal, "SNIPS": None}
 
 
+@pytest.mark.slow
 def test_a_log_without_clicks():
     lines = pl.DataFrame({"query": [1, 2], "item": "a", "click": 0, "propensity": 0.5, "pos": 1})
     for _, run in table_ways("counterfactual", lines, {}):
@@ -466,12 +467,14 @@ LOG |= {"propensity": [1.0, 0.5, None], "pos": [1, 1, 2], "predicted": [0.5, 0.5
 LOG |= {"examination": [1.0, 1.0, 0.5]}
 
 
+@pytest.mark.slow
 def test_positions_are_read_up_to_2_to_the_53():
     frame = pl.DataFrame(LOG | {"pos": [2**53] * 2 + [1]})
     for _, run in table_ways("counterfactual", frame, {}):
         assert len(run()) == 9
 
 
+@pytest.mark.slow
 def test_logs_without_rows_have_no_estimates():
     frame = pl.DataFrame(LOG).clear()
     for _, run in table_ways("counterfactual", frame, {"k": 3}):

@@ -202,6 +202,7 @@ def test_trec_files_have_comments(tmp_path):
 # Connections
 
 
+@pytest.mark.slow
 def test_threads_take_turns_on_a_connection():
     con = duckdb.connect()
     con.execute("CREATE TABLE r AS FROM RUN; CREATE TABLE q AS FROM QRELS")
@@ -490,7 +491,7 @@ def test_distances_are_best_where_they_are_lowest(options):
             assert_frame_equal(values.per_query, expected.per_query)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("run", "options"), FORMS)
 def test_every_function_takes_distances(run, options):
     ap = pytest.approx(rankql.evaluate(NEGATED, NEAREST, "AP")["AP"], abs=1e-12)

@@ -104,6 +104,7 @@ def test_other_days_are_not_opened(tmp_path, con, form):
     assert result == pytest.approx(means(*first))
 
 
+@pytest.mark.slow
 def test_a_folder_is_not_a_pattern(tmp_path):
     write(tmp_path / "a[b]c")
     sides = (tmp_path / "a[b]c" / name for name in ("runs", "judgments"))

@@ -51,6 +51,7 @@ def welch(one, other, level):
     return one[0] - other[0] - reach, one[0] - other[0] + reach
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_scipy(con):
     rng = np.random.default_rng(1)
     a, b = rng.random(12), rng.random(30) - 0.1
