@@ -347,7 +347,7 @@ def test_without_a_command(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [".venv/bin/python -m rankql", slow(".venv/bin/rankql")])
+@pytest.mark.parametrize("program", [".venv/bin/python -m rankql", ".venv/bin/rankql"])
 def test_what_is_next_works_as_printed(tmp_path, program):
     """Also after a script that is not on the PATH."""
     scripts = tmp_path / ".venv" / "bin"

@@ -8,7 +8,6 @@ import pytest
 
 import rankql
 from support.judged_runs import corrected, half_width, simulated
-from support.parameters import slow
 
 RUN, HUMAN, JUDGE, ABOUT = simulated()
 NOISE = pl.Series(np.random.default_rng(9).normal(0, 2, RUN.height))
@@ -90,7 +89,7 @@ def test_intervals_are_narrower_than_those_of_human_labels_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, slow({"cluster": "user"}), slow({"weight": "traffic"})])
+@pytest.mark.parametrize("options", [{}, {"cluster": "user"}, {"weight": "traffic"}])
 def test_gate_decides_by_the_corrected_interval(options):
     about = {"attributes": ABOUT, **options}
     limits = {"minimum": "nDCG@5>=0.5", "max_drop": "nDCG@5:0.05", "minimum_bound": True}

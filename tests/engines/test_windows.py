@@ -14,7 +14,6 @@ from rankql.engines.window_macros import window_macros, window_metrics
 from rankql.engines.windows import translate_to_windows
 from support import metric_engines, signatures, window_databases
 from support.metric_engines import same
-from support.parameters import slow_except
 from support.printed_dialects import LONG, PRINTED, snapshot_path, write_snapshot
 from support.small_evaluation import QRELS, RUN, assert_alike
 
@@ -263,7 +262,7 @@ def test_names(engine, duck):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("dialect", slow_except(PRINTED, "snowflake", "trino"))
+@pytest.mark.parametrize("dialect", PRINTED)
 def test_printed_dialects_equal_their_snapshots(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""
     text = translate_to_windows(LONG, dialect)

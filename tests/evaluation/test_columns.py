@@ -14,7 +14,7 @@ from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
-from support.parameters import cycled, slow_except
+from support.parameters import cycled
 from support.reductions import SHAPES, compare, find_reduction, frame, ranked, score
 
 ENDS = top.SCALES
@@ -88,7 +88,7 @@ def any_metric(draw):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("end", slow_except([*ENDS, 0.5, 7], 3, 0.5))
+@pytest.mark.parametrize("end", [*ENDS, 0.5, 7])
 @given(data=st.data())
 def test_any_rankings_and_metrics(end, data):
     """In any shape, with metrics that have no columns, in batches of any size."""
@@ -249,7 +249,7 @@ def test_polynomials_are_exact(end):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", slow_except(ENDS, 5))
+@pytest.mark.parametrize("end", ENDS)
 def test_digits_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too; further ones take lists."""
     bits = {1: 1, 3: 3, 5: 4}[end]  # of a digit, of which two must not carry into the next one
@@ -268,7 +268,7 @@ def test_digits_fill_several_words(end):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", slow_except([3, 5], 5))
+@pytest.mark.parametrize("end", [3, 5])
 def test_more_items_than_the_counts_hold(end):
     """Those rankings are read by macros."""
     limit = 1 << min(counts.bits for counts in top._all_counts(end))

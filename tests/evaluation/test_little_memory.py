@@ -8,7 +8,6 @@ import duckdb
 import pytest
 
 import rankql
-from support.parameters import slow_except
 from support.random_runs import same
 
 
@@ -28,16 +27,13 @@ def connect(limit=None, query="q"):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    slow_except(
-        [
-            {},
-            {"system": "name", "by": "segment", "attributes": "about"},
-            {"ties": "order", "conventions": "ranx"},
-            {"missing": "skip", "id": "'q' || q"},
-            {"metrics": ["AP", "nDCG(base=3)@90", "P@5"]},
-        ],
+    [
         {},
-    ),
+        {"system": "name", "by": "segment", "attributes": "about"},
+        {"ties": "order", "conventions": "ranx"},
+        {"missing": "skip", "id": "'q' || q"},
+        {"metrics": ["AP", "nDCG(base=3)@90", "P@5"]},
+    ],
 )
 def test_queries_that_do_not_fit_into_memory_are_evaluated_in_parts(options, tmp_path):
     """With the same values, also in a file. The metric is not computed from reduced rankings."""

@@ -7,7 +7,6 @@ import pyndeval
 import pytest
 
 import rankql
-from support.parameters import slow_except
 
 NAMES = {
     "alpha_nDCG@5": "alpha-nDCG@5",
@@ -35,7 +34,7 @@ def frames(judged, run):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("seed", slow_except(range(1, 6), 1))
+@pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("form", ["file", "frame", "lists", "positions"])
 @pytest.mark.parametrize("alpha", [0.5, 0.3])
 def test_equal_to_pyndeval(seed, form, alpha, tmp_path):

@@ -10,7 +10,6 @@ import pytest
 
 import rankql
 from support import definitions, metric_engines, signatures
-from support.parameters import slow_except
 
 N = 100_000
 GRADES = {
@@ -51,8 +50,8 @@ def values(metric, rows, columns, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg"))
-@pytest.mark.parametrize("kind", slow_except(GRADES, "few grades"))
+@pytest.mark.parametrize("metric", signatures.RANKING)
+@pytest.mark.parametrize("kind", GRADES)
 def test_one_ranking_of_100_000_items(kind, metric):
     (rows, lists), options = frames(kind), OPTIONS.get(metric, {})
     with_k = "k" in signatures.ROWS[metric] and metric not in PAIRS
@@ -79,7 +78,7 @@ def scores():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, "ndcg"))
+@pytest.mark.parametrize("metric", signatures.RANKING)
 def test_sql_equals_polars_on_100_000_scores(metric):
     """Most of them tied, under both tie rules."""
     for ties in ("item", "expected"):

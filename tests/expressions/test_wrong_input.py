@@ -12,10 +12,9 @@ import pytest
 import rankql
 from support import calls, metric_engines, signatures
 from support.metric_engines import Column
-from support.parameters import cycled, slow, slow_except
+from support.parameters import cycled, slow
 
 NAN, INF = math.nan, math.inf
-LIGHT = ("ndcg", "ap", "rr", "bpref")
 REQUIRED = signatures.REQUIRED
 TEXT = "{} must be a number, not text. Cast it first"
 REL = "rel must be a finite number, not {}"
@@ -127,7 +126,7 @@ def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("metric", slow_except([*signatures.RANKING, *signatures.MICRO], *LIGHT))
+@pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO])
 def test_text_is_refused(assert_refused, metric):
     """Also where it reads as a number."""
     options = REQUIRED.get(metric, {})
@@ -139,7 +138,7 @@ def test_text_is_refused(assert_refused, metric):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("metric", slow_except(signatures.RANKING, *LIGHT))
+@pytest.mark.parametrize("metric", signatures.RANKING)
 def test_a_score_may_be_infinite_but_not_nan(assert_refused, metric):
     """Also where the item is unjudged or beyond k."""
     for rel in (1, 0, None):
@@ -368,7 +367,7 @@ def test_exp2_gain_refuses_text_and_infinite_grades(bad):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("metric", slow_except(signatures.TAKES_IDEAL, *LIGHT))
+@pytest.mark.parametrize("metric", signatures.TAKES_IDEAL)
 def test_the_ideal_list_is_checked(assert_refused, metric):
     """An ideal that lacks grades of the list would give values above 1."""
     text = (

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import rankql
 from support import metric_engines
 from support.calls import assert_values, connected, table_ways
-from support.parameters import slow
 
 FEW = "the interval rests on fewer than 30 queries"
 
@@ -143,7 +142,7 @@ def truth(new, k=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("new", "k"), [("ca", None), slow("cba", None), slow("bca", 2)])
+@pytest.mark.parametrize(("new", "k"), [("ca", None), ("cba", None), ("bca", 2)])
 def test_ips_and_dr_are_unbiased(new, k):
     """IPS and DR are right whatever is predicted; what is naive or clipped is not."""
     right = truth(new, k)

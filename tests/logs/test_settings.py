@@ -8,7 +8,6 @@ import pytest
 import rankql
 from support import metric_engines
 from support.calls import assert_rows, connected, options_of
-from support.parameters import slow, slow_except
 
 SETTINGS = [
     {"default_null_order": "nulls_first", "default_order": "desc"},
@@ -53,14 +52,8 @@ CALLS = [
 ]
 
 
-# Each of these takes a second or two to plan.
-SLOW = ("randomised_propensity", "harvested_propensity", "counterfactual")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "options"), [slow(*call) if call[0] in SLOW else call for call in CALLS]
-)
+@pytest.mark.parametrize(("name", "options"), CALLS)
 def test_settings_change_no_table(name, options):
     frame = log()
     expected = getattr(rankql, name)(frame, **options).rows(named=True)
@@ -72,7 +65,7 @@ def test_settings_change_no_table(name, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", slow_except(SETTINGS, SETTINGS[3]), ids=str)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_settings_change_no_grade(setting):
     con = metric_engines.connect(**setting)
     assert con.sql("""

@@ -21,7 +21,6 @@ from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
 from rankql.sources.reader import count_values
 from rankql.sources.session import open_session
-from support.parameters import slow
 
 RUN = pl.DataFrame(
     {
@@ -49,7 +48,7 @@ ABOUT = pl.DataFrame({"qid": ["a", "b", "c"], **{name: ["u", "v", "v"] for name 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("home", ["attributes", "qrels", "run"])
-@pytest.mark.parametrize("metrics", [["nDCG@10", "AP", "microP@2"], slow(["hits = count(rel)"])])
+@pytest.mark.parametrize("metrics", [["nDCG@10", "AP", "microP@2"], ["hits = count(rel)"]])
 def test_slices_have_any_name(home, metrics):
     run = OURS.join(ABOUT, on="qid") if home == "run" else OURS
     qrels = THEIRS.join(ABOUT, on="qid") if home == "qrels" else THEIRS

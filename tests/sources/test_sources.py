@@ -16,7 +16,6 @@ from rankql.cli import demo
 from rankql.sources import frames as reading
 from support import spark_sessions
 from support.components import optional
-from support.parameters import slow
 
 deltalake = optional("deltalake")
 
@@ -265,7 +264,7 @@ assert repr(frame.rows()) == repr(con.sql(sql).fetchall())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [slow(3), slow(reading.FEW - 1), reading.FEW])
+@pytest.mark.parametrize("rows", [3, reading.FEW - 1, reading.FEW])
 def test_few_rows_are_read_and_registered_without_pyarrow(rows):
     """In a process of its own, because pyarrow may be imported already."""
     subprocess.run([sys.executable, "-c", SCRIPT, str(rows)], check=True, timeout=60)

@@ -9,7 +9,6 @@ import duckdb
 import pytest
 
 from rankql.errors import database_message
-from support.parameters import slow_except
 from support.paths import ROOT
 
 ROWS = [
@@ -35,7 +34,6 @@ METRICS = [
     "weighted_mean(rel, pos).mean",
     "len(team_draft(list(item), list(item || rel), seed := 1))",
 ]
-LIGHT = METRICS[::4]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +46,7 @@ def con():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", slow_except(METRICS, *LIGHT))
+@pytest.mark.parametrize("metric", METRICS)
 def test_a_metric_is_used_again_in_the_query_that_computes_it(con, metric):
     expected = dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
     select = f"SELECT user, {metric} AS n FROM t GROUP BY user"
