@@ -133,7 +133,7 @@ def test_no_problems():
         assert list(check(run, k=2)) == []
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("kind", CASES)
 def test_finding(kind):
     """What is no error is evaluated; what is one is refused, but for what it cannot know."""

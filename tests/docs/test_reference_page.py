@@ -92,7 +92,7 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.few(60)
+@pytest.mark.few(36)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, [])) for name in MODULES]
 )

@@ -32,7 +32,7 @@ def shapes(folder):
     yield pl.DataFrame(lists), None
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"], GINI])
 def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path):
     for run, qrels in shapes(tmp_path):

@@ -195,7 +195,7 @@ IDS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", IDS)
 def test_types_of_ids(kind):
     ids = pl.DataFrame({"query": NAMES, "id": IDS[kind]})
@@ -248,7 +248,7 @@ def test_positions_win_over_scores():
     assert_expected(ranked, score="score")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [{}, {"ties": "order"}, {"ties": "worst"}, {"ties": "best"}, {"unjudged": "remove"}],

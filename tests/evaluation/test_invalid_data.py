@@ -46,7 +46,7 @@ CASES = {
 }
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("read", ["all items", "first items", "first items, expected"])
 def test_values_notes_and_errors_are_the_same(case, read):
@@ -120,7 +120,7 @@ def test_only_positions_beyond_all_cutoffs_may_repeat(pos):
         require_refused(table, None, metrics, f"query 8, pos {pos}")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("metric", ["Bpref", "Judged", "Judged@9"])
 @pytest.mark.parametrize("shape", ["ranked", "joined"])
 def test_judged_items_may_not_share_a_position(metric, shape):
@@ -193,7 +193,7 @@ REPEATED = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", REPEATED)
 @pytest.mark.parametrize(("ties", "tied"), cycled(TIES * 2, [None, "a", "d"]))
 def test_only_items_within_the_top_are_compared(case, ties, tied):

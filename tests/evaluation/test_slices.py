@@ -103,7 +103,7 @@ def test_missing_queries_by_system():
     assert result["missing"].to_list() == missing and missing[1] > missing[0] > 0
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{"ties": "best"}, {"unjudged": "remove"}])
 @pytest.mark.parametrize("home", [0, 1])
 def test_attributes_where_all_items_are_joined(home, options):

@@ -36,7 +36,7 @@ FORMS = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("side", ["run", "qrels"])
 def test_ids_in_another_form_are_noted(form, side):

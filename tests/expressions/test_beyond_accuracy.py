@@ -240,7 +240,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(18)
 @pytest.mark.parametrize(("metric", "rows", "options", "message"), ERRORS)
 def test_input_is_refused(metric, rows, options, message):
     for name in ("sql", "polars", "polars streaming"):

@@ -59,7 +59,7 @@ SQL_ERRORS = [
 ]
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("call", "message"), SQL_ERRORS)
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"

@@ -30,7 +30,7 @@ def agree(metric, groups, options, names=None, values=None, pool=None, **types):
 BEYOND_AND_FORMS = [*signatures.BEYOND, *signatures.LISTS, *signatures.SCORES]
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(14)
 @pytest.mark.parametrize(
     "metric", [*signatures.METRICS, *slow_except(BEYOND_AND_FORMS, *LIGHT_BEYOND, *LIGHT_FORMS)]
 )

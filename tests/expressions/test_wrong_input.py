@@ -192,7 +192,7 @@ def wrong_rows():
     yield "err", [(1, 1), (0, 2)], {"stop": "rel", "max_rel": 4}, pattern, {}
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("metric", "group", "options", "pattern", "types"), [*wrong_rows()])
 def test_wrong_rows_are_refused(assert_refused, metric, group, options, pattern, types):
     assert_refused(metric, [group], options, pattern, **types)
@@ -289,7 +289,7 @@ def arguments():
                     tried.add(rule)
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("metric", "name", "bad", "text", "every_form"), [*arguments()], ids=str)
 def test_options_are_checked(assert_refused, metric, name, bad, text, every_form):
     """In polars as soon as the function is called."""

@@ -100,7 +100,7 @@ OF_PLOTS = {
 }
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     "message", [*IN_PYTHON, *(pytest.param(x, marks=pytest.mark.report) for x in OF_PLOTS)]
 )

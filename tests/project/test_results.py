@@ -110,7 +110,7 @@ def test_each_name_is_the_same_kind_everywhere():
         assert len(kinds) == 1, name
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_attributes_and_conversions(name):
     result = make(name)

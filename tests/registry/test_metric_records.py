@@ -19,13 +19,13 @@ def values(name, rankings):
 COMPLETE = [name for name in FUNCTIONS if name in signatures.EVERYTHING]
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", COMPLETE)
 def test_undefined_of_nothing_just_where_it_says_so(name):
     assert (values(name, [[]]) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", COMPLETE)
 def test_values_lie_within_the_range(name):
     lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
@@ -36,7 +36,7 @@ def test_values_lie_within_the_range(name):
     assert highest is None or max(results) <= highest + 1e-12
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(
     "name",
     [name for name in COMPLETE if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],

@@ -85,7 +85,7 @@ def is_form(name):
     return name.startswith("list_") or name.endswith("_by_score")
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(18)
 @pytest.mark.parametrize(
     ("turn", "name", "columns", "option"),
     [

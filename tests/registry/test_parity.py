@@ -67,7 +67,7 @@ def test_macro_names_are_unique():
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", macros.FAMILIES[1:])
 def test_families_stand_on_common(family):
     """A family's file needs common.sql and nothing else: each of its macros can be called."""

@@ -52,7 +52,7 @@ PEERS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("profile", "negative"),

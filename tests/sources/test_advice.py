@@ -167,7 +167,7 @@ def as_options(options):
             )
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("row", TABLE, ids=[f"{i}: {row[3]}" for i, row in enumerate(TABLE)])
 def test_advice_works(row, tmp_path):
     run, qrels, wrong, advice, right, cli_advice, cli_right = row

@@ -183,7 +183,7 @@ FLAGGED_RUN, FLAG_GRADES = {"a": ["x", "y", "z"]}, {"bought": 3, "clicked": 1}
 BY_FLAGS = rankql.evaluate(FLAGGED_RUN, {"a": {"x": 1, "y": 3, "z": 0, "w": 0}}, "nDCG@5")["nDCG@5"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [pl.Boolean, pl.Int64, pl.Float64])
 @pytest.mark.parametrize("form", ["frame", "pandas", "csv", "jsonl"])
 def test_columns_of_yes_and_no_are_grades(form, kind, tmp_path):

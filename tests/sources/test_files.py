@@ -41,7 +41,7 @@ def flip(data, where):
     return bytes(data)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("suffix", TEXTS)
 @pytest.mark.parametrize(
     ("end", "damage", "message"),

@@ -35,7 +35,7 @@ def write(path, rows):
     return path
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "form", ["frame", "pandas", "arrow", "parquet", "jsonl", "table", "objects"]
 )
@@ -362,7 +362,7 @@ def both_ways(frame):
     )
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "retrieved, relevant, grades",
     [
@@ -505,7 +505,7 @@ CELLS = pl.DataFrame({"query": ["a", "b"], "bought": ["d1 d2", "d3"]})
 FOUND = {"a": ["d2", "x"], "b": ["d3"]}
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["bought", "relevant", "item", "doc_id"])
 @pytest.mark.parametrize("cell", ["d1 d2", "d1|d2", "d1, d2", "d1;d2", " d1 ,d2, "])
 def test_pieces_of_cells_are_ids_if_they_match(name, cell):

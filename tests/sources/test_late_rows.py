@@ -62,7 +62,7 @@ def test_columns_and_lists_after_the_sample(tmp_path, name):
     assert result.per_query.filter(query="last")["RR"].to_list() == [1 / 2]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ids", [
     [UUID, UUID.lower(), "x"], ["2020-1-2", "2020-01-02", "1:02:03"], ["1", "01", "1.0"],
     [7, 70, 700], [2**53, 2**53 + 1, 12345678901234567890123], ['"a"', "a\\b", 'a"é\n\t'],

@@ -113,7 +113,7 @@ LABELS = {"event": ["impression", "click"], "outcome": ["", "bought"], "price": 
           "bought": [False, True], "label_text": [None, "yes"]}  # fmt: skip
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", LABELS)
 def test_columns_of_labels_are_asked_about(name, form, tmp_path):
@@ -123,7 +123,7 @@ def test_columns_of_labels_are_asked_about(name, form, tmp_path):
         rankql.evaluate(RUN, data, "RR", con=con)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMATS)
 def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     others = {"event": pl.lit("click"), "created_at": pl.col("item"), "country": pl.col("item")}
@@ -134,7 +134,7 @@ def test_times_attributes_and_one_value_are_not_labels(form, tmp_path):
     assert rankql.evaluate(RUN, data, "RR", **options)["RR"] == 1
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", FORMATS)
 def test_grades_of_a_named_column(form, tmp_path):
     judged = RUN.select("user_id", "item", event=pl.Series(["a", "b"]), esci=pl.Series(["I", "E"]))
