@@ -470,7 +470,7 @@ def count_significant(table, alpha=0.05):
     return table["verdict"].is_in(["better", "worse"]).sum()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TESTS)
 @settings(max_examples=12)
 @given(

@@ -164,6 +164,7 @@ def test_queries_equal_duckdb(engine, duck, query):
     equal(engine, duck, query, {"shown": rankings(9, 30)})
 
 
+@pytest.mark.slow
 def test_long_rankings_stay_finite(engine, duck):
     """Powers and products that no DOUBLE holds."""
     n = 3000

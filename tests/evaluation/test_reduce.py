@@ -14,7 +14,7 @@ import rankql
 from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
 from support import metric_engines
-from support.parameters import cycled, slow, slow_except
+from support.parameters import cycled, slow
 from support.reductions import (
     SHAPES,
     compare,
@@ -226,7 +226,8 @@ def test_slices(shape):
             compare(run, qrels.join(about.select("query", *names), "query"), metrics, **options)
 
 
-@pytest.mark.parametrize("shape", slow_except(SHAPES, "joined by score"))
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
 def test_several_systems(shape):
     """A dict of runs, and a column with their names."""
     both = {name: SHAPES[shape](ranked(5, name)) for name in ("one", "two")}
@@ -427,9 +428,10 @@ def run_script(code, **env):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are not forked there")
 @pytest.mark.parametrize(
-    "metrics", [slow(["nDCG@3"]), ["nDCG@3", "P@1", "P@2", "AP@3", "ERR(max_rel=2)@2"]]
+    "metrics", [["nDCG@3"], ["nDCG@3", "P@1", "P@2", "AP@3", "ERR(max_rel=2)@2"]]
 )
 def test_forked_processes_evaluate(metrics):
     """They lack the threads of polars, and would wait for ever."""

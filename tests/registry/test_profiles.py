@@ -277,6 +277,7 @@ RANK_EVAL = [
 ]
 
 
+@pytest.mark.slow
 def test_rank_eval():
     for hits, others, metric, options, value in RANK_EVAL:
         rated = {str(i): grade for i, grade in enumerate([*hits, *others]) if grade is not None}

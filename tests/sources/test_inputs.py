@@ -210,6 +210,7 @@ def test_threads_take_turns_on_a_connection():
     assert len(set(values)) == 1
 
 
+@pytest.mark.slow
 def test_threads_without_a_connection_see_nothing_of_each_other():
     frames = [pl.DataFrame({"query": [1, 1], "pos": [1, 2], "rel": [n, 1]}) for n in range(3)]
     expected = [rankql.evaluate(frame, metrics="nDCG@10").per_query for frame in frames]

@@ -40,6 +40,7 @@ def attach(con, path):
     con.execute(f"ATTACH '{text}' AS rankql (READ_ONLY)")
 
 
+@pytest.mark.slow
 def test_the_format_is_that_of_1_4(path):
     """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one."""
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")

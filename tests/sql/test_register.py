@@ -62,6 +62,7 @@ def test_twice_is_once(con):
     assert functions() == both and len(both) == 2 * len(first)
 
 
+@pytest.mark.slow
 def test_a_read_only_database(file):
     with duckdb.connect(file, read_only=True) as con:
         rankql.register(con)
