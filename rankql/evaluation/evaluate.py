@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,13 @@ from rankql.evaluation.request import (
 )
 from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import Result
-from rankql.evaluation.shown import Shown, drop_seen, reduced_metrics, require_sources
+from rankql.evaluation.shown import (
+    Shown,
+    drop_seen,
+    fetch_by_slice,
+    reduced_metrics,
+    require_sources,
+)
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.threshold import note_threshold
 from rankql.macros import quote
@@ -251,12 +256,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             _own_metric_errors(session, inputs, metrics, conventions),
         ):
             values, notes, counters = compute(facts, reduced_metrics(metrics), conventions)
-            catalogue = {
-                name: _compute_catalogue(session, name, sql)
-                for name, sql in write_catalogue_queries(
-                    inputs, metrics, conventions, arguments.groupings
-                ).items()
-            }
+            queries = write_catalogue_queries(inputs, metrics, conventions, arguments.groupings)
+            catalogue: dict[str, list[dict[str, Any]]] = {}
+            for name, query in queries.items():
+                catalogue |= fetch_by_slice(session, inputs, query, [name])
             if inputs.train or any(metric.shown for metric in metrics):
                 shown = Shown(facts, conventions, metrics, arguments.groupings)
                 values, together = shown.compute(values)
@@ -313,16 +316,6 @@ def prepare(
     facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
     conventions, metrics = resolve_conventions(facts, metrics, conventions)
     return inputs, facts, conventions, metrics
-
-
-def _compute_catalogue(session: Session, name: str, sql: str) -> list[dict[str, Any]]:
-    """The values of a metric of the catalogue by system and slice."""
-    rows = []
-    for *system, part, value in fetch(session, sql, True):
-        if value is not None and not math.isfinite(value):
-            raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
-        rows.append({"system": system[0] if system else None, "slice": part, "value": value})
-    return rows
 
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:

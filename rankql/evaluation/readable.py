@@ -107,11 +107,7 @@ def write_catalogue_queries(
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     slice_, _ = slice_columns(attributes)
     sets = grouping_sets(meta, attributes, ())
-    rows = _join_queries(inputs)
-    # An attribute may be NULL in some rows of a query.
-    by = [f"any_value({x}) OVER (PARTITION BY {inputs.keys}) AS {x}" for x in attributes.values()]
-    if by:
-        rows = f"(SELECT * REPLACE ({', '.join(by)}) FROM {rows})"
+    rows = join_attributes(inputs)
     queries = {}
     for metric in metrics:
         steps = source_ctes(inputs, conventions)
@@ -205,6 +201,18 @@ def _join_queries(inputs: Inputs) -> str:
     if inputs.attributes is None:
         return "ranked"
     return f"ranked LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+
+
+def join_attributes(inputs: Inputs) -> str:
+    """The ranked rows of queries that count, with one value of each attribute of a query."""
+    own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
+    rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
+    if inputs.qrels:
+        rows += f" JOIN {attributes_by_query(inputs, 'qrels')} USING (query)"
+    for home in ("run", "attributes"):
+        if inputs.attributes_in(home):
+            rows += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    return rows
 
 
 def _select(columns: Mapping[str, str], source: str) -> str:

@@ -420,7 +420,7 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         if not record.has_cutoff and not record.of_shown:
             raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         k = _parse_cutoff(text, digits)
-    if "baseline" in record.of_shown and k is None:
+    if "{k}" in record.of_shown and k is None:
         raise RankqlError(f"{text!r} needs a cutoff, such as {record.name}@10")
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}
     record.check_options({**defaults, **options}, f"{text!r}: ")
