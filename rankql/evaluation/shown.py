@@ -15,9 +15,8 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.evaluation.overlap import format_examples, run_label
-from rankql.evaluation.readable import is_catalogue, join_attributes
+from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attributes
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import ranking_ctes, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -173,7 +172,7 @@ class Shown:
         system = "system" if self.inputs.many else "NULL"
         common = f"(SELECT {key}, true AS common FROM {table}) AS others USING ({key})"
         sql = f"SELECT {system}, count(*), count(common) FROM {rows} AS shown LEFT JOIN {common}"
-        return fetch(self.session, f"{sql} GROUP BY ALL ORDER BY 1")  # type: ignore[return-value]
+        return fetch(self.session, f"{sql} GROUP BY ALL ORDER BY 1")
 
     def _count_items(
         self, table: str, label: str, within: str = ""
@@ -258,14 +257,11 @@ class Shown:
         self, metrics: Sequence[Metric], within: str
     ) -> dict[str, list[dict[str, Any]]]:
         """The values of metrics of the catalogue, all with one cutoff, by system and slice."""
-        meta = Meta("", [], {}, self.inputs.many, [*self.inputs.by], [[*g] for g in self.groups])
-        attributes = sliced_attributes(meta)
-        slice_, _ = slice_columns(attributes)
+        columns, sets = catalogue_slices(self.inputs, self.groups)
         keys = self.inputs.keys.replace("query", "slice")
-        columns = self.inputs.keys.replace("query", f"{slice_} AS slice")
 
         def grouped(count: str, *more: str) -> str:
-            rest = f"{within} GROUP BY GROUPING SETS ({grouping_sets(meta, attributes, more)})"
+            rest = f"{within} GROUP BY GROUPING SETS ({sets(more)})"
             return select_from(f"{self.shown} AS shown", [columns, *more, count], rest)
 
         known = any(map(_reads_catalogue, metrics))

@@ -89,18 +89,21 @@ def unnest_lists(
         named = [any(t.has(item) for t in side) for side in ([*runs.values()], tables[len(runs) :])]
         item = tuple(item if has or not any(named) else None for has in named)
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    own = item[1] if item[1] != item[0] and qrels is None else None  # the relevant ids of a run
+    own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
     ranked = _Side([*runs.values()], RETRIEVED, query[0], item[0])
-    judged = _Side([qrels], RELEVANT, query[1], item[1]) if qrels else None
-    cells = _as_lists(session, ranked, judged or ranked._replace(known=RELEVANT, item=own))
-    ranked = ranked._replace(tables=[each.table for each in cells])
+    judged = ranked._replace(known=RELEVANT, item=own)
+    if qrels:
+        judged = _Side([qrels], RELEVANT, query[1], item[1])
+    cells = _as_lists(session, ranked, judged)
     columns_of = {name: each.column for name, each in zip(runs, cells, strict=True)}
-    if judged:
-        ((qrels, judged_column, *_),) = _as_lists(session, judged, ranked)
+    ranked = ranked._replace(tables=[each.table for each in cells])
+    judged = judged if qrels else judged._replace(tables=ranked.tables)
+    judged_cells = _as_lists(session, judged, ranked)
+    if qrels:
+        ((qrels, judged_column, *_),) = judged_cells
     else:
-        own_side = ranked._replace(known=RELEVANT, item=own)
-        ranked = own_side._replace(tables=[x.table for x in _as_lists(session, own_side, ranked)])
-    runs = dict(zip(runs, ranked.tables, strict=True))
+        cells = judged_cells
+    runs = dict(zip(runs, (each.table for each in cells), strict=True))
     unnested, relevant = dict(runs), []
     for name, table in runs.items():
         column = find_list(table, RETRIEVED, item[0]) or columns_of[name]
@@ -220,14 +223,9 @@ def _split(cells: _Cells, separator: str, whole: bool, matched: bool) -> _Cells:
     if column is None or not (cells.listed or (matched and cells.separated)):
         return _Cells(table)
     said = "one id" if not separator else "several ids" if cells.separated else ""
-    split = replace(
-        table,
-        sql=f"(SELECT * REPLACE ({cells.pieces(separator)} AS {quote(column)}) FROM {table.sql})",
-        columns={**table.columns, column: "VARCHAR[]"},
-        cells={**table.cells, **({column: f"{column} ({said} per cell)"} if said else {})},
-        lasting=False,
-    )
-    return _Cells(split, column)
+    split = table.with_values(column, cells.pieces(separator), "VARCHAR[]")
+    notes = {column: f"{column} ({said} per cell)"} if said else {}
+    return _Cells(replace(split, cells={**table.cells, **notes}), column)
 
 
 def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
@@ -392,7 +390,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
         return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
-        fields = _list_fields(session, table, column)
+        objects = _list_objects(session, table, column)
+        fields = objects.columns
         item = find_name(fields, (*ROLES["item"], "id"))
         if item is None:
             raise RankqlError(
@@ -407,7 +406,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
             return _Lists(column, name, f"x_[{literal(item)}]", "hash(x_)", "", fields=free)
         grade, field = named, named
         if rel is None:
-            grade, field = _find_grade(session, table, column, fields)
+            grade = _find_grade(session, objects, column)
+            field = grade if grade and is_text(fields[grade]) else ""
         value, every = (f"x_[{literal(grade)}]", graded) if grade else ("1", every)
         assumed = "" if field else every
         return _Lists(column, name, f"x_[{literal(item)}]", value, assumed, field)
@@ -421,28 +421,24 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
     return _Lists(column, name, "x_", "1", every)
 
 
-def _find_grade(
-    session: Session, table: Table, column: str, fields: Mapping[str, str]
-) -> tuple[str, str]:
-    """The field with the grades or "", and its name if it is text; numbers and labels may be it."""
+def _find_grade(session: Session, objects: Table, column: str) -> str:
+    """The field with the grades or ""; an error if numbers or labels may be it."""
+    fields = objects.columns
     texts = [field for field, kind in fields.items() if is_text(kind)]
     if grade := find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS):
-        return grade, grade if grade in texts else ""
+        return grade
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, "id")}
-    objects = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
-    rows = replace(table, sql=objects)
     for field in [x for x in fields if squash(x) not in known]:
+        remedy = describe_mapping(session.con, objects, field) if field in texts else ""
         if is_number(fields[field]):
-            sql = f"SELECT count(DISTINCT {quote(field)}) > 1 FROM {objects}"
+            sql = f"SELECT count(DISTINCT {quote(field)}) > 1 FROM {objects.sql}"
             remedy = f"rel={field!r}" if session.con.execute(sql).fetchall()[0][0] else ""
-        else:
-            remedy = describe_mapping(session.con, rows, field) if field in texts else ""
         if remedy:
             raise RankqlError(
-                f"{table.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
+                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
                 "or rel='1' if every one of them is relevant"
             )
-    return "", ""
+    return ""
 
 
 def _kept(table: Table, kept: Sequence[str]) -> str:
@@ -501,12 +497,9 @@ def _load(
     session: Session, table: Table, sql: str, roles: dict[str, str], assumed: dict[str, str]
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
-    loaded = session.load(table.label, sql, text=False)
-    assumed = {**table.assumed, **assumed}
+    fields = {"roles": roles, "assumed": {**table.assumed, **assumed}, "cells": table.cells}
     system = "" if "rel" in roles else table.system
-    return replace(
-        loaded, roles=roles, assumed=assumed, unit="ids", cells=table.cells, system=system
-    )
+    return session.load(table.label, sql, text=False, unit="ids", system=system, **fields)
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:
@@ -544,7 +537,7 @@ def _require_order(session: Session, table: Table, column: str) -> None:
         return
     query = quote(table.roles["query"])
     for role in ("pos", "score"):
-        for name, kind in _list_fields(session, table, column).items():
+        for name, kind in _list_objects(session, table, column).columns.items():
             if name not in known_names(role, [name]) or not (is_number(kind) or is_text(kind)):
                 continue
             order = "DESC" if role == "score" and not is_distance(name) else "ASC"
@@ -589,7 +582,7 @@ def is_rounded(column: str, kind: str) -> str:
     return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"
 
 
-def _list_fields(session: Session, table: Table, column: str) -> dict[str, str]:
-    """The types of the fields in a list of structs."""
+def _list_objects(session: Session, table: Table, column: str) -> Table:
+    """The objects in a column of lists, with a column for each field."""
     rows = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
-    return session.describe(table.label, rows).columns
+    return session.describe(table.label, rows)

@@ -198,9 +198,7 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
-    parts = split_log(session, judgments, history, columns) if judgments else None
-    if parts:
-        judgments, history = parts
+    judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
     compared = None if reference is None else session.table(reference, "reference")
     if system is None and not is_several_runs(run):
@@ -271,8 +269,6 @@ def read_inputs(
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
-    if parts and judgments:
-        judgments = replace(judgments, split=parts[0].split)
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
     if history or catalogue is not None:
         beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
@@ -541,7 +537,8 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     rows = session.load(table.label, sql, text=table.text)
     left_out = format_count(repeated, "row")
     assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
-    return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
+    fields = {"roles": table.roles, "computed": table.computed, "split": table.split}
+    return replace(rows, assumed={"rel": assumed}, **fields)  # type: ignore[arg-type]
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:
