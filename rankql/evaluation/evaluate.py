@@ -242,9 +242,7 @@ def evaluate(
 
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
-    tables = (arguments.attributes, arguments.train, arguments.catalogue)
-    sources = (arguments.run, arguments.qrels, *tables)
-    with open_session(arguments.con, *sources) as session:
+    with open_session(arguments.con, *arguments.sources) as session:
         inputs, facts, conventions, metrics = prepare(session, arguments)
         result = describe_result(
             session, inputs, metrics, conventions, arguments.groupings, arguments.interval,
@@ -274,7 +272,13 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 result.check()
             else:
                 result = result.write_values(arguments.output)
-        notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
+        notes += [
+            f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows "
+            "together"
+            for metric in metrics
+            if metric.record in RATING
+        ]
+        notes += _undefined_notes(result, metrics)
         notes += _sample_notes(facts, metrics) + describe_counts(result)
         if not arguments.reading.own_threshold:
             notes += note_threshold(facts, metrics, conventions, counters.highest_grade)
@@ -320,9 +324,7 @@ def prepare(
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
-    tables = (arguments.attributes, arguments.train, arguments.catalogue)
-    sources = (arguments.run, arguments.qrels, *tables)
-    with open_session(arguments.con, *sources) as session:
+    with open_session(arguments.con, *arguments.sources) as session:
         inputs, _, conventions, _ = prepare(session, replace(arguments, packs=False))
         with evaluation_errors(session, inputs, conventions):
             return fetch_frame(session, sql, checked=True)
@@ -443,15 +445,6 @@ def describe_result(
         confidence=confidence,
         steps=run_step and Steps(query.steps, query.select, run_step),
     )
-
-
-def _mean_notes(metrics: Sequence[Metric]) -> list[str]:
-    """A line on each mean over queries that is not that over all rows."""
-    return [
-        f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows together"
-        for metric in metrics
-        if metric.record in RATING
-    ]
 
 
 # Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.

@@ -202,30 +202,27 @@ class _Cells(NamedTuple):
 def _as_lists(session: Session, side: _Side, other: _Side) -> list[_Cells]:
     """The tables with lists from an expression, or from cells with several ids.
 
-    A cell is several ids if more cells of all tables match the other side then.
+    A cell is several ids if more cells of all tables match the other side then; of a query with
+    several cells, only if no cell matches as one id.
     """
     cells = [_find_cells(session, table, side) for table in side.tables]
-    separated = [each for each in cells if each.separated]
-    counts = [_count_matches(session, each, side, other) for each in separated]
+    counts = [_count_matches(session, each, side, other) for each in cells if each.separated]
     whole, *parts = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
-    best = max(parts)
-    separator = _SEPARATOR if not (whole or best) else ""
-    if best > whole:
-        separator = _SEPARATORS[parts.index(best)]
-    return [_split(each, separator, bool(whole), best > whole) for each in cells]
-
-
-def _split(cells: _Cells, separator: str, whole: bool, matched: bool) -> _Cells:
-    """The table with lists of what the separator gives, if it is a list."""
-    table, column = cells.table, cells.column
-    if matched and not cells.unique and whole:
-        separator, matched = "", False
-    if column is None or not (cells.listed or (matched and cells.separated)):
-        return _Cells(table)
-    said = "one id" if not separator else "several ids" if cells.separated else ""
-    split = table.with_values(column, cells.pieces(separator), "VARCHAR[]")
-    notes = {column: f"{column} ({said} per cell)"} if said else {}
-    return _Cells(replace(split, cells={**table.cells, **notes}), column)
+    found = []
+    for each in cells:
+        table, column = each.table, each.column
+        matched = max(parts) > whole and (each.unique or not whole)
+        if column is None or not (each.listed or (matched and each.separated)):
+            found.append(_Cells(table))
+            continue
+        separator = "" if whole else _SEPARATOR
+        if matched:
+            separator = _SEPARATORS[parts.index(max(parts))]
+        said = "one id" if not separator else "several ids" if each.separated else ""
+        split = table.with_values(column, each.pieces(separator), "VARCHAR[]")
+        notes = {column: f"{column} ({said} per cell)"} if said else {}
+        found.append(_Cells(replace(split, cells={**table.cells, **notes}), column))
+    return found
 
 
 def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
@@ -261,50 +258,48 @@ def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
 
 def _count_matches(session: Session, cells: _Cells, side: _Side, other: _Side) -> list[int]:
     """The cells that match the other side as one id, and by each separator."""
-    table, same = cells.table, other.tables is side.tables
-    key = table.find("query", None if same else column_name(side.query), QUESTIONS)
-    if not (key or same):
+    same = other.tables is side.tables
+
+    def query(table: Table, side: _Side) -> str:
+        key = table.find("query", column_name(side.query), QUESTIONS)
+        return "row_" if same else f"CAST({quote(key)} AS VARCHAR)" if key else ""
+
+    pairs = " UNION ALL ".join(
+        f"SELECT {key} AS q_, unnest({ids}) AS id_ FROM {'cells_' if same else table.sql}"
+        for table in ([cells.table] if same else other.tables)
+        if (key := query(table, other)) and (ids := _ids(session, table, other))
+    )
+    key = query(cells.table, side)
+    if not (pairs and key):
         return [0, 0, 0]
-    query = "row_" if same else f"CAST({quote(key or '')} AS VARCHAR)"
     rows = (
-        f"(SELECT row_number() OVER () AS row_, * FROM {table.sql} "
-        f"WHERE regexp_matches({cells.text}, '{_SEPARATORS[1]}') LIMIT {_SAMPLE})"
+        f"SELECT row_number() OVER () AS row_, * FROM {cells.table.sql} "
+        f"WHERE regexp_matches({cells.text}, '{_SEPARATORS[1]}') LIMIT {_SAMPLE}"
     )
     kinds = " UNION ALL ".join(
-        f"SELECT row_, {query} AS q_, {i} AS n_, unnest({cells.pieces(separator)}) AS id_ "
-        f"FROM cells_"
+        f"SELECT row_, {key} AS q_, {i} AS n_, unnest({cells.pieces(separator)}) AS id_ FROM cells_"
         for i, separator in enumerate(("", *_SEPARATORS))
     )
-    others = [replace(table, sql="cells_")] if same else other.tables
-    pairs = [pair for each in others if (pair := _pairs(session, each, other, table, query, same))]
-    if not pairs:
-        return [0, 0, 0]
     counts = ", ".join(f"count(DISTINCT row_) FILTER (n_ = {i})" for i in range(3))
-    sql = f"""WITH cells_ AS MATERIALIZED {rows}
-        SELECT {counts} FROM ({kinds}) SEMI JOIN ({" UNION ALL ".join(pairs)}) USING (q_, id_)"""
-    return [*session.con.execute(sql).fetchall()[0]]
+    sql = f"WITH cells_ AS MATERIALIZED ({rows}) SELECT {counts} FROM ({kinds}) "
+    return [*session.con.execute(f"{sql} SEMI JOIN ({pairs}) USING (q_, id_)").fetchall()[0]]
 
 
-def _pairs(
-    session: Session, table: Table, side: _Side, cells: Table, query: str, same: bool
-) -> str | None:
-    """SQL of the queries and ids of a table: as they are, and the pieces of cells."""
+def _ids(session: Session, table: Table, side: _Side) -> str:
+    """SQL of the list of ids in a row: as they are, and the pieces of cells."""
     nested = [name for name, kind in table.columns.items() if _is_nested(kind)]
-    named = side.item if isinstance(side.item, str) and table.has(side.item) else None
-    column = named or find_name(nested, [*side.known, *PREDICTED])
+    column = side.item if isinstance(side.item, str) and table.has(side.item) else None
+    column = column or find_name(nested, [*side.known, *PREDICTED])
     column = column or find_name(table.columns, side.known) or table.find("item")
-    key = None if same else table.find("query", column_name(side.query), QUESTIONS)
-    if column is None or not (same or key):
-        return None
-    query = query if same else f"CAST({quote(key or '')} AS VARCHAR)"
-    ids = f"[CAST({quote(column)} AS VARCHAR)]"
+    if column is None:
+        return ""
     if column in nested:
-        lists = _read_lists(session, cells if same else table, column)
-        ids = f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
-    elif is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
+        lists = _read_lists(session, table, column)
+        return f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
+    if is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
         parts = [_Cells(table, column).pieces(separator) for separator in ("", *_SEPARATORS)]
-        ids = f"flatten([{', '.join(parts)}])"
-    return f"SELECT {query} AS q_, unnest({ids}) AS id_ FROM {table.sql}"
+        return f"flatten([{', '.join(parts)}])"
+    return f"[CAST({quote(column)} AS VARCHAR)]"
 
 
 def _wrong_type(table: Table, column: str) -> RankqlError:

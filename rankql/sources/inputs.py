@@ -257,7 +257,10 @@ def read_inputs(
         compared = _assign_run(session, compared, sides[1], True, preferred)
         compared = read_text_numbers(session.con, compared)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
-    about = _assign_attributes(abouts[0], sides, ranked) if about else None
+    if about:  # the query column as the caller names it, or as in the other tables
+        named = sides[0] if sides[0].get("query") in abouts[0].columns else sides[1]
+        same = {"query": [table.roles["query"].lower() for table in ranked]}
+        about = assign_roles(abouts[0], named, ["query"], same, only=True)
     single = {"attributes": about, "qrels": judgments, "reference": compared}
     places = {place: [table] for place, table in single.items() if table}
     places["run"] = [*runs.values()]
@@ -396,15 +399,6 @@ def _assign_run(
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))
-
-
-def _assign_attributes(
-    table: Table, sides: Sequence[Mapping[str, str | None]], tables: Sequence[Table]
-) -> Table:
-    """The attributes with their query column: named by the caller, or as in the other tables."""
-    names = sides[0] if sides[0].get("query") in table.columns else sides[1]
-    same = {"query": [other.roles["query"].lower() for other in tables]}
-    return assign_roles(table, names, ["query"], same, only=True)
 
 
 def keep_scores(session: Session, runs: Sequence[Table]) -> list[Table]:

@@ -207,7 +207,7 @@ def test_exports_of_quepid_are_read(write):
     assert "query 'dog'" in error_of("two.csv", qrels)
     for rows, message in (
         ("dog,,3\ndog,d1,0\n", "qrels: docid is NULL in 1 of 2 rows"),
-        ("dog,d1,good\n", "qrels: rating must be a finite number, not good"),
+        ("dog,d1,good\n", "qrels: rating must be a number, not text such as 'good'"),
         ("dog,d1,1\ndog,d1,2\n", "qrels has duplicates: query 'dog', item 'd1'"),
     ):
         assert error_of(run, write("bad.csv", "query,docid,rating\n" + rows)).startswith(message)
