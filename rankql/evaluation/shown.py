@@ -38,8 +38,9 @@ MUCH_SEEN = 0.01
 
 def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
     """Refuse metrics whose tables are missing, and options without a metric that reads them."""
+    needs_train = "needs the interactions of training. Pass train= (CLI: --train)"
     if seen is not None and inputs.train is None:
-        raise RankqlError(f"seen={seen!r} needs the interactions of training. Pass train=")
+        raise RankqlError(f"seen={seen!r} {needs_train}")
     shown = [metric for metric in metrics if metric.shown]
     if inputs.catalogue is not None and not any(map(_reads_catalogue, shown)):
         raise RankqlError(
@@ -51,9 +52,7 @@ def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None)
         if not inputs.every("item") or inputs.numbered:
             raise RankqlError(f"{metric.name} needs ids of items. Name their column: item='...'")
         if inputs.train is None and metric.shown.level == "list":
-            raise RankqlError(
-                f"{metric.name} needs the interactions of training. Pass train= (CLI: --train)"
-            )
+            raise RankqlError(f"{metric.name} {needs_train}")
         if inputs.train is None and inputs.catalogue is None and _reads_catalogue(metric):
             raise RankqlError(
                 f"{metric.name} needs the items that could be shown. Pass train= (CLI: --train), "
