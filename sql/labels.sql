@@ -332,19 +332,15 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
     FROM placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
--- The items of a log with the number of their users, each once, and their place by it. Ties go to the lower item.
-CREATE OR REPLACE MACRO rankql_popular(train, query, item) AS TABLE
-    SELECT i, count(*) AS users, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
-    FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
-          FROM query_table(train) AS rankql_row)
-    GROUP BY i;
-
--- A user with n seen items finds k others among the k + n most popular ones.
+-- The popularity of an item is the number of its users, and ties go to the lower item. A user with n seen items finds k others among the k + n most popular ones.
 CREATE OR REPLACE MACRO most_popular(
     train, k := 10, exclude_seen := true, users := NULL, query := 'user', item := 'item'
 ) AS TABLE
     WITH popular AS MATERIALIZED (
-        FROM rankql_popular(train, query, item)
+        SELECT i, row_number() OVER (ORDER BY count(*) DESC, i ASC NULLS LAST) AS place
+        FROM (SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
+              FROM query_table(train) AS rankql_row)
+        GROUP BY i
     ), seen AS MATERIALIZED (
         SELECT DISTINCT rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i
         FROM query_table(train) AS rankql_row WHERE rankql_flag(exclude_seen, 'exclude_seen')

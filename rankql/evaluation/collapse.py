@@ -60,7 +60,11 @@ def read_rankings(
         require_unique(SqlRunner(session, inputs, Conventions()), inputs, unique)
     ties = reading.conventions.ties
     task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
-    task.require_known_ties()
+    if task.keep and inputs.scored and ties != "item":
+        raise RankqlError(
+            f"positions='keep' orders equal scores by item, so ties={ties!r} has no effect. Pass "
+            "ties='item', or positions='renumber'"
+        )
     runs = {name: task.add_document(table) for name, table in inputs.runs.items()}
     task.require_documents(runs.values())
     collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
@@ -87,14 +91,6 @@ class _Task:
         """Is it punctuation, as in 'doc12#3', or does it start so, as in 'doc12_chunk_3'?"""
         return re.fullmatch(r"[^\w\s]+|[_#:/|.~-][\w#:/|.~-]*", self.rule) is not None
 
-    def require_known_ties(self) -> None:
-        """Refuse a convention for ties that positions='keep' makes void."""
-        if self.keep and self.inputs.scored and self.ties != "item":
-            raise RankqlError(
-                f"positions='keep' orders equal scores by item, so ties={self.ties!r} has "
-                "no effect. Pass ties='item', or positions='renumber'"
-            )
-
     def name(self, table: Table) -> str:
         """The name of the column of documents."""
         if self.is_separator and not table.has(self.rule):
@@ -117,17 +113,15 @@ class _Task:
         """Refuse rows without a document, and a separator that no id contains."""
         chunks = 0
         for table in runs:
-            document, item = (
-                quote(self.name(table)),
-                quote(table.roles.get("item", self.name(table))),
-            )
+            name = self.name(table)
+            document, item = quote(name), quote(table.roles.get("item", name))
             ((rows, known, chunked),) = self.session.con.execute(
                 f"SELECT count(*), count({document}), count(*) FILTER (WHERE CAST({item} AS "
                 f"VARCHAR) <> CAST({document} AS VARCHAR)) FROM {table.sql}"
             ).fetchall()
             if known < rows:
                 raise RankqlError(
-                    f"{table.label}: {self.name(table)} is NULL in {rows - known:,} of {rows:,} "
+                    f"{table.label}: {name} is NULL in {rows - known:,} of {rows:,} "
                     "rows. Fill it, or leave them out"
                 )
             chunks += chunked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +36,13 @@ from rankql.evaluation.request import (
 )
 from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import Result
-from rankql.evaluation.shown import Shown, drop_seen, reduced_metrics, require_sources
+from rankql.evaluation.shown import (
+    Shown,
+    drop_seen,
+    fetch_by_slice,
+    reduced_metrics,
+    require_sources,
+)
 from rankql.evaluation.steps import Steps
 from rankql.evaluation.threshold import note_threshold
 from rankql.macros import quote
@@ -237,9 +242,7 @@ def evaluate(
 
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
-    tables = (arguments.attributes, arguments.train, arguments.catalogue)
-    sources = (arguments.run, arguments.qrels, *tables)
-    with open_session(arguments.con, *sources) as session:
+    with open_session(arguments.con, *arguments.sources) as session:
         inputs, facts, conventions, metrics = prepare(session, arguments)
         result = describe_result(
             session, inputs, metrics, conventions, arguments.groupings, arguments.interval,
@@ -251,12 +254,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             _own_metric_errors(session, inputs, metrics, conventions),
         ):
             values, notes, counters = compute(facts, reduced_metrics(metrics), conventions)
-            catalogue = {
-                name: _compute_catalogue(session, name, sql)
-                for name, sql in write_catalogue_queries(
-                    inputs, metrics, conventions, arguments.groupings
-                ).items()
-            }
+            queries = write_catalogue_queries(inputs, metrics, conventions, arguments.groupings)
+            catalogue: dict[str, list[dict[str, Any]]] = {}
+            for name, query in queries.items():
+                catalogue |= fetch_by_slice(session, inputs, query, [name])
             if inputs.train or any(metric.shown for metric in metrics):
                 shown = Shown(facts, conventions, metrics, arguments.groupings)
                 values, together = shown.compute(values)
@@ -271,7 +272,13 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 result.check()
             else:
                 result = result.write_values(arguments.output)
-        notes += _mean_notes(metrics) + _undefined_notes(result, metrics)
+        notes += [
+            f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows "
+            "together"
+            for metric in metrics
+            if metric.record in RATING
+        ]
+        notes += _undefined_notes(result, metrics)
         notes += _sample_notes(facts, metrics) + describe_counts(result)
         if not arguments.reading.own_threshold:
             notes += note_threshold(facts, metrics, conventions, counters.highest_grade)
@@ -315,21 +322,9 @@ def prepare(
     return inputs, facts, conventions, metrics
 
 
-def _compute_catalogue(session: Session, name: str, sql: str) -> list[dict[str, Any]]:
-    """The values of a metric of the catalogue by system and slice."""
-    rows = []
-    for *system, part, value in fetch(session, sql, True):
-        if value is not None and not math.isfinite(value):
-            raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
-        rows.append({"system": system[0] if system else None, "slice": part, "value": value})
-    return rows
-
-
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
-    tables = (arguments.attributes, arguments.train, arguments.catalogue)
-    sources = (arguments.run, arguments.qrels, *tables)
-    with open_session(arguments.con, *sources) as session:
+    with open_session(arguments.con, *arguments.sources) as session:
         inputs, _, conventions, _ = prepare(session, replace(arguments, packs=False))
         with evaluation_errors(session, inputs, conventions):
             return fetch_frame(session, sql, checked=True)
@@ -450,15 +445,6 @@ def describe_result(
         confidence=confidence,
         steps=run_step and Steps(query.steps, query.select, run_step),
     )
-
-
-def _mean_notes(metrics: Sequence[Metric]) -> list[str]:
-    """A line on each mean over queries that is not that over all rows."""
-    return [
-        f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows together"
-        for metric in metrics
-        if metric.record in RATING
-    ]
 
 
 # Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.

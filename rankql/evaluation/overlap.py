@@ -297,26 +297,17 @@ def few_common_items_note(system: str | None, items: int, judged: int, common: i
     )
 
 
-def find_example_items(
-    run_sql: RunSql, system: str | None, other: str = "qrels"
-) -> tuple[object, object, object]:
-    """A query of both tables, the first item of the run for it, and that of the other table."""
-    only = "" if system is None else f"AND system = {literal(system)}"
-    first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {other}) {only}"
-    ((query, item),) = run_sql(
-        f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
-    )
-    ((other_item,),) = run_sql(f"SELECT min(item) FROM {other} WHERE query IN ({first})")
-    return query, item, other_item
-
-
 def no_common_item_message(
     run_sql: RunSql, inputs: Inputs, system: str | None, is_error: bool = True
 ) -> str:
     """The error or note on a run and judgments, or a reference, without an item in common."""
     table = inputs.qrels or inputs.reference
     assert table
-    query, item, other_item = find_example_items(run_sql, system, table.label)
+    only = "" if system is None else f"AND system = {literal(system)}"
+    first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {table.label}) {only}"
+    items = f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
+    ((query, item),) = run_sql(items)
+    ((other_item,),) = run_sql(f"SELECT min(item) FROM {table.label} WHERE query IN ({first})")
     run = inputs.runs.get(system) or next(iter(inputs.runs.values()))
     tables = {run.label: run, table.label: table}
     kinds = ""

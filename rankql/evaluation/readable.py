@@ -7,18 +7,13 @@ catalogue have one value for all rankings of a slice, none per query.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.evaluation.means import (
-    Meta,
-    grouping_sets,
-    slice_columns,
-    sliced_attributes,
-    system_columns,
-)
+from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.evaluation.steps import (
     JUDGED,
     attributes_by_query,
@@ -34,12 +29,7 @@ from rankql.evaluation.steps import (
     source_ctes,
     with_ctes,
 )
-from rankql.macros import (
-    INTERNAL_PREFIX,
-    MISSING,
-    literal,
-    quote,
-)
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import RELEVANT, Rows
@@ -103,32 +93,36 @@ def write_catalogue_queries(
     metrics = [metric for metric in metrics if is_catalogue(metric) and not metric.shown]
     if not metrics:
         return {}
-    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
-    attributes, systems = sliced_attributes(meta), system_columns(meta)
-    slice_, _ = slice_columns(attributes)
-    sets = grouping_sets(meta, attributes, ())
-    rows = _join_queries(inputs)
-    # An attribute may be NULL in some rows of a query.
-    by = [f"any_value({x}) OVER (PARTITION BY {inputs.keys}) AS {x}" for x in attributes.values()]
-    if by:
-        rows = f"(SELECT * REPLACE ({', '.join(by)}) FROM {rows})"
+    columns, sets = catalogue_slices(inputs, groups)
+    rows = join_attributes(inputs)
     queries = {}
     for metric in metrics:
         steps = source_ctes(inputs, conventions)
         steps |= ranking_ctes(inputs, [metric], conventions, "all")
         value = own_metric(metric)
         if inputs.every("item"):
-            each = f"({', '.join([*systems, 'query'])}, encode(CAST(item AS VARCHAR)))"
+            each = f"({inputs.keys}, encode(CAST(item AS VARCHAR)))"
             repeats = f"{metric.name}: a ranking repeats an item. Keep one row of each"
             value = (
                 f"CASE WHEN count(item) > count(DISTINCT {each}) "
                 f"THEN rankql_fail({literal(repeats)}) ELSE {value} END"
             )
         shown = f"pos <= {metric.k}" if metric.k else "pos IS NOT NULL"
-        fields = [*systems, f"{slice_} AS slice", f"{value} AS value"]
-        rest = f"WHERE {shown} GROUP BY GROUPING SETS ({sets})"
+        rest = f"WHERE {shown} GROUP BY GROUPING SETS ({sets(())})"
+        fields = [columns, f"{value} AS value"]
         queries[metric.name] = with_ctes(steps) + select_from(rows, fields, rest)
     return queries
+
+
+def catalogue_slices(
+    inputs: Inputs, groups: Sequence[Sequence[str]]
+) -> tuple[str, Callable[[Sequence[str]], str]]:
+    """The columns of systems and slices, and their grouping sets with more columns."""
+    meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
+    attributes = sliced_attributes(meta)
+    slice_, _ = slice_columns(attributes)
+    columns = inputs.keys.replace("query", f"{slice_} AS slice")
+    return columns, partial(grouping_sets, meta, attributes)
 
 
 def _cut_own_metrics(
@@ -205,6 +199,18 @@ def _join_queries(inputs: Inputs) -> str:
     if inputs.attributes is None:
         return "ranked"
     return f"ranked LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+
+
+def join_attributes(inputs: Inputs) -> str:
+    """The ranked rows of queries that count, with one value of each attribute of a query."""
+    own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
+    rows = f"(SELECT * EXCLUDE ({own}) FROM ranked)" if own and not inputs.qrels else "ranked"
+    if inputs.qrels:
+        rows += f" JOIN {attributes_by_query(inputs, 'qrels')} USING (query)"
+    for home in ("run", "attributes"):
+        if inputs.attributes_in(home):
+            rows += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    return rows
 
 
 def _select(columns: Mapping[str, str], source: str) -> str:

@@ -126,6 +126,11 @@ class EvaluateArguments:
     # Whether to pack sums, for which the grades of all queries are read. None: if it is faster.
     packs: bool | None = None
 
+    @property
+    def sources(self) -> tuple[Any, ...]:
+        """The tables, which may be of a connection."""
+        return self.run, self.qrels, self.attributes, self.train, self.catalogue
+
 
 @contextmanager
 def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:

@@ -7,6 +7,7 @@ catalogue one by system and slice, from how often each item is shown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,42 +15,32 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.evaluation.overlap import format_examples, run_label
-from rankql.evaluation.readable import is_catalogue
+from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attributes
 from rankql.evaluation.resolve import Facts
-from rankql.evaluation.steps import (
-    attributes_by_query,
-    ranking_ctes,
-    select_from,
-    source_ctes,
-    with_ctes,
-)
+from rankql.evaluation.steps import ranking_ctes, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
-from rankql.sources.reader import count_values, fetch, fetch_frame
+from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.text import is_or_are, join_words
 
 # The column of a metric that reads as many positions, so that these are checked.
 POSITIONS = f"{INTERNAL_PREFIX}positions"
 SEEN, LINE, QUERY, ITEM = (f"{INTERNAL_PREFIX}{name}" for name in ("seen", "line", "q", "i"))
-# Whether so many interactions are distinct, their hashes say in polars in a third of the time that
-# DuckDB takes. They take 16 bytes each, to which memory_limit does not apply.
-IN_POLARS = range(500_000, 100_000_000)
 # A larger share of items that the user has in train is worth a note.
 MUCH_SEEN = 0.01
 
 
 def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
     """Refuse metrics whose tables are missing, and options without a metric that reads them."""
+    needs_train = "needs the interactions of training. Pass train= (CLI: --train)"
     if seen is not None and inputs.train is None:
-        raise RankqlError(f"seen={seen!r} needs the interactions of training. Pass train=")
+        raise RankqlError(f"seen={seen!r} {needs_train}")
     shown = [metric for metric in metrics if metric.shown]
     if inputs.catalogue is not None and not any(map(_reads_catalogue, shown)):
         raise RankqlError(
@@ -61,9 +52,7 @@ def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None)
         if not inputs.every("item") or inputs.numbered:
             raise RankqlError(f"{metric.name} needs ids of items. Name their column: item='...'")
         if inputs.train is None and metric.shown.level == "list":
-            raise RankqlError(
-                f"{metric.name} needs the interactions of training. Pass train= (CLI: --train)"
-            )
+            raise RankqlError(f"{metric.name} {needs_train}")
         if inputs.train is None and inputs.catalogue is None and _reads_catalogue(metric):
             raise RankqlError(
                 f"{metric.name} needs the items that could be shown. Pass train= (CLI: --train), "
@@ -101,30 +90,37 @@ class Shown:
     # The SQL of the values, after that of the tables.
     queries: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # The users of train, and the items that could be shown.
+    users: int = 0
+    size: int = 0
 
     def __post_init__(self) -> None:
         self.session, self.inputs = self.facts.session, self.facts.inputs
-        self.k = _cutoff(self.metrics)
-        calls = "".join(metric.shown.of_shown for metric in self.metrics if metric.shown)
-        self.shown = self._load("shown", self._write_shown("rel" in calls))
-        self.users = self.size = 0
+        self.known = [metric for metric in self.metrics if metric.shown]
+        k = _cutoff(self.metrics)
+        first = [replace(parse("P")[0], k=k)]
+        graded = any("rel" in metric.shown.of_shown for metric in self.known if metric.shown)
+        steps = source_ctes(self.inputs, self.conventions)
+        steps |= ranking_ctes(self.inputs, first, self.conventions, "all" if graded else "shown")
+        fields = [self.inputs.keys, "item", "pos", *(["rel"] if graded else [])]
+        fields += map(self.inputs.attribute, self.inputs.by)
+        rows = select_from(join_attributes(self.inputs), fields, _within(k))
+        self.shown = self._load("shown", with_ctes(steps) + rows)
         if self.inputs.train:
-            self._load_train(bool(calls))
-        if any(map(_reads_catalogue, self.metrics)):
-            self._load_catalogue()
+            self._load_train("" if k is None else f" in the first {k} positions")
+        if readers := [metric for metric in self.known if _reads_catalogue(metric)]:
+            self._load_catalogue(readers)
 
     def compute(self, values: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
         """The values per query with these metrics, and those of the catalogue."""
         catalogue: dict[str, list[dict[str, Any]]] = {}
         columns: dict[str, pl.Series] = {}
-        for k in dict.fromkeys(metric.k for metric in self.metrics if metric.shown):
-            metrics = [metric for metric in self.metrics if metric.shown and metric.k == k]
-            together = [metric for metric in metrics if is_catalogue(metric)]
-            lists = [metric for metric in metrics if metric not in together]
-            if lists:
-                columns |= self._compute_lists(values, lists)
-            if together:
-                catalogue |= self._compute_together(together)
+        for k in dict.fromkeys(metric.k for metric in self.known):
+            metrics = [metric for metric in self.known if metric.k == k]
+            if together := [metric for metric in metrics if is_catalogue(metric)]:
+                catalogue |= self._compute_together(together, _within(k))
+            if lists := [metric for metric in metrics if metric not in together]:
+                columns |= self._compute_lists(values, lists, _within(k))
         if POSITIONS in values.columns:
             if self.conventions.undefined == "drop":
                 has_relevant = values[POSITIONS].is_not_null()
@@ -134,71 +130,35 @@ class Shown:
         added = columns | dict.fromkeys(catalogue, none)
         return values.hstack([column.alias(name) for name, column in added.items()]), catalogue
 
-    def _load(self, label: str, sql: str, shown: str = "") -> str:
-        """A temporary table of a query, which the SQL of the result has without private names.
-
-        shown: an equal query that it has instead.
-        """
-        known = {*self.session.loaded}
+    def _load(self, label: str, sql: str) -> str:
+        """A temporary table of a query, which the SQL of the result has without private names."""
         query = create_macros(self.session.con, sql)
         table = self.session.load(label, f"(\n{query}\n)", text=False)
-        (name,) = self.session.loaded.keys() - known
-        self.session.loaded[name] = f"CREATE TEMP TABLE {quote(name)} AS\n{shown or sql}"
+        name = [*self.session.loaded][-1]
+        self.session.loaded[name] = f"CREATE TEMP TABLE {quote(name)} AS\n{sql}"
         return table.sql
 
-    def _write_shown(self, graded: bool) -> str:
-        """The first items of each ranking with the attributes of its query; maybe grades."""
-        inputs, keys = self.inputs, self.inputs.keys
-        positions, top = [replace(parse("P")[0], k=self.k)], "ranked"
-        steps = source_ctes(inputs, self.conventions)
-        if self._shows_all():
-            top = "(SELECT *, 1 AS pos FROM run WHERE score IS NOT NULL)"
-        else:
-            steps |= ranking_ctes(inputs, positions, self.conventions, "shown")
-        within = "pos IS NOT NULL" if self.k is None else f"pos <= {self.k}"
-        alone = inputs.qrels is None
-        rows = ", ".join([keys, "item", "pos", *(["rel"] if alone and inputs.every("rel") else [])])
-        source = f"(SELECT {rows} FROM {top} WHERE {within})"
-        fields = [rows, *map(inputs.attribute, inputs.by)]
-        if not alone:
-            source += " SEMI JOIN qrels USING (query)"
-        if graded and not alone:
-            grades = "(SELECT query, item, max(rel) AS rel FROM qrels GROUP BY ALL)"
-            source, fields = f"{source} LEFT JOIN {grades} USING (query, item)", [*fields, "rel"]
-        for home in ("qrels", "run", "attributes"):
-            if inputs.attributes_in(home):
-                source += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
-        return with_ctes(steps) + select_from(source, fields)
-
-    def _shows_all(self) -> bool:
-        """Are all items shown, so that their order says nothing?"""
-        cutoffs = {metric.k for metric in self.metrics if metric.shown} or {self.k}
-        if not self.inputs.scored or cutoffs != {self.k} or self.conventions.unjudged == "remove":
-            return False
-        longest = f"SELECT count(score) AS n FROM run GROUP BY {self.inputs.keys}"
-        steps = with_ctes(source_ctes(self.inputs, self.conventions))
-        return self.k is None or not fetch(
-            self.session, f"{steps}SELECT 1 FROM ({longest}) WHERE n > {self.k} LIMIT 1"
-        )
-
-    def _load_train(self, asked: bool) -> None:
+    def _load_train(self, positions: str) -> None:
         """The popularity of items, the number of users, and the pairs that were seen before."""
         train = train_cte(self.inputs)
-        if asked:
-            self._load_popular(train)
-            self._require_common_items(self.popular, "train")
-        pairs = f"SELECT query, item FROM {self.shown} AS shown SEMI JOIN train USING (query, item)"
-        self.seen = self._load("seen", f"{train}SELECT DISTINCT * FROM ({pairs})")
-        counts = self._count_by_system(f"SEMI JOIN {self.seen} USING (query, item)")
-        totals = self._count_by_system("") if counts else {}
-        first = "" if self.k is None else f" in the first {self.k} positions"
-        for system, count in counts.items():
-            if count > MUCH_SEEN * totals[system]:
+        if self.known:
+            pairs = "SELECT DISTINCT query, item FROM train"
+            counts = f"SELECT item, count(*) AS users FROM ({pairs}) GROUP BY item"
+            place = "row_number() OVER (ORDER BY users DESC, item ASC NULLS LAST) AS place"
+            self.popular = self._load("popular", f"{train}SELECT *, {place} FROM ({counts})")
+            users = f"{train}SELECT count(DISTINCT query) FROM train"
+            ((self.users,),) = fetch(self.session, users)
+            self._count_items(self.popular, "train")
+        both = f"train SEMI JOIN {self.shown} AS shown USING (query, item)"
+        self.seen = self._load("seen", f"{train}SELECT DISTINCT query, item, 1 AS seen FROM {both}")
+        counts_of = self._count(self.shown, self.seen, "query, item")
+        for system, total, count in counts_of:
+            if count > MUCH_SEEN * total:
                 self.notes.append(
-                    f"{count / totals[system]:.1%} of the items of {run_label(system)}{first} are "
+                    f"{count / total:.1%} of the items of {run_label(system)}{positions} are "
                     "in train for the same user. seen='drop' (CLI: --seen drop) removes them"
                 )
-        if not counts:
+        if not any(count for *_, count in counts_of):
             users = f"SELECT 1 FROM train SEMI JOIN {self.shown} AS shown USING (query) LIMIT 1"
             if not fetch(self.session, train + users):
                 self.notes.append(
@@ -206,158 +166,139 @@ class Shown:
                     "way in both"
                 )
 
-    def _load_popular(self, train: str) -> None:
-        """The items of train with the number of their users and their place by it."""
-        assert self.inputs.train
-        popular = "SELECT i.value AS item, users, place FROM rankql_popular('train', {})"
-        popular = popular.format("'query', 'item'")
-        rows, _ = count_values(self.session, self.inputs.train, [])
-        if rows not in IN_POLARS or may_lack_threads():
-            self.popular = self._load("popular", train + popular)
-            ((self.users,),) = fetch(
-                self.session, f"{train}SELECT count(DISTINCT query) FROM train"
-            )
-            return
-        pair = "hash(query, item)"
-        sql = f"{train}SELECT {pair} AS h, hash(query) AS q FROM train"
-        frame = fetch_frame(self.session, sql, few=False)
-        self.users, hashes = frame["q"].n_unique(), frame["h"].sort()
-        repeated = hashes.filter(hashes == hashes.shift()).unique().alias("h").to_frame()
-        counts, size = "SELECT item, count(*) AS n FROM train GROUP BY item", "n"
-        if len(repeated):
-            name = self.session.register("repeated", repeated).sql
-            more = f"FROM train WHERE {pair} IN (FROM {name}) GROUP BY item"
-            more = f"SELECT item, count(*) - count(DISTINCT query) AS more {more}"
-            counts, size = f"({counts}) LEFT JOIN ({more}) USING (item)", "n - coalesce(more, 0)"
-        place = "row_number() OVER (ORDER BY users DESC, rankql_key(item) ASC NULLS LAST) AS place"
-        ranked = f"{train}SELECT *, {place} FROM (SELECT item, {size} AS users FROM ({counts}))"
-        self.popular = self._load("popular", ranked, train + popular)
-
-    def _count_by_system(self, rest: str) -> dict[str | None, int]:
+    def _count(self, rows: str, table: str, key: str) -> list[tuple[str | None, int, int]]:
+        """How many rows each system has, and of how many the table has the key."""
         system = "system" if self.inputs.many else "NULL"
-        sql = f"SELECT {system}, count(*) FROM {self.shown} AS shown {rest} GROUP BY ALL ORDER BY 1"
-        return {system: count for system, count in fetch(self.session, sql) if count}
+        common = f"(SELECT {key}, true AS common FROM {table}) AS others USING ({key})"
+        sql = f"SELECT {system}, count(*), count(common) FROM {rows} AS shown LEFT JOIN {common}"
+        return fetch(self.session, f"{sql} GROUP BY ALL ORDER BY 1")
 
-    def _require_common_items(self, table: str, label: str) -> None:
-        """Refuse a run without any item of a table: their ids are probably written differently."""
-        rows = f"SELECT 1 FROM {self.shown} AS shown SEMI JOIN {table} USING (item) LIMIT 1"
-        if fetch(self.session, rows):
-            return
-        least = "(SELECT min(DISTINCT item, 3) FROM {})".format
-        ((items, others),) = fetch(self.session, f"SELECT {least(self.shown)}, {least(table)}")
-        if items:
+    def _count_items(
+        self, table: str, label: str, within: str = ""
+    ) -> list[tuple[str | None, int, int]]:
+        """How many items each system shows, and how many of them a table has.
+
+        Refuses a table without any of them: their ids are probably written differently.
+        """
+        keys = self.inputs.keys.replace("query", "item")
+        rows = f"(SELECT DISTINCT {keys} FROM {self.shown} AS shown {within})"
+        counts = self._count(rows, table, "item")
+        if counts and not any(count for *_, count in counts):
+            least = "(SELECT min(DISTINCT item, 3) FROM {})".format
+            ((items, others),) = fetch(self.session, f"SELECT {least(self.shown)}, {least(table)}")
             raise RankqlError(
                 f"No item of the run is in {label}: the run has {format_examples(items)}, {label} "
                 f"has {format_examples(others)}. Write item ids the same way in both"
             )
+        return counts
 
-    def _load_catalogue(self) -> None:
-        """The items that could be shown, and their number."""
-        self.items, given = "", self.inputs.catalogue
-        if isinstance(given, int):
-            self.size = given
-            return
+    def _load_catalogue(self, readers: Sequence[Metric]) -> None:
+        """The items that could be shown, and their number.
+
+        Refuses a number below that of the items shown, and notes items that are not in the table.
+        """
+        given = self.inputs.catalogue
         if given is None:
             graded = f"SELECT item FROM {self.inputs.graded} WHERE rel IS NOT NULL"
             rows = f"SELECT item FROM {self.popular} UNION {graded}"
             rows = with_ctes(source_ctes(self.inputs, self.conventions)) + rows
+        elif isinstance(given, int):
+            rows = f"SELECT DISTINCT item FROM {self.shown}"
         else:
             item = given.key("item", self.inputs.as_text("item"))
             rows = f"SELECT DISTINCT {item} AS item FROM {given.sql}"
         self.items = self._load("catalogue", rows)
-        self._require_common_items(self.items, "catalogue")
-        ((self.size,),) = fetch(self.session, f"SELECT count(*) FROM {self.items}")
+        ((count,),) = fetch(self.session, f"SELECT count(*) FROM {self.items}")
+        self.size = given if isinstance(given, int) else count
+        names = [metric.name for metric in readers]
+        within = _within(_cutoff(readers))
+        for system, total, known in self._count_items(self.items, "catalogue", within):
+            if known > self.size:
+                raise RankqlError(
+                    f"catalogue={self.size} is less than the {total:,} items that "
+                    f"{run_label(system)} shows. Pass the number of items that could be shown, or "
+                    "a table of them"
+                )
+            if known < total:
+                self.notes.append(
+                    f"{join_words(names)} {'leaves' if len(names) == 1 else 'leave'} out "
+                    f"{total - known:,} of {total:,} items of {run_label(system)} that "
+                    f"{is_or_are(total - known)} not in the catalogue of {self.size:,} items"
+                )
 
     def _compute_lists(
-        self, values: pl.DataFrame, metrics: Sequence[Metric]
+        self, values: pl.DataFrame, metrics: Sequence[Metric], within: str
     ) -> dict[str, pl.Series]:
         """The columns of metrics of a list, all with one cutoff."""
-        calls = {metric.name: self._call(metric) for metric in metrics}
-        rows = (
-            f"(SELECT shown.*, users AS popularity, coalesce(place <= {metrics[0].k}, false) AS "
-            f"baseline, pairs.item IS NOT NULL AS seen FROM {self.shown} AS shown "
-            f"LEFT JOIN {self.popular} USING (item) "
-            f"LEFT JOIN {self.seen} AS pairs USING (query, item))"
-        ).replace("place <= None", "NULL")
-        fields = [self.inputs.keys, *(f"{call} AS {quote(name)}" for name, call in calls.items())]
-        sql = select_from(rows, fields, f"{self._within(metrics)}GROUP BY {self.inputs.keys}")
+        names, calls = [metric.name for metric in metrics], map(self._call, metrics)
+        rows = f"{self.shown} AS shown LEFT JOIN {self.popular} AS popular USING (item) "
+        rows += f"LEFT JOIN {self.seen} AS seen USING (query, item)"
+        sql = select_from(rows, [self.inputs.keys, *calls], f"{within} GROUP BY {self.inputs.keys}")
         self.queries.append(sql)
         found = fetch_frame(self.session, sql, few=False)
-        names = [*(["system"] if self.inputs.many else []), self.inputs.query]
+        queries = [*(["system"] if self.inputs.many else []), self.inputs.query]
         # Names of users may be patterns of polars.
-        keys = [str(i) for i in range(len(names))]
-        order = pl.DataFrame([values[n].alias(key) for n, key in zip(names, keys, strict=True)])
-        found.columns = [*keys, *(f"metric {i}" for i in range(len(calls)))]
+        keys = [str(i) for i in range(len(queries))]
+        order = pl.DataFrame([values[n].alias(key) for n, key in zip(queries, keys, strict=True)])
+        found.columns = [*keys, *(f"metric {i}" for i in range(len(names)))]
         joined = order.join(found, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        return dict(zip(calls, joined.get_columns()[len(keys) :], strict=True))
-
-    def _within(self, metrics: Sequence[Metric]) -> str:
-        k = metrics[0].k
-        return "" if k is None or k == self.k else f"WHERE pos <= {k} "
+        return dict(zip(names, joined.get_columns()[len(keys) :], strict=True))
 
     def _call(self, metric: Metric) -> str:
         """A metric over the rows of a list, or over lists of counts."""
         assert metric.shown
         rules = vars(self.conventions)
         options = {name: literal(metric.value(name, rules)) for name in metric.shown.options}
-        return metric.shown.of_shown.format(**options, size=self.size, train_users=self.users)
+        options |= {"k": str(metric.k), "size": str(self.size), "train_users": str(self.users)}
+        return metric.shown.of_shown.format(**options)
 
-    def _compute_together(self, metrics: Sequence[Metric]) -> dict[str, list[dict[str, Any]]]:
+    def _compute_together(
+        self, metrics: Sequence[Metric], within: str
+    ) -> dict[str, list[dict[str, Any]]]:
         """The values of metrics of the catalogue, all with one cutoff, by system and slice."""
-        meta = Meta("", [], {}, self.inputs.many, [*self.inputs.by], [[*g] for g in self.groups])
-        attributes = sliced_attributes(meta)
-        slice_, _ = slice_columns(attributes)
-        systems = ["system"] if self.inputs.many else []
-        keys = ", ".join([*systems, "slice"])
-        each = [*systems, f"{slice_} AS slice"]
+        columns, sets = catalogue_slices(self.inputs, self.groups)
+        keys = self.inputs.keys.replace("query", "slice")
 
-        def grouped(more: Sequence[str], count: str) -> str:
-            rest = f"GROUP BY GROUPING SETS ({grouping_sets(meta, attributes, more)})"
-            fields = [*each, *more, count]
-            return select_from(f"{self.shown} AS shown", fields, self._within(metrics) + rest)
+        def grouped(count: str, *more: str) -> str:
+            rest = f"{within} GROUP BY GROUPING SETS ({sets(more)})"
+            return select_from(f"{self.shown} AS shown", [columns, *more, count], rest)
 
-        readers = [metric.name for metric in metrics if _reads_catalogue(metric)]
-        known = f"item IN (SELECT item FROM {self.items})" if readers and self.items else "true"
-        steps = {"counts": grouped(["item"], "CAST(count(*) AS DOUBLE) AS n")}
-        counts = f"(SELECT *, {known} AS inside FROM counts)"
-        ordered = "coalesce(list_sort(list(n) {}, 'ASC', 'NULLS LAST'), []) AS {}"
-        lists = [ordered.format("", "shown"), ordered.format("FILTER (WHERE inside)", "known")]
-        steps["lists"] = select_from(counts, [keys, *lists], f"GROUP BY {keys}")
-        source = "lists"
-        calls = [self._call(metric) for metric in metrics]
+        known = any(map(_reads_catalogue, metrics))
+        inside = f"item IN (SELECT item FROM {self.items})" if known else "true"
+        ordered = "list(n ORDER BY n ASC NULLS LAST)"
+        lists = f"{ordered} AS shown, coalesce({ordered} FILTER (WHERE inside), []) AS known"
+        counts = f"(SELECT *, {inside} AS inside FROM counts)"
+        steps = {
+            "counts": grouped("CAST(count(*) AS DOUBLE) AS n", "item"),
+            "lists": select_from(counts, [keys, lists], f"GROUP BY {keys}"),
+        }
+        source, calls = "lists", [self._call(metric) for metric in metrics]
         if any("people" in call for call in calls):
-            steps["people"] = grouped([], "count(DISTINCT query) AS people")
+            steps["people"] = grouped("count(DISTINCT query) AS people")
             source = f"lists JOIN people USING ({keys})"
-        sizes = ["len(shown)", "len(known)"]
-        order = f"ORDER BY {', '.join(f'{x} ASC' for x in keys.split(', '))}"
-        sql = with_ctes(steps) + select_from(source, [keys, *calls, *sizes], order)
+        order = f"ORDER BY {keys.replace(',', ' ASC,')} ASC"
+        sql = with_ctes(steps) + select_from(source, [keys, *calls], order)
         self.queries.append(sql)
-        values: dict[str, list[dict[str, Any]]] = {metric.name: [] for metric in metrics}
-        for row in fetch(self.session, sql):
-            (*system, part), (shown, inner) = row[: len(systems) + 1], row[-2:]
-            place = {"system": system[0] if system else None, "slice": part}
-            for name, value in zip(values, row[len(systems) + 1 :], strict=False):
-                values[name].append(place | {"value": value})
-            if readers and part == "all":
-                self._check_catalogue(readers, place["system"], shown, inner)
-        return values
+        return fetch_by_slice(self.session, self.inputs, sql, [metric.name for metric in metrics])
 
-    def _check_catalogue(
-        self, names: Sequence[str], system: str | None, shown: int, known: int
-    ) -> None:
-        """Refuse a number below that of the items shown; note items that are not in the table."""
-        if not self.items and shown > self.size:
-            raise RankqlError(
-                f"catalogue={self.size} is less than the {shown:,} items that {run_label(system)} "
-                "shows. Pass the number of items that could be shown, or a table of them"
-            )
-        if known < shown:
-            other = f"{shown - known:,} of {shown:,} items of {run_label(system)}"
-            verb = "leaves" if len(names) == 1 else "leave"
-            self.notes.append(
-                f"{join_words(names)} {verb} out {other} that {is_or_are(shown - known)} not in "
-                f"the catalogue of {self.size:,} items"
-            )
+
+def _within(k: int | None) -> str:
+    return f"WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'}"
+
+
+def fetch_by_slice(
+    session: Session, inputs: Inputs, sql: str, names: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The values of metrics of the catalogue by system and slice."""
+    values: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for row in fetch(session, sql, True):
+        *system, part = row[: 1 + inputs.many]
+        place = {"system": system[0] if system else None, "slice": part}
+        for name, value in zip(names, row[1 + inputs.many :], strict=True):
+            if value is not None and not math.isfinite(value):
+                raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
+            values[name].append(place | {"value": value})
+    return values
 
 
 def train_cte(inputs: Inputs) -> str:
@@ -370,53 +311,48 @@ def train_cte(inputs: Inputs) -> str:
 def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inputs:
     """The runs without the items that the user has in train; those below move up. With a note."""
     train, runs, notes = train_cte(inputs), {}, []
-    text = {role: inputs.as_text(role) for role in ("query", "item")}
     for system, table in inputs.runs.items():
-        query, item = (table.key(role, text[role]) for role in text)
-        pairs = f"(SELECT {query} AS query, {item} AS item FROM {table.sql})"
-        sql = (
-            f"{train}SELECT DISTINCT query AS {QUERY}, item AS {ITEM} FROM train SEMI JOIN {pairs}"
-        )
-        seen = session.load(
-            f"seen of {table.label}", f"({sql} USING (query, item))", text=False
-        ).sql
+        query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
+        pairs = f"(SELECT {query} AS query, {item} AS item FROM {table.sql}) AS run"
+        both = f"train SEMI JOIN {pairs} USING (query, item)"
+        seen = f"({train}SELECT DISTINCT query AS {QUERY}, item AS {ITEM} FROM {both})"
         place = table.roles["score" if inputs.scored else "pos"]
         value, assumed = quote(place), dict(table.assumed)
+        rows = (
+            f"(SELECT run.*, {ITEM} IS NOT NULL AND {value} IS NOT NULL AS {SEEN} FROM (SELECT *, "
+            f"row_number() OVER () AS {LINE} FROM {table.sql}) AS run LEFT JOIN {seen} AS seen "
+            f"ON {query} = {QUERY} AND {item} = {ITEM})"
+        )
         if not inputs.scored:
             ids = ", ".join(quote(x) for x in inputs.ids(table) if x != table.roles["item"])
-            above = (
-                f"count(*) FILTER (WHERE {SEEN}) OVER (PARTITION BY {ids} ORDER BY "
-                f"{table.number('pos')} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW "
-                "EXCLUDE GROUP)"
-            )
-            value = f"CAST({table.number('pos')} - {above} AS BIGINT)"
+            pos = table.number("pos")
+            order = f"ORDER BY {pos} ASC NULLS LAST"
+            before = f"dense_rank() OVER (PARTITION BY {ids} {order})"
+            after = f"dense_rank() OVER (PARTITION BY {ids}, {SEEN} {order})"
+            value = f"CAST({pos} - {before} + {after} AS BIGINT)"
             assumed["pos"] = f"{table.role_columns['pos']} (renumbered)"
-        # The item of a table with grades stays judged.
-        judged = inputs.qrels is None
-        value = f"CASE WHEN NOT {SEEN} THEN {value} END"
-        rows = (
-            f"(SELECT run_.*, {ITEM} IS NOT NULL AS {SEEN}, row_number() OVER () AS {LINE} "
-            f"FROM {table.sql} AS run_ LEFT JOIN {seen} ON {query} = {QUERY} AND {item} = {ITEM})"
-        )
-        moved = f"SELECT * REPLACE ({value} AS {quote(place)}) FROM {rows}"
-        kept = "" if judged else f" WHERE NOT {SEEN}"
-        kept += f" ORDER BY {LINE}" if conventions.ties == "order" else ""
-        sql = f"(SELECT * EXCLUDE ({SEEN}, {LINE}) FROM ({moved}){kept})"
-        ((total, count),) = session.con.execute(
-            f"SELECT count({quote(place)}), count({quote(place)}) FILTER (WHERE {SEEN}) FROM {rows}"
-        ).fetchall()
-        if count == total:
+        moved = f"SELECT * REPLACE (CASE WHEN NOT {SEEN} THEN {value} END AS {quote(place)})"
+        order = f" ORDER BY {LINE}" if conventions.ties == "order" else ""
+        loaded = session.load(table.label, f"({moved} FROM {rows}{order})", text=False)
+        counts = f"count({quote(place)}), count(*) FILTER (WHERE {SEEN})"
+        ((left, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
+        if not left:
             raise RankqlError(
                 f"seen='drop' leaves nothing: every item of {run_label(system)} is in train for "
                 "the same user. Pass the interactions before the run as train="
             )
-        loaded = session.load(table.label, sql, text=False)
-        columns = {**table.columns, place: loaded.columns[place]}
+        # The item of a table with grades stays judged.
+        kept = f" WHERE NOT {SEEN}" if inputs.qrels else ""
         runs[system] = replace(
-            table, sql=loaded.sql, columns=columns, lasting=False, frame=None, assumed=assumed
+            table,
+            sql=f"(SELECT * EXCLUDE ({SEEN}, {LINE}) FROM {loaded.sql}{kept})",
+            columns={**table.columns, place: loaded.columns[place]},
+            lasting=False,
+            frame=None,
+            assumed=assumed,
         )
         notes.append(
-            f"seen='drop': {count:,} of {total:,} items of {run_label(system)} {is_or_are(count)} "
-            "in train for the same user and left out; the items below move up"
+            f"seen='drop': {count:,} of {left + count:,} items of {run_label(system)} "
+            f"{is_or_are(count)} in train for the same user and left out; the items below move up"
         )
     return replace(inputs, runs=runs, notes=[*inputs.notes, *notes])

@@ -54,8 +54,7 @@ def most_popular(
         for name, known in ((query, "user"), (item, "item")):
             if name != known:
                 require_column(log, name, "query" if known == "user" else known)
-        if parts := split_log(session, log, None, {}):
-            log = parts[1]
+        log = split_log(session, log, None, {})[1] or log
         log = assign_roles(log, names, ("query", "item"), only=True)
         tables, others = [log], ""
         if users is not None:

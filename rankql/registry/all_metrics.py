@@ -407,14 +407,14 @@ SHOWN = (
     _of_shown("personalisation", "Personalisation", "rankql_personalisation(shown, people)",
               "Personalization"),
     _of_shown("average_popularity", "Popularity",
-              "average_popularity(popularity, unseen := {unseen})",
+              "average_popularity(users, unseen := {unseen})",
               "AveragePopularity", "AvgRecPopularity", "ARP", level="list"),
     _of_shown("novelty", "Novelty",
-              "novelty(popularity, {train_users}, {unseen}, {normalized})",
+              "novelty(users, {train_users}, {unseen}, {normalized})",
               "MeanInvUserFreq", "MIUF", level="list"),
     _of_shown("serendipity", "Serendipity",
-              "avg((NOT baseline AND coalesce(rel >= {threshold}, false))::INT)"),
-    _of_shown("unexpectedness", "Repeats", "avg(seen::INT)", better="neither"),
+              "avg((coalesce(place > {k}, true) AND coalesce(rel >= {threshold}, false))::INT)"),
+    _of_shown("unexpectedness", "Repeats", "avg(coalesce(seen, 0))", better="neither"),
 )  # fmt: skip
 
 RECORDS: tuple[MetricRecord, ...] = (

@@ -64,13 +64,8 @@ _CLOSEST = {
         "Serendipity@10, whose baseline is the most popular items, without weights by rank",
     ),
 }
-# Other names of functions that evaluate does not compute.
-_FUNCTION_ALIASES = {
-    # Diversity is 1 - similarity.
-    **dict.fromkeys(
-        ("ils", "ild", "intralistsimilarity", "intralistdiversity", "diversity"), "cosine_diversity"
-    ),
-}
+# Other names of cosine_diversity, which evaluate does not compute. Diversity is 1 - similarity.
+_DIVERSITY = ("ils", "ild", "intralistsimilarity", "intralistdiversity", "diversity")
 
 # Metrics of diversity in `evaluate`, by the names of ir_measures, and their functions.
 _SUBTOPIC_METRICS = {"alpha_nDCG": "alpha_ndcg", "ERR_IA": "err_ia", "STREC": "subtopic_recall"}
@@ -216,9 +211,10 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
     own = _EXPRESSION.fullmatch(text)
+    stem = own["label"].partition("@")[0].strip() if own else ""
     if records is not CORRELATIONS and (metric := _trec_metric(text.strip()) or _set_metric(text)):
         yield metric
-    elif own and _is_taken(own["label"], records):
+    elif own and not find_shown(stem) and is_metric(stem, records):
         raise RankqlError(
             f"{own['label'].strip()!r} is the name of a metric of rankql. Give the expression "
             "another name"
@@ -236,8 +232,12 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         if match["k"] is not None and (k is not None or RECALL.name in options):
             raise RankqlError(f"{text!r}: the cutoff is given twice")
         for cutoff in [k] if match["k"] is None else match["k"].split(","):
-            if match["k"] is not None:
-                _require_no_options(text, cutoff.strip())
+            digits, bracket, late = str(cutoff).strip().partition("(")
+            if bracket:
+                name = text.partition("@")[0]
+                raise RankqlError(
+                    f"{text!r}: write options before the cutoff: {name}({late}@{digits}"
+                )
             metric = _metric(text, record, options, cutoff)
             metric = replace(metric, record=None, shown=shown) if shown else metric
             yield _subtopic_metric(metric) if subtopics else metric
@@ -292,20 +292,6 @@ def _subtopic_metric(metric: Metric) -> Metric:
     return Metric(None, label=metric.name, expression=expression)
 
 
-def _require_no_options(text: str, cutoff: str) -> None:
-    """Refuse options in place of a cutoff."""
-    k, bracket, options = cutoff.partition("(")
-    if bracket:
-        name = text.partition("@")[0]
-        raise RankqlError(f"{text!r}: write options before the cutoff: {name}({options}@{k}")
-
-
-def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:
-    """Has a metric of the user the name of one of ours?"""
-    name = label.partition("@")[0].strip()
-    return not find_shown(name) and is_metric(name, records)
-
-
 @cache
 def _index(
     records: tuple[MetricRecord, ...], spell: Callable[[str], str] = str.lower
@@ -347,7 +333,7 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     _refuse_absent(name, name.lower(), squashed)
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
-    function = _FUNCTION_ALIASES.get(squashed, name.lower())
+    function = "cosine_diversity" if squashed in _DIVERSITY else name.lower()
     if records is not CORRELATIONS and function in FUNCTIONS:
         other = FUNCTIONS[function]
         own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
@@ -420,7 +406,7 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         if not record.has_cutoff and not record.of_shown:
             raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         k = _parse_cutoff(text, digits)
-    if "baseline" in record.of_shown and k is None:
+    if "{k}" in record.of_shown and k is None:
         raise RankqlError(f"{text!r} needs a cutoff, such as {record.name}@10")
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}
     record.check_options({**defaults, **options}, f"{text!r}: ")

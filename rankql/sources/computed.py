@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from rankql.sources.session import Session
 from rankql.sources.tables import (
     Table,
     describe_mapping,
+    format_mapping,
     is_number,
     is_text,
     mentioned,
@@ -154,7 +154,8 @@ def add_attribute(
             try:
                 group[:] = [add_column(session, table, argument, sql, name) for table in group]
                 if all(_at_midnight(session, table, name) for table in group):
-                    group[:] = [_with_dates(table, name) for table in group]
+                    date = f"CAST({quote(name)} AS DATE)"
+                    group[:] = [table.with_values(name, date, "DATE") for table in group]
                 return found
             except RankqlError as error:
                 failure = failure or error
@@ -162,20 +163,10 @@ def add_attribute(
 
 
 def _at_midnight(session: Session, table: Table, name: str) -> bool:
-    """Are the values of a column times at midnight?"""
+    """Are the values of a column dates? date_trunc gives times in some versions of DuckDB."""
     midnight = f"bool_and({quote(name)} = CAST({quote(name)} AS DATE))"
     return table.columns[name] == "TIMESTAMP" and bool(
         session.con.execute(f"SELECT {midnight} FROM {table.sql}").fetchall()[0][0]
-    )
-
-
-def _with_dates(table: Table, name: str) -> Table:
-    """The table with dates for times at midnight: date_trunc has either, by version of DuckDB."""
-    dates = f"CAST({quote(name)} AS DATE) AS {quote(name)}"
-    return replace(
-        table,
-        sql=f"(SELECT * REPLACE ({dates}) FROM {table.sql})",
-        columns=table.columns | {name: "DATE"},
     )
 
 
@@ -369,34 +360,27 @@ def _map_events(
             raise RankqlError(f"rel must map events (text) to grades, not {event!r} to {grade!r}")
     if not grades:
         raise RankqlError("rel={} has no grades. Map events to grades: rel={'buy': 3, 'click': 1}")
-    known = (*EVENTS, *ROLES["rel"])
+    known, rel = (*EVENTS, *ROLES["rel"]), format_mapping(grades)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = find_name(texts, known)
-    option = ",".join(f"{name}={grade}" for name, grade in grades.items())
-    rel = f"rel={dict(grades)!r} (CLI: --rel {shlex.quote(option)})"
     flags = [table.actual_name(name) for name in grades if table.has(name)]
     flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
-    if column is None and len(flags) == len(grades):
-        if event is not None:
-            raise RankqlError(
-                f"{table.label}: {rel} may map the values of {event}, or the columns "
-                f"{', '.join(flags)}. Pass rel=({event!r}, {dict(grades)!r}) (CLI: --rel "
-                f"{shlex.quote(f'{event}=' + option.replace('=', ':'))}), or drop {event}"
-            )
-        return _map_flags(session, table, dict(zip(flags, grades.values(), strict=True)), rel)
     if column is not None:
         event = require_column(table, column, "rel")
         if event not in texts:
             kind = table.columns[event]
             raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
+    elif len(flags) == len(grades):
+        if event is not None:
+            raise RankqlError(
+                f"{table.label}: {rel} may map the values of {event}, or the columns "
+                f"{', '.join(flags)}. Pass {format_mapping(grades, event)}, or drop {event}"
+            )
+        columns = dict(zip(flags, grades.values(), strict=True))
+        return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
     if event is None:
         free = [x for x in texts if describe_mapping(session.con, table, x)]
-        pairs = option.replace("=", ":")
-        named = (
-            f"rel=({x!r}, {dict(grades)!r}) (CLI: --rel {shlex.quote(f'{x}={pairs}')})"
-            for x in free[:1]
-        )
-        remedy = "".join(f". Name it: {each}" for each in named)
+        remedy = f". Name it: {format_mapping(grades, free[0])}" if free else ""
         raise RankqlError(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
             f"of yes and no for each grade. Found: {', '.join(table.own_columns)}{remedy}"
@@ -412,15 +396,22 @@ def _map_events(
             f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
         )
     cases = " ".join(f"WHEN {literal(name)} THEN {grade!r}" for name, grade in grades.items())
-    whole = all(isinstance(grade, int) for grade in grades.values())
-    kind = "INTEGER" if whole else "DOUBLE"
+    return _with_grades(table, grades, f"CASE {value} {cases} END", [event])
+
+
+def _with_grades(
+    table: Table, grades: Mapping[str, float], value: str, reads: Sequence[str]
+) -> Table:
+    """The table with the column of mapped grades, and what the Columns line says of it."""
+    kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
-    sql = f"CAST(CASE {value} {cases} END AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, [event], assumed={"rel": f"{event} ({pairs})"})
+    said = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
+    sql = f"CAST({value} AS {kind})"
+    return table.with_column(_MAPPED, sql, kind, reads, assumed={"rel": said})
 
 
-def _map_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> Table:
-    """The table with the highest grade of the columns that are true, else 0."""
+def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:
+    """The highest grade of the columns that are true, else 0."""
     values, sum_of_grades = [], " + ".join(f"{x:g} * {name}" for name, x in grades.items())
     for name, grade in grades.items():
         value = f"CAST({quote(name)} AS VARCHAR)"
@@ -434,7 +425,4 @@ def _map_flags(session: Session, table: Table, grades: Mapping[str, float], rel:
                 f"false, 1, 0 or NULL. For numbers write an expression: rel='{sum_of_grades}'"
             )
         values.append(f"CASE WHEN {true} THEN {grade!r} END")
-    kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"
-    said = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
-    sql = f"CAST(coalesce(greatest({', '.join(values)}), 0) AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, [*grades], assumed={"rel": said})
+    return f"coalesce(greatest({', '.join(values)}), 0)"

@@ -89,18 +89,21 @@ def unnest_lists(
         named = [any(t.has(item) for t in side) for side in ([*runs.values()], tables[len(runs) :])]
         item = tuple(item if has or not any(named) else None for has in named)
     item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    own = item[1] if item[1] != item[0] and qrels is None else None  # the relevant ids of a run
+    own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
     ranked = _Side([*runs.values()], RETRIEVED, query[0], item[0])
-    judged = _Side([qrels], RELEVANT, query[1], item[1]) if qrels else None
-    cells = _as_lists(session, ranked, judged or ranked._replace(known=RELEVANT, item=own))
-    ranked = ranked._replace(tables=[each.table for each in cells])
+    judged = ranked._replace(known=RELEVANT, item=own)
+    if qrels:
+        judged = _Side([qrels], RELEVANT, query[1], item[1])
+    cells = _as_lists(session, ranked, judged)
     columns_of = {name: each.column for name, each in zip(runs, cells, strict=True)}
-    if judged:
-        ((qrels, judged_column, *_),) = _as_lists(session, judged, ranked)
+    ranked = ranked._replace(tables=[each.table for each in cells])
+    judged = judged if qrels else judged._replace(tables=ranked.tables)
+    judged_cells = _as_lists(session, judged, ranked)
+    if qrels:
+        ((qrels, judged_column, *_),) = judged_cells
     else:
-        own_side = ranked._replace(known=RELEVANT, item=own)
-        ranked = own_side._replace(tables=[x.table for x in _as_lists(session, own_side, ranked)])
-    runs = dict(zip(runs, ranked.tables, strict=True))
+        cells = judged_cells
+    runs = dict(zip(runs, (each.table for each in cells), strict=True))
     unnested, relevant = dict(runs), []
     for name, table in runs.items():
         column = find_list(table, RETRIEVED, item[0]) or columns_of[name]
@@ -199,35 +202,27 @@ class _Cells(NamedTuple):
 def _as_lists(session: Session, side: _Side, other: _Side) -> list[_Cells]:
     """The tables with lists from an expression, or from cells with several ids.
 
-    A cell is several ids if more cells of all tables match the other side then.
+    A cell is several ids if more cells of all tables match the other side then; of a query with
+    several cells, only if no cell matches as one id.
     """
     cells = [_find_cells(session, table, side) for table in side.tables]
-    separated = [each for each in cells if each.separated]
-    counts = [_count_matches(session, each, side, other) for each in separated]
+    counts = [_count_matches(session, each, side, other) for each in cells if each.separated]
     whole, *parts = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
-    best = max(parts)
-    separator = _SEPARATOR if not (whole or best) else ""
-    if best > whole:
-        separator = _SEPARATORS[parts.index(best)]
-    return [_split(each, separator, bool(whole), best > whole) for each in cells]
-
-
-def _split(cells: _Cells, separator: str, whole: bool, matched: bool) -> _Cells:
-    """The table with lists of what the separator gives, if it is a list."""
-    table, column = cells.table, cells.column
-    if matched and not cells.unique and whole:
-        separator, matched = "", False
-    if column is None or not (cells.listed or (matched and cells.separated)):
-        return _Cells(table)
-    said = "one id" if not separator else "several ids" if cells.separated else ""
-    split = replace(
-        table,
-        sql=f"(SELECT * REPLACE ({cells.pieces(separator)} AS {quote(column)}) FROM {table.sql})",
-        columns={**table.columns, column: "VARCHAR[]"},
-        cells={**table.cells, **({column: f"{column} ({said} per cell)"} if said else {})},
-        lasting=False,
-    )
-    return _Cells(split, column)
+    found = []
+    for each in cells:
+        table, column = each.table, each.column
+        matched = max(parts) > whole and (each.unique or not whole)
+        if column is None or not (each.listed or (matched and each.separated)):
+            found.append(_Cells(table))
+            continue
+        separator = "" if whole else _SEPARATOR
+        if matched:
+            separator = _SEPARATORS[parts.index(max(parts))]
+        said = "one id" if not separator else "several ids" if each.separated else ""
+        split = table.with_values(column, each.pieces(separator), "VARCHAR[]")
+        notes = {column: f"{column} ({said} per cell)"} if said else {}
+        found.append(_Cells(replace(split, cells={**table.cells, **notes}), column))
+    return found
 
 
 def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
@@ -263,50 +258,48 @@ def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
 
 def _count_matches(session: Session, cells: _Cells, side: _Side, other: _Side) -> list[int]:
     """The cells that match the other side as one id, and by each separator."""
-    table, same = cells.table, other.tables is side.tables
-    key = table.find("query", None if same else column_name(side.query), QUESTIONS)
-    if not (key or same):
+    same = other.tables is side.tables
+
+    def query(table: Table, side: _Side) -> str:
+        key = table.find("query", column_name(side.query), QUESTIONS)
+        return "row_" if same else f"CAST({quote(key)} AS VARCHAR)" if key else ""
+
+    pairs = " UNION ALL ".join(
+        f"SELECT {key} AS q_, unnest({ids}) AS id_ FROM {'cells_' if same else table.sql}"
+        for table in ([cells.table] if same else other.tables)
+        if (key := query(table, other)) and (ids := _ids(session, table, other))
+    )
+    key = query(cells.table, side)
+    if not (pairs and key):
         return [0, 0, 0]
-    query = "row_" if same else f"CAST({quote(key or '')} AS VARCHAR)"
     rows = (
-        f"(SELECT row_number() OVER () AS row_, * FROM {table.sql} "
-        f"WHERE regexp_matches({cells.text}, '{_SEPARATORS[1]}') LIMIT {_SAMPLE})"
+        f"SELECT row_number() OVER () AS row_, * FROM {cells.table.sql} "
+        f"WHERE regexp_matches({cells.text}, '{_SEPARATORS[1]}') LIMIT {_SAMPLE}"
     )
     kinds = " UNION ALL ".join(
-        f"SELECT row_, {query} AS q_, {i} AS n_, unnest({cells.pieces(separator)}) AS id_ "
-        f"FROM cells_"
+        f"SELECT row_, {key} AS q_, {i} AS n_, unnest({cells.pieces(separator)}) AS id_ FROM cells_"
         for i, separator in enumerate(("", *_SEPARATORS))
     )
-    others = [replace(table, sql="cells_")] if same else other.tables
-    pairs = [pair for each in others if (pair := _pairs(session, each, other, table, query, same))]
-    if not pairs:
-        return [0, 0, 0]
     counts = ", ".join(f"count(DISTINCT row_) FILTER (n_ = {i})" for i in range(3))
-    sql = f"""WITH cells_ AS MATERIALIZED {rows}
-        SELECT {counts} FROM ({kinds}) SEMI JOIN ({" UNION ALL ".join(pairs)}) USING (q_, id_)"""
-    return [*session.con.execute(sql).fetchall()[0]]
+    sql = f"WITH cells_ AS MATERIALIZED ({rows}) SELECT {counts} FROM ({kinds}) "
+    return [*session.con.execute(f"{sql} SEMI JOIN ({pairs}) USING (q_, id_)").fetchall()[0]]
 
 
-def _pairs(
-    session: Session, table: Table, side: _Side, cells: Table, query: str, same: bool
-) -> str | None:
-    """SQL of the queries and ids of a table: as they are, and the pieces of cells."""
+def _ids(session: Session, table: Table, side: _Side) -> str:
+    """SQL of the list of ids in a row: as they are, and the pieces of cells."""
     nested = [name for name, kind in table.columns.items() if _is_nested(kind)]
-    named = side.item if isinstance(side.item, str) and table.has(side.item) else None
-    column = named or find_name(nested, [*side.known, *PREDICTED])
+    column = side.item if isinstance(side.item, str) and table.has(side.item) else None
+    column = column or find_name(nested, [*side.known, *PREDICTED])
     column = column or find_name(table.columns, side.known) or table.find("item")
-    key = None if same else table.find("query", column_name(side.query), QUESTIONS)
-    if column is None or not (same or key):
-        return None
-    query = query if same else f"CAST({quote(key or '')} AS VARCHAR)"
-    ids = f"[CAST({quote(column)} AS VARCHAR)]"
+    if column is None:
+        return ""
     if column in nested:
-        lists = _read_lists(session, cells if same else table, column)
-        ids = f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
-    elif is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
+        lists = _read_lists(session, table, column)
+        return f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
+    if is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
         parts = [_Cells(table, column).pieces(separator) for separator in ("", *_SEPARATORS)]
-        ids = f"flatten([{', '.join(parts)}])"
-    return f"SELECT {query} AS q_, unnest({ids}) AS id_ FROM {table.sql}"
+        return f"flatten([{', '.join(parts)}])"
+    return f"[CAST({quote(column)} AS VARCHAR)]"
 
 
 def _wrong_type(table: Table, column: str) -> RankqlError:
@@ -392,7 +385,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
         return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
-        fields = _list_fields(session, table, column)
+        objects = _list_objects(session, table, column)
+        fields = objects.columns
         item = find_name(fields, (*ROLES["item"], "id"))
         if item is None:
             raise RankqlError(
@@ -407,7 +401,8 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
             return _Lists(column, name, f"x_[{literal(item)}]", "hash(x_)", "", fields=free)
         grade, field = named, named
         if rel is None:
-            grade, field = _find_grade(session, table, column, fields)
+            grade = _find_grade(session, objects, column)
+            field = grade if grade and is_text(fields[grade]) else ""
         value, every = (f"x_[{literal(grade)}]", graded) if grade else ("1", every)
         assumed = "" if field else every
         return _Lists(column, name, f"x_[{literal(item)}]", value, assumed, field)
@@ -421,28 +416,24 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
     return _Lists(column, name, "x_", "1", every)
 
 
-def _find_grade(
-    session: Session, table: Table, column: str, fields: Mapping[str, str]
-) -> tuple[str, str]:
-    """The field with the grades or "", and its name if it is text; numbers and labels may be it."""
+def _find_grade(session: Session, objects: Table, column: str) -> str:
+    """The field with the grades or ""; an error if numbers or labels may be it."""
+    fields = objects.columns
     texts = [field for field, kind in fields.items() if is_text(kind)]
     if grade := find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS):
-        return grade, grade if grade in texts else ""
+        return grade
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, "id")}
-    objects = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
-    rows = replace(table, sql=objects)
     for field in [x for x in fields if squash(x) not in known]:
+        remedy = describe_mapping(session.con, objects, field) if field in texts else ""
         if is_number(fields[field]):
-            sql = f"SELECT count(DISTINCT {quote(field)}) > 1 FROM {objects}"
+            sql = f"SELECT count(DISTINCT {quote(field)}) > 1 FROM {objects.sql}"
             remedy = f"rel={field!r}" if session.con.execute(sql).fetchall()[0][0] else ""
-        else:
-            remedy = describe_mapping(session.con, rows, field) if field in texts else ""
         if remedy:
             raise RankqlError(
-                f"{table.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
+                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
                 "or rel='1' if every one of them is relevant"
             )
-    return "", ""
+    return ""
 
 
 def _kept(table: Table, kept: Sequence[str]) -> str:
@@ -501,12 +492,9 @@ def _load(
     session: Session, table: Table, sql: str, roles: dict[str, str], assumed: dict[str, str]
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
-    loaded = session.load(table.label, sql, text=False)
-    assumed = {**table.assumed, **assumed}
+    fields = {"roles": roles, "assumed": {**table.assumed, **assumed}, "cells": table.cells}
     system = "" if "rel" in roles else table.system
-    return replace(
-        loaded, roles=roles, assumed=assumed, unit="ids", cells=table.cells, system=system
-    )
+    return session.load(table.label, sql, text=False, unit="ids", system=system, **fields)
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:
@@ -544,7 +532,7 @@ def _require_order(session: Session, table: Table, column: str) -> None:
         return
     query = quote(table.roles["query"])
     for role in ("pos", "score"):
-        for name, kind in _list_fields(session, table, column).items():
+        for name, kind in _list_objects(session, table, column).columns.items():
             if name not in known_names(role, [name]) or not (is_number(kind) or is_text(kind)):
                 continue
             order = "DESC" if role == "score" and not is_distance(name) else "ASC"
@@ -589,7 +577,7 @@ def is_rounded(column: str, kind: str) -> str:
     return f"{column} <> floor({column}) OR abs({column}) >= {2**24 if kind[0] == 'F' else 2**53}"
 
 
-def _list_fields(session: Session, table: Table, column: str) -> dict[str, str]:
-    """The types of the fields in a list of structs."""
+def _list_objects(session: Session, table: Table, column: str) -> Table:
+    """The objects in a column of lists, with a column for each field."""
     rows = f"(SELECT unnest(x_) FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql}))"
-    return session.describe(table.label, rows).columns
+    return session.describe(table.label, rows)

@@ -198,9 +198,7 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
-    parts = split_log(session, judgments, history, columns) if judgments else None
-    if parts:
-        judgments, history = parts
+    judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
     compared = None if reference is None else session.table(reference, "reference")
     if system is None and not is_several_runs(run):
@@ -259,7 +257,10 @@ def read_inputs(
         compared = _assign_run(session, compared, sides[1], True, preferred)
         compared = read_text_numbers(session.con, compared)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
-    about = _assign_attributes(abouts[0], sides, ranked) if about else None
+    if about:  # the query column as the caller names it, or as in the other tables
+        named = sides[0] if sides[0].get("query") in abouts[0].columns else sides[1]
+        same = {"query": [table.roles["query"].lower() for table in ranked]}
+        about = assign_roles(abouts[0], named, ["query"], same, only=True)
     single = {"attributes": about, "qrels": judgments, "reference": compared}
     places = {place: [table] for place, table in single.items() if table}
     places["run"] = [*runs.values()]
@@ -271,8 +272,6 @@ def read_inputs(
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
-    if parts and judgments:
-        judgments = replace(judgments, split=parts[0].split)
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
     if history or catalogue is not None:
         beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
@@ -400,15 +399,6 @@ def _assign_run(
         table = replace(table, computed={**table.computed, name: []})
     assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, ascending=lowest_is_best(table, descending))
-
-
-def _assign_attributes(
-    table: Table, sides: Sequence[Mapping[str, str | None]], tables: Sequence[Table]
-) -> Table:
-    """The attributes with their query column: named by the caller, or as in the other tables."""
-    names = sides[0] if sides[0].get("query") in table.columns else sides[1]
-    same = {"query": [other.roles["query"].lower() for other in tables]}
-    return assign_roles(table, names, ["query"], same, only=True)
 
 
 def keep_scores(session: Session, runs: Sequence[Table]) -> list[Table]:
@@ -541,7 +531,8 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     rows = session.load(table.label, sql, text=table.text)
     left_out = format_count(repeated, "row")
     assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
-    return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
+    fields = {"roles": table.roles, "computed": table.computed, "split": table.split}
+    return replace(rows, assumed={"rel": assumed}, **fields)  # type: ignore[arg-type]
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:

@@ -54,7 +54,8 @@ def load_json(reader: Reader, file: File) -> Table:
     keys = set(_outline(file.start))
     shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
     if shape is None and not _is_by_query(file.start):
-        return with_spellings(_load_rows(reader, file), lambda: _top_keys(file.start))
+        top = (path[0] for path in _outline(file.start) if len(path) == 1)
+        return with_spellings(_load_rows(reader, file), lambda: top)
     return load_shape(reader, file.label, repr(file.name), shape or BY_QUERY, _parse(file))
 
 
@@ -122,11 +123,6 @@ def _outline(start: str) -> Iterator[tuple[str, ...]]:
             path.append(last)
         elif token[0] == "}" and path:
             last = path.pop()
-
-
-def _top_keys(start: str) -> list[str]:
-    """The keys of the first objects, not of those within them, in their order."""
-    return [path[0] for path in _outline(start) if len(path) == 1]
 
 
 def _is_by_query(start: str) -> bool:

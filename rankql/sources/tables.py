@@ -131,6 +131,15 @@ class Table:
             **fields,
         )
 
+    def with_values(self, name: str, value: str, kind: str) -> Table:
+        """The table with other values in a column."""
+        return replace(
+            self,
+            sql=f"(SELECT * REPLACE ({value} AS {quote(name)}) FROM {self.sql})",
+            columns={**self.columns, name: kind},
+            lasting=False,
+        )
+
     def sources(self, names: Iterable[str]) -> list[str]:
         """The columns of the source that these columns are, or are computed from."""
         return [source for name in names for source in self.computed.get(name, [name])]
@@ -297,12 +306,7 @@ def read_text_numbers(con: Any, table: Table) -> Table:
         sql = f"SELECT count({quote(name)}) > 0, {finite} FROM {table.sql}"
         ((known, all_finite),) = con.execute(sql).fetchall()
         if known and all_finite:
-            table = replace(
-                table,
-                sql=f"(SELECT * REPLACE ({number} AS {quote(name)}) FROM {table.sql})",
-                columns={**table.columns, name: "DOUBLE"},
-                lasting=False,
-            )
+            table = table.with_values(name, number, "DOUBLE")
         elif known:
             refuse_forms(con, table, role)
     return table
@@ -353,10 +357,16 @@ def describe_mapping(con: Any, table: Table, name: str) -> str:
     repeat = sum(count for _, count in rows) > len(rows)
     if len(rows) > MAX_LABELS or not (repeat or is_known):
         return ""
-    grades = ", ".join(f"{label!r}: ..." for label, _ in rows)
-    mapping = f"rel={{{grades}}}" if is_known else f"rel=({name!r}, {{{grades}}})"
-    option = ",".join(f"{label}{'=' if is_known else ':'}..." for label, _ in rows)
-    return f"{mapping} (CLI: --rel {shlex.quote(option if is_known else f'{name}={option}')})"
+    return format_mapping({label: "..." for label, _ in rows}, "" if is_known else name)
+
+
+def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
+    """How rel= maps labels to grades, in a column of another name than the known ones."""
+    python = f"{{{', '.join(f'{label!r}: {grade}' for label, grade in grades.items())}}}"
+    option = ",".join(f"{label}{':' if column else '='}{x}" for label, x in grades.items())
+    if column:
+        python, option = f"({column!r}, {python})", f"{column}={option}"
+    return f"rel={python} (CLI: --rel {shlex.quote(option)})"
 
 
 def is_text(kind: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Number
+from operator import index
 from typing import Any
 
 from rankql.errors import RankqlError
@@ -18,11 +19,12 @@ from rankql.sources.tables import Data, Table, assign_roles
 
 
 def split_log(
-    session: Session, qrels: Table, train: Table | None, options: Mapping[str, Any]
-) -> tuple[Table, Table] | None:
-    """The judgments and the training interactions in a table of `leave_one_out` or `time_split`.
+    session: Session, qrels: Table | None, train: Table | None, options: Mapping[str, Any]
+) -> tuple[Table | None, Table | None]:
+    """The judgments and the training interactions, maybe from one table that is split.
 
-    None if it is another table: it has grades, or other values of `split` than test and train.
+    It is one of `leave_one_out` or `time_split`, which has no grades and no other values of `split`
+    than test and train.
     """
     for table in filter(None, (qrels, train)):
         graded = table is qrels and (options.get("rel") or table.find("rel"))
@@ -33,7 +35,7 @@ def split_log(
         ((values,),) = session.con.execute(sql).fetchall()
         if {*(values or [])} != {"test", "train"}:
             continue
-        if train is None:
+        if train is None and qrels:
             kept = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
             columns = {x: kind for x, kind in table.columns.items() if x != name}
             test, rest = (
@@ -46,7 +48,7 @@ def split_log(
             f"{table.label} has a column {name} with train and test, and train= is passed too. "
             f"{what}, or keep the rows of one part in each table"
         )
-    return None
+    return qrels, train
 
 
 def read_beyond(
@@ -74,8 +76,7 @@ def read_beyond(
             train = unnest_lists(session, {}, train, ids)[1] or train
         train = read(train, "query", "item")
     if isinstance(catalogue, Number):
-        is_integer = isinstance(catalogue, Integral) and not isinstance(catalogue, bool)
-        size: Any = int(catalogue) if is_integer else catalogue  # type: ignore[call-overload]
+        size: Any = index(catalogue) if isinstance(catalogue, Integral) else catalogue
         require_whole_number("catalogue", size, 1)
         return train, size
     if catalogue is None:
