@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from rankql import text
@@ -70,8 +70,7 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
         words = names | row | {"share": count / table.rows}
         if check.kind == "id-spelling":
             pairs = [[example["run"], example["qrels"]] for example in row["examples"]]
-            ask, qrels = partial(fetch, data.session), data.inputs.qrels
-            words["repair"] = repair(ask, table.table, qrels, {check.role: pairs})
+            words["repair"] = repair(table.table, data.inputs.qrels, {check.role: pairs})
         message = check.problem.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)

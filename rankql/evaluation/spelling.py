@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rankql.errors import RankqlError
@@ -25,18 +26,20 @@ from rankql.sources.tables import Table, is_text
 from rankql.text import show_id
 
 _BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
-# Ids without it are left as they are by all steps, which saves 5 ms.
-_CHANGED = r"[^!-@\[-~]|^-?0|[.]0"
+_WHOLE, _ZEROS, _NEGATIVE = map(re.compile, (r"(-?\d+)[.]0+", r"0*(\d.*)", r"-0*(\d.*)"))
 
 
 class Step(NamedTuple):
-    """One normalisation of an id as text, and the condition on the ids that it may change.
+    """One normalisation of an id as text: in SQL, where it may change it, and in Python.
 
     The SQL has no backslash, because it is copied from messages.
     """
 
     sql: str
-    where: str = "true"
+    where: str
+    normalise: Callable[[str], str]
+    # What lines of ids have if it changes one of them.
+    needs: str
 
     def apply(self, value: str) -> str:
         """The SQL of the id in `value`, normalised."""
@@ -44,18 +47,32 @@ class Step(NamedTuple):
 
 
 STEPS = (
-    Step("trim({0})"),
-    Step(f"trim({{0}}, {_BLANKS})"),
-    Step("nfc_normalize({0})"),
-    Step("lower({0})"),
+    Step("trim({0})", "true", lambda x: x.strip(" "), " "),
+    Step(
+        f"trim({{0}}, {_BLANKS})",
+        "true",
+        lambda x: x.strip(" \t\n\r\xa0\ufeff"),
+        r"[\t\r\xa0\ufeff]",
+    ),
+    Step("nfc_normalize({0})", "true", lambda x: unicodedata.normalize("NFC", x), r"[^\x00-\x7f]"),
+    Step("lower({0})", "true", str.lower, r"[A-Z]|[^\x00-\x7f]"),
     Step(
         "coalesce(nullif(regexp_extract({0}, '^(-?[0-9]+)[.]0+$', 1), ''), {0})",
         "contains({0}, '.')",
+        lambda x: match[1] if (match := _WHOLE.fullmatch(x)) else x,
+        r"\.0",
     ),
-    Step("coalesce(nullif(regexp_extract({0}, '^0*([0-9].*)$', 1), ''), {0})", "{0}[:1] = '0'"),
+    Step(
+        "coalesce(nullif(regexp_extract({0}, '^0*([0-9].*)$', 1), ''), {0})",
+        "{0}[:1] = '0'",
+        lambda x: match[1] if (match := _ZEROS.fullmatch(x)) else x,
+        r"^0",
+    ),
     Step(
         "coalesce('-' || nullif(regexp_extract({0}, '^-0*([0-9].*)$', 1), ''), {0})",
         "{0}[:1] = '-'",
+        lambda x: f"-{match[1]}" if (match := _NEGATIVE.fullmatch(x)) else x,
+        r"^-0",
     ),
 )
 
@@ -65,23 +82,10 @@ def with_normal(source: str, column: str, steps: Sequence[Step] = STEPS) -> str:
     normal = f"normal_{column}"
     sql = f"(SELECT *, CAST({column} AS VARCHAR) AS {normal} FROM {source})"
     for step in steps:
-        sql = f"(SELECT * REPLACE ({_value(step, normal)} AS {normal}) FROM {sql})"
+        where = step.where.replace("{0}", normal)
+        value = f"CASE WHEN {where} THEN {step.apply(normal)} ELSE {normal} END"
+        sql = f"(SELECT * REPLACE ({value} AS {normal}) FROM {sql})"
     return sql
-
-
-def _value(step: Step, id_: str) -> str:
-    where = step.where.replace("{0}", id_)
-    return f"CASE WHEN {where} THEN {step.apply(id_)} ELSE {id_} END"
-
-
-def _shares(run_sql: RunSql, ids: str) -> list[Sequence[float]]:
-    """The share of the ids that each step changes, after those before it, by `side`."""
-    sql, shares = f"(SELECT side, id AS id_0 FROM {ids})", []
-    for i, step in enumerate(STEPS):
-        sql = f"(SELECT *, {_value(step, f'id_{i}')} AS id_{i + 1} FROM {sql})"
-        shares.append(f"avg(CAST(id_{i} <> id_{i + 1} AS INTEGER))")
-    rows = run_sql(f"SELECT {', '.join(shares)} FROM {sql} GROUP BY side ORDER BY side")
-    return [*zip(*rows, strict=True)]
 
 
 # From so many judged queries on, that none has a judged item is no chance.
@@ -176,7 +180,7 @@ def note_spelling(run_sql: RunSql, inputs: Inputs, counters: Counters) -> list[s
             where = "" if parts == 1 else f" in one of {parts} parts of the queries"
             notes.append(
                 f"{run_label(name)} and qrels write {said} differently: {near - exact:,} more "
-                f"items would match{where}. {repair(run_sql, run, inputs.qrels, pairs)}"
+                f"items would match{where}. {repair(run, inputs.qrels, pairs)}"
             )
     return notes
 
@@ -184,44 +188,59 @@ def note_spelling(run_sql: RunSql, inputs: Inputs, counters: Counters) -> list[s
 def _find_forms(run_sql: RunSql, inputs: Inputs) -> dict[str, list[Step]]:
     """The steps that change the ids of one side more often, by role; by the first ids of both."""
     assert inputs.qrels
-    tables, forms = [*inputs.runs.values(), inputs.qrels], {}
-    for role in ("query", "item"):
-        if not any(is_text(table.columns[table.roles[role]]) for table in tables):
-            continue
-        sides = " UNION ".join(
-            f"(SELECT '{side}' AS side, CAST({role} AS VARCHAR) AS id FROM {side} LIMIT {SAMPLE})"
-            for side in ("run", "qrels")
-        )
-        ids = f"({sides})"
-        if not run_sql(f"SELECT 1 FROM {ids} WHERE regexp_matches(id, '{_CHANGED}') LIMIT 1"):
-            continue
-        shares = _shares(run_sql, ids)
-        changed = [step for step, each in zip(STEPS, shares, strict=True) if any(each)]
-        apart = any(max(each) - min(each) > 0.01 for each in shares)
-        if changed and (apart or _matches_more(run_sql, ids)):
+    tables = [*inputs.runs.values(), inputs.qrels]
+    roles = [
+        role
+        for role in ("query", "item")
+        if any(is_text(table.columns[table.roles[role]]) for table in tables)
+    ]
+    if not roles:
+        return {}
+    texts = ", ".join(f"CAST({role} AS VARCHAR)" for role in roles)
+    rows = run_sql(
+        f"(SELECT 'run', {texts} FROM run LIMIT {SAMPLE}) UNION ALL "
+        f"(SELECT 'qrels', {texts} FROM qrels LIMIT {SAMPLE})"
+    )
+    forms = {}
+    for i, role in enumerate(roles, 1):
+        left, right = ([*{row[i] for row in rows if row[0] == x}] for x in ("run", "qrels"))
+        lines = "\n".join([*left, *right])
+        changed = [step for step in STEPS if re.search(step.needs, lines, re.MULTILINE)]
+        shares = [[_share(step, ids) for ids in (left, right)] for step in changed]
+        changed = [step for step, each in zip(changed, shares, strict=True) if any(each)]
+        apart = any(abs(a - b) > 0.01 for a, b in shares)
+        if changed and (apart or _matches_more(left, right)):
             forms[role] = changed
     return forms
 
 
-def _matches_more(run_sql: RunSql, ids: str) -> bool:
-    """Is an id of the run equal to one of qrels only after all steps?"""
-    left, right = (f"(FROM {ids} WHERE side = '{side}')" for side in ("run", "qrels"))
-    left = with_normal(f"(FROM {left} ANTI JOIN {right} USING (id))", "id")
-    right = with_normal(right, "id")
-    return bool(run_sql(f"SELECT 1 FROM {left} SEMI JOIN {right} USING (normal_id) LIMIT 1"))
+def _share(step: Step, ids: Sequence[str]) -> float:
+    return sum(step.normalise(x) != x for x in ids) / (len(ids) or 1)
 
 
-def repair(
-    run_sql: RunSql, run: Table, qrels: Table | None, pairs: Mapping[str, Sequence[Sequence[str]]]
-) -> str:
+def _normalise(text: str) -> str:
+    for step in STEPS:
+        text = step.normalise(text)
+    return text
+
+
+def _matches_more(left: Sequence[str], right: Sequence[str]) -> bool:
+    known = {*right}
+    return not {_normalise(x) for x in left if x not in known}.isdisjoint(map(_normalise, right))
+
+
+def repair(run: Table, qrels: Table | None, pairs: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """What to pass so that these ids of run and judgments match, by role."""
     assert qrels
     remedies = []
     for role, examples in pairs.items():
         columns = [table.roles[role] for table in (run, qrels)]
-        texts = literal([text for pair in examples for text in pair])
-        shares = _shares(run_sql, f"(SELECT 0 AS side, unnest({texts}) AS id)")
-        steps = [step for step, share in zip(STEPS, shares, strict=True) if any(share)]
+        texts = [text for pair in examples for text in pair]
+        steps = []
+        for step in STEPS:
+            if (changed := [*map(step.normalise, texts)]) != texts:
+                steps.append(step)
+            texts = changed
         if any(table.unit == "ids" and table.roles[role] != role for table in (run, qrels)):
             return "Write them the same way in both tables"
         typed = all(is_text(table.columns[table.roles[role]]) for table in (run, qrels))
