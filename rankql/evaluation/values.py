@@ -220,9 +220,12 @@ def _recognise_columns(
             return None
         if not known and (request.judged or not _one_row_per(session, table, key, system)):
             if is_no_run:
+                is_means = table.has("metric") and table.has("mean")  # of a result that was saved
                 raise RankqlError(
                     f"{label} has several rows for some {key}, and no items. Keep one row per "
                     f"{key}, or name the columns of a run, such as item="
+                    + ". It has means: write values per query with result.save_values(path)"
+                    * is_means
                 )
             return None
     start = min((columns.index(name) for name in known), default=0)
