@@ -7,11 +7,12 @@
             {% do exceptions.raise_compiler_error(
                 "rankql: there is no file '" ~ file ~ "'; say where it is: var rankql_sql") %}
         {% endif %}
-        {# Ours have a comment, or a name that begins with rankql_. #}
+        {# Ours have a comment, a name that begins with rankql_, or only raise an error. #}
         {% set theirs = run_query("
             SELECT DISTINCT function_name FROM duckdb_functions(), read_text('" ~ file ~ "')
             WHERE database_name = current_database() AND schema_name = current_schema() AND comment IS NULL
-            AND function_name[:7] <> 'rankql_' AND contains(content, 'MACRO ' || lower(function_name) || '(')
+            AND function_name[:7] <> 'rankql_' AND NOT coalesce(contains(macro_definition, 'rankql_fail'), false)
+            AND contains(content, 'MACRO ' || lower(function_name) || '(')
             ORDER BY ALL") %}
         {% if theirs %}
             {% do exceptions.raise_compiler_error(

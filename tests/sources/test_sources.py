@@ -205,8 +205,8 @@ def test_lakes(tmp_path, kind):
 @pytest.mark.parametrize(
     ("kind", "folder", "message"),
     [
-        ("delta", "runs", "is a table of Delta. Pass deltalake.DeltaTable"),
-        ("iceberg", "shop/runs", "is a table of Iceberg. Pass table.scan"),
+        ("delta", "runs", "is a table of Delta. Write it to Parquet, or pass deltalake.DeltaTable"),
+        ("iceberg", "shop/runs", "is a table of Iceberg. Write it to Parquet, or pass table.scan"),
     ],
 )
 def test_the_folder_of_a_lake_is_not_a_table(tmp_path, kind, folder, message):

@@ -111,7 +111,7 @@ COLUMNS = """
 OPTIONS = {"p": "0.8", "max_rel": "3", "query": "1", "catalogue": "9", "users": "9"}
 OPTIONS |= {"similarity": "0.9", "seed": "1", "grades": "MAP {'a': 1, 'b': 2, 'c': NULL}"}
 TABLES = {
-    "ranked": "SELECT 1 AS user, 'a' AS item, 0.5 AS score",
+    "ranked": "SELECT 1 AS query, 'a' AS item, 0.5 AS score",
     "counterfactual": "SELECT 1 AS query, 'a' AS item, 1 AS click, 0.5 AS propensity, 1 AS pos",
     **dict.fromkeys(
         ("krippendorff_alpha", "cohen_kappa"),
