@@ -20,18 +20,22 @@ from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attr
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import ranking_ctes, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
-from rankql.sources.reader import fetch, fetch_frame
+from rankql.sources.reader import count_values, fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.text import is_or_are, join_words
 
 # The column of a metric that reads as many positions, so that these are checked.
 POSITIONS = f"{INTERNAL_PREFIX}positions"
 SEEN, LINE, QUERY, ITEM = (f"{INTERNAL_PREFIX}{name}" for name in ("seen", "line", "q", "i"))
+# The hashes of so many interactions say in polars which are repeated, in half of the time that
+# DuckDB takes for distinct ones. They take 8 bytes each, to which memory_limit does not apply.
+IN_POLARS = range(500_000, 100_000_000)
 # A larger share of items that the user has in train is worth a note.
 MUCH_SEEN = 0.01
 
@@ -130,12 +134,15 @@ class Shown:
         added = columns | dict.fromkeys(catalogue, none)
         return values.hstack([column.alias(name) for name, column in added.items()]), catalogue
 
-    def _load(self, label: str, sql: str) -> str:
-        """A temporary table of a query, which the SQL of the result has without private names."""
+    def _load(self, label: str, sql: str, shown: str = "") -> str:
+        """A temporary table of a query, which the SQL of the result has without private names.
+
+        shown: an equal query that it has instead.
+        """
         query = create_macros(self.session.con, sql)
         table = self.session.load(label, f"(\n{query}\n)", text=False)
         name = [*self.session.loaded][-1]
-        self.session.loaded[name] = f"CREATE TEMP TABLE {quote(name)} AS\n{sql}"
+        self.session.loaded[name] = f"CREATE TEMP TABLE {quote(name)} AS\n{shown or sql}"
         return table.sql
 
     def _load_train(self, positions: str) -> None:
@@ -143,9 +150,11 @@ class Shown:
         train = train_cte(self.inputs)
         if self.known:
             pairs = "SELECT DISTINCT query, item FROM train"
-            counts = f"SELECT item, count(*) AS users FROM ({pairs}) GROUP BY item"
+            distinct = f"SELECT item, count(*) AS users FROM ({pairs}) GROUP BY item"
             place = "row_number() OVER (ORDER BY users DESC, item ASC NULLS LAST) AS place"
-            self.popular = self._load("popular", f"{train}SELECT *, {place} FROM ({counts})")
+            ranked, counts = f"{train}SELECT *, {place} FROM ({{}})", self._count_users(train)
+            popular = ranked.format(counts or distinct)
+            self.popular = self._load("popular", popular, ranked.format(distinct))
             users = f"{train}SELECT count(DISTINCT query) FROM train"
             ((self.users,),) = fetch(self.session, users)
             self._count_items(self.popular, "train")
@@ -165,6 +174,23 @@ class Shown:
                     "No user of the run is in train. If this is not true, write their ids the same "
                     "way in both"
                 )
+
+    def _count_users(self, train: str) -> str:
+        """SQL of the number of users of each item, from its rows and its repeated pairs; or ""."""
+        assert self.inputs.train
+        rows, _ = count_values(self.session, self.inputs.train, [])
+        if rows not in IN_POLARS or may_lack_threads():
+            return ""
+        pair = "hash(query, item)"
+        hashes = fetch_frame(self.session, f"{train}SELECT {pair} AS h FROM train", few=False)["h"]
+        hashes = hashes.sort()
+        repeated = hashes.filter(hashes == hashes.shift()).unique().to_frame()
+        name = self.session.register("repeated", repeated).sql
+        more = "SELECT item, count(*) - count(DISTINCT query) AS more FROM train "
+        more += f"WHERE {pair} IN (FROM {name}) GROUP BY item"
+        counts = "SELECT item, count(*) AS n FROM train GROUP BY item"
+        both = f"({counts}) LEFT JOIN ({more}) USING (item)"
+        return f"SELECT item, n - coalesce(more, 0) AS users FROM {both}"
 
     def _count(self, rows: str, table: str, key: str) -> list[tuple[str | None, int, int]]:
         """How many rows each system has, and of how many the table has the key."""
