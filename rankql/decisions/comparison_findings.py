@@ -40,14 +40,15 @@ def describe_pair_findings(pairs: pl.DataFrame) -> list[str]:
         f"{join_names(metrics, 'metric')}"
         for (word, *places), metrics in patterns.items()
     ]
-    return _cut(sentences, SENTENCES - 1, "other findings on other metrics")
+    return _cut(sentences)
 
 
-def _cut(sentences: list[str], most: int, what: str) -> list[str]:
-    """The first sentences; more are counted."""
-    if len(sentences) <= most:
+def _cut(sentences: list[str]) -> list[str]:
+    """The first sentences, with room for one more; others are counted."""
+    if len(sentences) < SENTENCES:
         return sentences
-    return [*sentences[: most - 1], f"{len(sentences) - most + 1} {what}"]
+    first = sentences[: SENTENCES - 2]
+    return [*first, f"{len(sentences) - len(first)} other findings on other metrics"]
 
 
 def _describe_verdict(word: str) -> str:
@@ -90,7 +91,7 @@ def describe_leaders(
         + (f" and {len(metrics) - NAMES} more metrics" if len(metrics) > NAMES else "") + end
         for (start, end), metrics in groups.items()
     ]  # fmt: skip
-    return _cut(sentences, SENTENCES - 1, "other findings on other metrics")
+    return _cut(sentences)
 
 
 def _describe_leader(

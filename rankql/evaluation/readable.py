@@ -107,11 +107,15 @@ def write_catalogue_queries(
                 f"CASE WHEN count(item) > count(DISTINCT {each}) "
                 f"THEN rankql_fail({literal(repeats)}) ELSE {value} END"
             )
-        shown = f"pos <= {metric.k}" if metric.k else "pos IS NOT NULL"
-        rest = f"WHERE {shown} GROUP BY GROUPING SETS ({sets(())})"
+        rest = f"{within(metric.k)} GROUP BY GROUPING SETS ({sets(())})"
         fields = [columns, f"{value} AS value"]
         queries[metric.name] = with_ctes(steps) + select_from(rows, fields, rest)
     return queries
+
+
+def within(k: int | None) -> str:
+    """The condition on rows that are shown, in the first k positions."""
+    return f"WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'}"
 
 
 def catalogue_slices(

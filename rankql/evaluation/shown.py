@@ -16,7 +16,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples, run_label
-from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attributes
+from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attributes, within
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import ranking_ctes, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -73,7 +73,12 @@ def reduced_metrics(metrics: Sequence[Metric]) -> list[Metric]:
     others = [metric for metric in metrics if not metric.shown]
     if len(others) == len(metrics):
         return others
-    return [*others, replace(parse("P")[0], k=_cutoff(metrics), label=POSITIONS)]
+    return [*others, replace(_read_positions(metrics), label=POSITIONS)]
+
+
+def _read_positions(metrics: Sequence[Metric]) -> Metric:
+    """A metric of the positions that these read."""
+    return replace(parse("P")[0], k=_cutoff(metrics))
 
 
 def _cutoff(metrics: Sequence[Metric]) -> int | None:
@@ -101,14 +106,14 @@ class Shown:
     def __post_init__(self) -> None:
         self.session, self.inputs = self.facts.session, self.facts.inputs
         self.known = [metric for metric in self.metrics if metric.shown]
-        k = _cutoff(self.metrics)
-        first = [replace(parse("P")[0], k=k)]
+        first = _read_positions(self.metrics)
+        k = first.k
         graded = any("rel" in metric.shown.of_shown for metric in self.known if metric.shown)
         steps = source_ctes(self.inputs, self.conventions)
-        steps |= ranking_ctes(self.inputs, first, self.conventions, "all" if graded else "shown")
+        steps |= ranking_ctes(self.inputs, [first], self.conventions, "all" if graded else "shown")
         fields = [self.inputs.keys, "item", "pos", *(["rel"] if graded else [])]
         fields += map(self.inputs.attribute, self.inputs.by)
-        rows = select_from(join_attributes(self.inputs), fields, _within(k))
+        rows = select_from(join_attributes(self.inputs), fields, within(k))
         self.shown = self._load("shown", with_ctes(steps) + rows)
         if self.inputs.train:
             self._load_train("" if k is None else f" in the first {k} positions")
@@ -122,9 +127,9 @@ class Shown:
         for k in dict.fromkeys(metric.k for metric in self.known):
             metrics = [metric for metric in self.known if metric.k == k]
             if together := [metric for metric in metrics if is_catalogue(metric)]:
-                catalogue |= self._compute_together(together, _within(k))
+                catalogue |= self._compute_together(together, within(k))
             if lists := [metric for metric in metrics if metric not in together]:
-                columns |= self._compute_lists(values, lists, _within(k))
+                columns |= self._compute_lists(values, lists, within(k))
         if POSITIONS in values.columns:
             if self.conventions.undefined == "drop":
                 has_relevant = values[POSITIONS].is_not_null()
@@ -200,14 +205,14 @@ class Shown:
         return fetch(self.session, f"{sql} GROUP BY ALL ORDER BY 1")
 
     def _count_items(
-        self, table: str, label: str, within: str = ""
+        self, table: str, label: str, where: str = ""
     ) -> list[tuple[str | None, int, int]]:
         """How many items each system shows, and how many of them a table has.
 
         Refuses a table without any of them: their ids are probably written differently.
         """
         keys = self.inputs.keys.replace("query", "item")
-        rows = f"(SELECT DISTINCT {keys} FROM {self.shown} AS shown {within})"
+        rows = f"(SELECT DISTINCT {keys} FROM {self.shown} AS shown {where})"
         counts = self._count(rows, table, "item")
         if counts and not any(count for *_, count in counts):
             least = "(SELECT min(DISTINCT item, 3) FROM {})".format
@@ -237,8 +242,8 @@ class Shown:
         ((count,),) = fetch(self.session, f"SELECT count(*) FROM {self.items}")
         self.size = given if isinstance(given, int) else count
         names = [metric.name for metric in readers]
-        within = _within(_cutoff(readers))
-        for system, total, known in self._count_items(self.items, "catalogue", within):
+        rows = within(_cutoff(readers))
+        for system, total, known in self._count_items(self.items, "catalogue", rows):
             if known > self.size:
                 raise RankqlError(
                     f"catalogue={self.size} is less than the {total:,} items that "
@@ -253,13 +258,13 @@ class Shown:
                 )
 
     def _compute_lists(
-        self, values: pl.DataFrame, metrics: Sequence[Metric], within: str
+        self, values: pl.DataFrame, metrics: Sequence[Metric], where: str
     ) -> dict[str, pl.Series]:
         """The columns of metrics of a list, all with one cutoff."""
         names, calls = [metric.name for metric in metrics], map(self._call, metrics)
         rows = f"{self.shown} AS shown LEFT JOIN {self.popular} AS popular USING (item) "
         rows += f"LEFT JOIN {self.seen} AS seen USING (query, item)"
-        sql = select_from(rows, [self.inputs.keys, *calls], f"{within} GROUP BY {self.inputs.keys}")
+        sql = select_from(rows, [self.inputs.keys, *calls], f"{where} GROUP BY {self.inputs.keys}")
         self.queries.append(sql)
         found = fetch_frame(self.session, sql, few=False)
         queries = [*(["system"] if self.inputs.many else []), self.inputs.query]
@@ -279,14 +284,14 @@ class Shown:
         return metric.shown.of_shown.format(**options)
 
     def _compute_together(
-        self, metrics: Sequence[Metric], within: str
+        self, metrics: Sequence[Metric], where: str
     ) -> dict[str, list[dict[str, Any]]]:
         """The values of metrics of the catalogue, all with one cutoff, by system and slice."""
         columns, sets = catalogue_slices(self.inputs, self.groups)
         keys = self.inputs.keys.replace("query", "slice")
 
         def grouped(count: str, *more: str) -> str:
-            rest = f"{within} GROUP BY GROUPING SETS ({sets(more)})"
+            rest = f"{where} GROUP BY GROUPING SETS ({sets(more)})"
             return select_from(f"{self.shown} AS shown", [columns, *more, count], rest)
 
         known = any(map(_reads_catalogue, metrics))
@@ -306,10 +311,6 @@ class Shown:
         sql = with_ctes(steps) + select_from(source, [keys, *calls], order)
         self.queries.append(sql)
         return fetch_by_slice(self.session, self.inputs, sql, [metric.name for metric in metrics])
-
-
-def _within(k: int | None) -> str:
-    return f"WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'}"
 
 
 def fetch_by_slice(

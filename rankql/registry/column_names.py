@@ -147,9 +147,8 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
 _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 
 
-# What to do about a text file without a header.
 def describe_header(count: int, judged: bool) -> str:
-    """How to name so many columns."""
+    """What to do about a text file without a header, of so many columns."""
     names = ["query", "item", "rel" if judged else "score", *(f"x{i}" for i in range(4, count + 1))]
     option = ",".join(names[:count])
     return (
