@@ -158,9 +158,11 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
     """The values, those of flagged rankings by the readable query."""
     facts, values = reduced.facts, reduced.values
     assert values is not None
-    flagged, values = values.filter(FLAGGED), values.drop(FLAGGED, SHARED)
-    if not flagged.height:
+    flags, names = values[FLAGGED], [x for x in values.columns if x not in (FLAGGED, SHARED)]
+    values = values[names]  # drop() copies
+    if not flags.any():
         return values
+    flagged = values.filter(flags)
     inputs = facts.inputs
     queries = flagged[inputs.query].unique().to_frame("query")
     # A BIT comes back as bytes that are not those of its text.
@@ -168,9 +170,9 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         table = facts.session.register("flagged", queries)
         # A UUID comes back as text.
         key = "{key}" if queries["query"].dtype.is_numeric() else "CAST({key} AS VARCHAR)"
-        flags = f"SELECT {key.format(key='query')} FROM {table.sql}"
-        inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({flags})")
-    names, keys = values.columns, [str(i) for i in range(1 + inputs.many)]
+        listed = f"SELECT {key.format(key='query')} FROM {table.sql}"
+        inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({listed})")
+    keys = [str(i) for i in range(1 + inputs.many)]
     window = _read_flagged(facts, inputs, metrics, reduced)[names]
     # Names of users may be patterns of polars.
     flagged, values, window = (

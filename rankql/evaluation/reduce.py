@@ -22,7 +22,8 @@ are then one for the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -67,8 +68,9 @@ MAX_WORDS_K = 50
 MAX_LISTED = 200
 # The most steps to find the scores of its judged items in the list of all scores.
 MAX_STEPS = 5_000_000
-# The numbers that are held at once, as columns of polars.
-CELLS = 10_000_000
+# The numbers that a thread holds at once, as columns of polars, and the most threads.
+CELLS = 5_000_000
+THREADS = 4
 # Whether no value of a group occurs twice.
 UNIQUE = "count({0}) = count(DISTINCT {0})"
 FLAGGED = f"{INTERNAL_PREFIX}flagged"
@@ -323,41 +325,48 @@ class Reduction:
         steps["hits"] = select_from(known, [keys, "count(*) AS common"], rest)
         return f"counts LEFT JOIN hits USING ({keys})", [*fields, "common"]
 
-    def read(self, frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    def read(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """The values of the rankings with judgments, in batches, and which are flagged."""
         width = 3 * (self.k if self.form != "lists" else _longest(frame["places"])) + 30
-        for batch in frame.iter_slices(max(CELLS // width, 1)) if frame.height else [frame]:
-            rankings, flagged, shared = self._rankings(batch)
-            values = {
-                name: METRICS[metric.record.function].value(rankings, options)  # type: ignore[union-attr]
-                for name, (metric, options) in self.metrics.items()
-            }
-            for name, (metric, options) in self.metrics.items():
-                if metric.record and metric.record.weight:
-                    weight = METRICS[metric.record.function].weight
-                    assert weight
-                    values[f"{INTERNAL_PREFIX}weight of {name}"] = weight(rankings, options)
-            if self.conventions.undefined == "drop":
-                relevant = rankings.relevant(self.conventions.threshold)
-                values = {name: if_positive(relevant, value) for name, value in values.items()}
-            missing = (
-                batch["rows"].is_null()
-                if self.inputs.qrels
-                else pl.repeat(False, batch.height, eager=True)
-            )
-            attributes = {
-                name: batch[self.inputs.attribute(name).strip('"')] for name in self.inputs.by
-            }
-            keys = {"system": batch["system"]} if self.inputs.many else {}
-            yield pl.DataFrame(
-                [
-                    column.alias(name)
-                    for name, column in (
-                        keys | {self.inputs.query: batch["query"]} | attributes
-                        | {MISSING: missing} | values | {FLAGGED: flagged, SHARED: shared}
-                    ).items()
-                ]
-            )  # fmt: skip
+        batches = [*frame.iter_slices(max(CELLS // width, 1))] or [frame]
+        if len(batches) == 1:
+            return [self._read_batch(frame)]
+        with ThreadPoolExecutor(min(THREADS, pl.thread_pool_size())) as pool:
+            return [*pool.map(self._read_batch, batches)]
+
+    def _read_batch(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """The values of some rankings, and which are flagged."""
+        rankings, flagged, shared = self._rankings(batch)
+        values = {
+            name: METRICS[metric.record.function].value(rankings, options)  # type: ignore[union-attr]
+            for name, (metric, options) in self.metrics.items()
+        }
+        for name, (metric, options) in self.metrics.items():
+            if metric.record and metric.record.weight:
+                weight = METRICS[metric.record.function].weight
+                assert weight
+                values[f"{INTERNAL_PREFIX}weight of {name}"] = weight(rankings, options)
+        if self.conventions.undefined == "drop":
+            relevant = rankings.relevant(self.conventions.threshold)
+            values = {name: if_positive(relevant, value) for name, value in values.items()}
+        missing = (
+            batch["rows"].is_null()
+            if self.inputs.qrels
+            else pl.repeat(False, batch.height, eager=True)
+        )
+        attributes = {
+            name: batch[self.inputs.attribute(name).strip('"')] for name in self.inputs.by
+        }
+        keys = {"system": batch["system"]} if self.inputs.many else {}
+        return pl.DataFrame(
+            [
+                column.alias(name)
+                for name, column in (
+                    keys | {self.inputs.query: batch["query"]} | attributes
+                    | {MISSING: missing} | values | {FLAGGED: flagged, SHARED: shared}
+                ).items()
+            ]
+        )  # fmt: skip
 
     def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series, pl.Series]:
         """The columns of a batch, and where they are wrong, or items share a position."""

@@ -59,7 +59,7 @@ class Top:
             f"word {word}": f"{_from(total, start)} & {_ones(min(self.word, size - start))}"
             for word, start in enumerate(range(0, size, self.word))
         }
-        parts |= {"firsts": f"{_from(total, size)} & 3", "packed": _from(total, size + 2)}
+        parts["above"] = _from(total, size)
         return {name: f"CAST({part} AS BIGINT)" for name, part in parts.items()}
 
     def _packed_rows(self, grade: str, pos: str) -> str:
@@ -82,11 +82,11 @@ class Top:
     def read(self, sums: pl.DataFrame) -> tuple[list[pl.Series], pl.Series]:
         """The grade at each position, and whether two items share a position."""
         if self.is_short:
-            top, size = sums["top"], self.bits * self.k
-            words, firsts, packed = [top], (top // (1 << size)) & 3, top // (1 << size + 2)
+            words, above = [sums["top"]], sums["top"] // (1 << self.bits * self.k)
         else:
             words = [sums[name] for name in sums.columns if name.startswith("word ")]
-            firsts, packed = sums["firsts"], sums["packed"]
+            above = sums["above"]
+        firsts, packed = above & 3, above // 4
         grades = [self._digit(words, i) for i in range(self.k)]
         filled = sum(map(self._count_filled, words[1:]), self._count_filled(words[0]))
         return grades, (packed != filled) | (firsts + (grades[0] > 0).cast(pl.Int64) > 1)
@@ -212,9 +212,8 @@ def _integer(value: str) -> str:
 
 
 def _from(total: str, bit: int) -> str:
-    """The bits of a sum from one on."""
-    total = f"CAST({total} AS HUGEINT)"
-    return f"({total} // {1 << bit})" if bit else total
+    """The bits of a sum from one on. A division of HUGEINT takes several times as long."""
+    return f"(CAST({total} AS HUGEINT) >> {bit})"
 
 
 def _bits(word: pl.Series, shift: int, bits: int) -> pl.Series:
