@@ -329,8 +329,10 @@ def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[i
     """How many rows a table has, and in how many there is a value, by the name of its column."""
     total, values = session.counts.get(table.sql) or (None, {})
     if total is None or not values.keys() >= {*names}:
-        columns = ["count(*)", *(f"count({quote(name)})" for name in names)]
+        roles = [table.roles.get(role) for role in ("query", "item", "rel")]
+        every = dict.fromkeys([*names, *filter(None, roles)] if names else [])  # in one scan
+        columns = ["count(*)", *(f"count({quote(name)})" for name in every)]
         ((total, *counts),) = fetch(session, f"SELECT {', '.join(columns)} FROM {table.sql}")
-        values = values | dict(zip(names, counts, strict=True))
+        values = values | dict(zip(every, counts, strict=True))
         session.counts[table.sql] = total, values
     return total, {name: values[name] for name in names}
