@@ -20,7 +20,7 @@ from rankql.evaluation.overlap import (
     require_ranked_rows,
 )
 from rankql.evaluation.spelling import note_spelling, require_common_items
-from rankql.evaluation.steps import SqlRunner
+from rankql.evaluation.steps import SqlRunner, has_one_value
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
 from rankql.registry.column_names import USERS, squash
@@ -59,7 +59,7 @@ def require_sound(
     if counters.has_nan:
         for table in inputs.runs.values():
             validate_numbers(session, table)
-    require_one_value_per_query(run_sql, inputs)
+    require_one_value_per_query(run_sql, inputs, counters.unique)
     require_one_weight(session, inputs)
     notes = [*session.notes, *inputs.notes]
     if not one_query:
@@ -157,16 +157,17 @@ def note_queries_without_attributes(run_sql: SqlRunner, inputs: Inputs) -> list[
     ]
 
 
-def require_one_value_per_query(run_sql: SqlRunner, inputs: Inputs) -> None:
-    """Refuse attributes with several values for a query; of a weight, NULL is a value too."""
+def require_one_value_per_query(
+    run_sql: SqlRunner, inputs: Inputs, known: Collection[tuple[str, str]] = ()
+) -> None:
+    """Refuse attributes with several values for a query, unless they are known to have one."""
     for home in ("attributes", "qrels", "run"):
         for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
-            several = f"min({column}) <> max({column})"
-            if name == inputs.weight:
-                several += f" OR count({column}) NOT IN (0, count(*))"
+            if (home, column) in known:
+                continue
             sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {home}
-                GROUP BY query HAVING {several} ORDER BY query LIMIT 1"""
+                GROUP BY query HAVING NOT ({has_one_value(inputs, name)}) ORDER BY query LIMIT 1"""
             for key, low, high in run_sql(sql):
                 raise RankqlError(
                     f"{inputs.argument(name)}: {name} must have one value per query, but {home} "

@@ -53,23 +53,17 @@ class Counters:
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
     repeats: bool | None = None
-    # What is known to be unique within a query, by table and column.
+    # What is known to be unique within a query, or one attribute of it, by table and column.
     unique: frozenset[tuple[str, str]] = frozenset()
     highest_grade: float | None = None
 
 
-# What is unique where a column of a reduction is true.
-SINGLE = {
-    "single_qrels": ("qrels", "item"),
-    "single_item": ("run", "item"),
-    "single_pos": ("run", "pos"),
-}
-
-
 def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = None) -> Counters:
     """The counters in the rows of a reduction. Packed sums have none: nothing can be wrong."""
+    single = [x for x in frame.columns if x.startswith("single ") and frame[x].all()]
+    unique = frozenset((home, column) for _, home, column in map(str.split, single))
     if "rows" not in frame.columns:
-        return Counters([], [], [])
+        return Counters([], [], [], unique=unique)
     present, alone = pl.col("rows").is_not_null(), inputs.qrels is None
     judged = pl.col("judged").is_not_null() if not alone else pl.lit(True)
     both = present & judged
@@ -105,9 +99,7 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
         ],
         bool(nan),
         repeats,
-        frozenset(
-            column for name, column in SINGLE.items() if name in frame.columns and frame[name].all()
-        ),
+        unique,
         frame["best_grade"].cast(pl.Float64).max() if "best_grade" in frame.columns else None,  # type: ignore[arg-type]
     )
 

@@ -32,8 +32,8 @@ import polars as pl
 from rankql.evaluation.columns import METRICS, Options, Rankings, at_least_zero, if_positive
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import (
-    any_values,
     attributes_by_query,
+    has_one_value,
     list_systems,
     rows_needed,
     score_order,
@@ -120,13 +120,12 @@ class Reduction:
         }[self.form]
         rankings, fields = write(steps)
         by = [] if self.form == "counters" else inputs.by
-        attributes = [inputs.attribute(name) for name in by]
         if inputs.qrels is not None:
             judged = {"judged": "count(rel)"} | self._grade_columns()
             if self.few:
-                judged |= {"single_qrels": UNIQUE.format("item"), "best_grade": "max(rel)"}
-            columns = _columns(judged) + any_values(inputs, "qrels")
-            steps["judged"] = select_from("qrels", ["query", *columns], "GROUP BY query")
+                judged |= {"single qrels item": UNIQUE.format("item"), "best_grade": "max(rel)"}
+            judged |= self._attributes("qrels")
+            steps["judged"] = select_from("qrels", ["query", *_columns(judged)], "GROUP BY query")
             fields = [*judged, *fields]
             queries = "judged"
             if inputs.many:
@@ -134,13 +133,12 @@ class Reduction:
                 steps["systems"] = list_systems(inputs, source)
                 queries = "(FROM judged CROSS JOIN systems)"
             rankings = f"{queries} FULL JOIN {rankings} USING ({keys})"
-            homes = [home for home in ("run", "attributes") if by and inputs.attributes_in(home)]
-        else:
-            homes = ["attributes"] if by and inputs.attributes_in("attributes") else []
-        for home in homes:
-            rankings += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+        columns = [inputs.attribute(name) for name in by]
+        for home in ("run", "attributes"):
+            if by and {*map(inputs.attribute, inputs.attributes_in(home))} - {*fields}:
+                rankings += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
-        names = [keys, *attributes, *map(quote, fields)]
+        names = [keys, *(x for x in columns if x not in fields), *map(quote, fields)]
         if self.form == "words":
             names.append(
                 f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM candidates) AS repeats"
@@ -170,8 +168,19 @@ class Reduction:
         counters = {"rows": "count(*)", "placed": f"count({place})", "lowest": f"min({place})"}
         if self.few:
             unique = ["item"] * self.inputs.every("item") + ["pos"] * (place == "pos")
-            counters |= {f"single_{name}": UNIQUE.format(name) for name in unique}
-        return counters
+            counters |= {f"single run {name}": UNIQUE.format(name) for name in unique}
+        return counters | self._attributes("run")
+
+    def _attributes(self, home: str) -> dict[str, str]:
+        """The aggregates that give the attributes in a table, and whether they have one value."""
+        inputs, columns = self.inputs, {}
+        several = home == "run" and inputs.many  # rankings of a query
+        for name in inputs.attributes_in(home) if inputs.qrels is None or not several else ():
+            column = inputs.attribute(name)
+            columns[column] = f"min({column})"
+            if not several:
+                columns[f"single {home} {column}"] = has_one_value(inputs, name)
+        return columns
 
     def _alone(self) -> dict[str, str]:
         """The aggregates over the rows of a table with grades."""
@@ -179,21 +188,15 @@ class Reduction:
             return {}
         return {"judged": "count(rel)"} | self._grade_columns()
 
-    def _own_attributes(self) -> list[str]:
-        """The attributes in a table with grades, as aggregates."""
-        alone = self.inputs.qrels is None and self.form != "counters"
-        return any_values(self.inputs, "run") if alone else []
-
     def _group(self, source: str, columns: Mapping[str, str]) -> str:
         """A GROUP BY of a run."""
         keys = self.inputs.keys
-        fields = [keys, *_columns(columns), *self._own_attributes()]
-        return select_from(source, fields, f"GROUP BY {keys}")
+        return select_from(source, [keys, *_columns(columns)], f"GROUP BY {keys}")
 
     def _sum_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
         top = Top(self.end, self.k)
         grade, pos = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
-        columns = self._grade_columns() | top.sums(grade, pos)
+        columns = self._grade_columns() | top.sums(grade, pos) | self._attributes("run")
         steps["sums"] = self._group("run", columns)
         return "sums", [*columns]
 
@@ -251,8 +254,7 @@ class Reduction:
         columns |= self._counters() | self._alone()
         steps["best"] = self._group("run", columns)
         tied = are_tied(f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})")
-        by = [self.inputs.attribute(name) for name in self.inputs.attributes_in("run")]
-        fields = [keys, *by, *map(quote, columns), f"coalesce({tied}, false) AS tied"]
+        fields = [keys, *map(quote, columns), f"coalesce({tied}, false) AS tied"]
         steps["tops"] = select_from("best", fields)
         return "tops", [*columns, "tied"]
 
@@ -288,12 +290,7 @@ class Reduction:
             # Only what is read: an item may have several judgments of grade 0.
             judged = "(FROM qrels WHERE rel > 0)" if self.rows == "gain" else "qrels"
             source = f"run LEFT JOIN {judged} USING (query, item)"
-        attributes = [self.inputs.attribute(name) for name in self.inputs.attributes_in("run")]
-        kept = [
-            self.inputs.keys,
-            *map(quote, counters),
-            *(attributes if self._own_attributes() else []),
-        ]
+        kept = [self.inputs.keys, *map(quote, counters)]
         if not self.inputs.scored:
             more = {"highest": f"max({place})", "firsts": "count(*) FILTER (WHERE pos = 1)"}
             steps["lists"] = self._group(source, counters | more | lists)

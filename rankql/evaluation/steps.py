@@ -375,13 +375,16 @@ def score_order(ties: str) -> str:
 
 def attributes_by_query(inputs: Inputs, home: str) -> str:
     """The attributes in a table, by query."""
-    return f"(SELECT {', '.join(['query', *any_values(inputs, home)])} FROM {home} GROUP BY query)"
-
-
-def any_values(inputs: Inputs, home: str) -> list[str]:
-    """The attributes in a table, as aggregates."""
     columns = map(inputs.attribute, inputs.attributes_in(home))
-    return [f"any_value({column}) AS {column}" for column in columns]
+    values = [f"any_value({column}) AS {column}" for column in columns]
+    return f"(SELECT {', '.join(['query', *values])} FROM {home} GROUP BY query)"
+
+
+def has_one_value(inputs: Inputs, name: str) -> str:
+    """Has a query one value of an attribute? Of a weight, NULL is a value too."""
+    column = inputs.attribute(name)
+    one = f"coalesce(min({column}) = max({column}), true)"
+    return f"{one} AND count({column}) IN (0, count(*))" if name == inputs.weight else one
 
 
 # Above this k, rows are sorted: max(score, k) reserves 16 * k bytes per ranking.

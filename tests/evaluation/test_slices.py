@@ -41,13 +41,29 @@ def test_attributes_may_be_in_any_table(source):
     same(result.sort("query"), expected.select("query", "segment", "nDCG@10").sort("query"))
 
 
-def test_an_attribute_has_one_value_per_query():
-    run = RUN.with_columns(g=pl.int_range(pl.len()))
-    about = pl.DataFrame({"query": ["q1", "q1"], "g": ["a", "b"]})
-    for table, label, options in ((run, "run", {}), (RUN, "attributes", {"attributes": about})):
-        message = f"g must have one value per query, but {label} has"
-        with pytest.raises(rankql.RankqlError, match=message):
-            rankql.evaluate(table, QRELS, "AP", by="g", **options)
+# Reduced to words, lists, the best items, sums, and counters only.
+@pytest.mark.parametrize("source, metric, place, joined", [
+    ("run", "nDCG@5", "score", True), ("qrels", "nDCG@5", "score", True),
+    ("attributes", "nDCG@5", "score", True), ("run", "AP", "score", True),
+    ("run", "nDCG@5", "score", False), ("run", "nDCG@5", "pos", False),
+    ("run", "value = avg(score)", "score", False),
+])  # fmt: skip
+def test_an_attribute_has_one_value_per_query(source, metric, place, joined):
+    rows = pl.DataFrame({"i": range(3_000)}).with_columns(
+        query=pl.col("i") // 2, item=pl.col("i") % 2, score=-pl.col("i"), pos=pl.col("i") % 2 + 1,
+        rel=1, g=pl.lit(1.0),
+    )  # fmt: skip
+    columns = {"run": ["query", "item", place] + ["rel"] * (not joined)}
+    columns |= {"qrels": ["query", "item", "rel"]} if joined else {}
+    columns |= {source: [*columns.get(source, ["query"]), "g"]}
+    for role, other in (("by", 2.0), ("weight", 2.0), ("weight", None)):
+        last = rows.with_columns(g=pl.when(pl.col("i") == 2_999).then(other).otherwise("g"))
+        tables = {name: last[names] for name, names in columns.items()}
+        message = f"{role}: g must have one value per query, but {source} has 1.0 and {other}"
+        with pytest.raises(rankql.RankqlError, match=f"{message} for query 1499"):
+            rankql.evaluate(**tables, metrics=metric, **{role: "g"})
+    tables = {name: rows[names] for name, names in columns.items()}
+    assert len(rankql.evaluate(**tables, metrics=metric, by="g").per_query) == 1_500
 
 
 def test_micro_averages():
