@@ -65,7 +65,7 @@ def note_threshold(
     )
     if undefined or highest <= 1:
         lost = f", and {undefined:,} of them {has_or_have(undefined)} no relevant item"
-        lost = lost if undefined else ""
+        lost = "" if not undefined else " and no relevant item" if undefined == queries else lost
         notes.append(
             f"Grades between 0 and the threshold of {threshold:g} count as not relevant for "
             f"{join_words(binary)}: {format_queries(queries)} {has_or_have(queries)} such "

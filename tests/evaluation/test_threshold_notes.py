@@ -76,16 +76,14 @@ def test_grades_of_events_are_silent():
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("qrels", "queries", "lost"), [
     ({"a": {"x": 0.9, "y": 0.9}, "b": {"x": 1.0, "y": 0.9}}, "2 queries have", ", and 1 of them"),
-    ({"a": {"x": 2 / 3, "y": 0}, "b": {"x": 1.0}}, "1 query has", ", and 1 of them"),
-    ({"a": {"x": 0.5, "y": 1}, "b": {"x": 1}}, "1 query has", ""),
-    ({"a": {"x": 0.5, "y": 0}, "b": {"x": 3}}, "1 query has", ", and 1 of them"),
+    ({"a": {"x": 2 / 3, "y": 0}, "b": {"x": 1.0}}, "1 query has", " and no relevant item"),
+    ({"a": {"x": 0.5, "y": 1}, "b": {"x": 1}}, "1 query has", ". Pass"),
 ])  # fmt: skip
 def test_grades_below_the_threshold_are_counted(qrels, queries, lost):
     run = {query: {"x": 1.0, "y": 0.5} for query in "ab"}
     (note,) = notes(qrels, ["RR", "RBP(p=0.8)"], run)
     assert note.startswith("Grades between 0 and the threshold of 1 count as not relevant for RR")
     assert re.search(f": {queries} such grades{lost}", note)
-    assert "of them" in note or not lost
     assert notes(qrels, "RR", run, threshold=0.5) == notes(qrels, "nDCG@5", run) == []
 
 
