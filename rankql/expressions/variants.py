@@ -118,7 +118,9 @@ def metric(
             known = column_names(frame)
             defaults = {name: each.default for name, each in signature.parameters.items()}
             given = signature.bind_partial(*args, **options).arguments
-            options |= recognise_defaults(defaults, given, known)
+            by_score = f"{name}_by_score"  # of the same module
+            scored = by_score if by_score in function.__globals__ else ""
+            options |= recognise_defaults(defaults, given, known, scored)
             value = of_columns_or_frame(*args, **options)
             require_columns(frame, value)
             if isinstance(by, EllipsisType):
