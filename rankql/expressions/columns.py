@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
@@ -135,8 +136,15 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     else:
         floats = values.cast(pl.Float64)
         bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
-    add_1 = {0: ". Position 1 is the top: add 1"}
-    refuse_values(f"{name} must be a whole number from 1", values, bad, add_1)
+    refuse_values(f"{name} must be a whole number from 1", values, bad, _describe_place)
+
+
+def _describe_place(value: float) -> str:
+    """What to do about a number that is no position."""
+    if value == 0:
+        return ". Position 1 is the top: add 1"
+    is_score = math.isfinite(value) and value % 1
+    return ". If it is a score, call a function such as ndcg_by_score" if is_score else ""
 
 
 def check_score(values: pl.Series, finite: bool = False) -> None:
@@ -240,13 +248,12 @@ def as_time(name: str, values: pl.Series) -> pl.Series:
 
 
 def refuse_values(
-    message: str, values: pl.Series, bad: pl.Series, remedies: Mapping[Any, str] | None = None
+    message: str, values: pl.Series, bad: pl.Series, remedy: Callable[[Any], str] | None = None
 ) -> None:
-    """Raise the message for the first bad value, with its remedy, if it has one.
+    """Raise the message for the first bad value, with what to do about it.
 
     A value is bad if `bad` is true or NULL.
     """
     for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
         printed = str(value).lower() if isinstance(value, bool) else value
-        remedy = remedies.get(value, "") if remedies else ""
-        raise RankqlError(f"{message}, not {printed}{remedy}")
+        raise RankqlError(f"{message}, not {printed}{remedy(value) if remedy else ''}")

@@ -112,6 +112,10 @@ TABLE = [
         {"pos": "pos + 1"}, "add 1, or rank by scores: --score", "--pos 'pos + 1'",
     ),
     (
+        RUN.select("query", "item", rank=pl.Series([0.9, 0.2, 0.5])), QRELS, {},
+        "If it is a score, pass score=", {"score": "rank"}, "a score, pass --score", "--score rank",
+    ),
+    (
         KEYS, QRELS.with_columns(day=pl.lit(1)), {"query": ["user", "day"]},
         "A pair: query=[['user'], ['day']]", {"query": [["user", "day"], ["query", "day"]]},
         "A pair: rename both to query", None,
