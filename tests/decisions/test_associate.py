@@ -507,9 +507,6 @@ def counts(**columns):
     return {"outcomes": COUNTS.with_columns(**columns)}
 
 
-TWO = THREE.filter(pl.col("system") != "c")
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -311,8 +311,9 @@ def test_sentences():
             "AP: no significant difference between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 "
             "queries). A difference of about 0.24 would have been detected with 80% power"]),
     ):  # fmt: skip
-        pairs = rankql.compare(systems, **options).pairs
-        found = pairs["metric", "slice", "sentence"].rows()
+        compared = rankql.compare(systems, **options)
+        assert ("adjusted" in compared.method) == (len(sentences) > 1)
+        found = compared.pairs["metric", "slice", "sentence"].rows()
         rows = [f"{show.add_slice(name, part)}: {x}" for name, part, x in found]
         assert [x for x in rows if "seg=a" not in x] == sentences
 

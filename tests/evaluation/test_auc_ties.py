@@ -31,9 +31,11 @@ def test_auc_by_score_needs_no_item():
     assert rankql.auc_by_score(TABLE.drop("item"))["auc_by_score"].item() == 5.5 / 9
 
 
-def test_positions_have_no_ties():
+@pytest.mark.parametrize("float32", [False, True])
+def test_positions_have_no_ties(float32):
     frame = TABLE.drop("score").with_columns(pos=pl.Series([2, 3, 4, 5, 6, 1]))
-    assert rankql.evaluate(frame, metrics="AUC", interval=None)["AUC"] == pytest.approx(7 / 9)
+    result = rankql.evaluate(frame, metrics="AUC", float32=float32, interval=None)
+    assert result["AUC"] == pytest.approx(7 / 9)
 
 
 @pytest.mark.few(2)

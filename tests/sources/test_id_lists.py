@@ -95,6 +95,9 @@ def test_names_by_keyword():
     assert result.per_query.rename({"key": "query"}).equals(EXPECTED)
     with pytest.raises(RankqlError, match=r"lists \(hits, right\).*item=\['hits', 'right'\]"):
         rankql.evaluate(lists, None, METRICS)
+    # A name that only one of the tables has.
+    right = RELEVANT.rename({"relevant": "right"})
+    assert rankql.evaluate(RETRIEVED, right, "RR", item="right")["RR"] == 0.75
 
 
 def test_rows_without_a_query_are_numbered(tmp_path):
