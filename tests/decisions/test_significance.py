@@ -567,12 +567,12 @@ def test_micro_averages_are_not_tested():
     assert plain["p"] == plain["p_adjusted"]  # a family of one
 
 
-# One million queries.
+# 300,000 queries.
 
-MILLION = """
+MANY = """
 import numpy as np, polars as pl, rankql
 rng = np.random.default_rng(1)
-a = rng.beta(2, 2, 1_000_000).round(3)
+a = rng.beta(2, 2, 300_000).round(3)
 b = np.clip(a + rng.normal(0.0005, 0.1, len(a)), 0, 1)
 systems = {k: pl.DataFrame({"query": np.arange(len(a)), "AP": v}) for k, v in (("a", a), ("b", b))}
 def peak():  # ru_maxrss of a child may be that of its parent
@@ -585,16 +585,16 @@ print(peak() - before)
 
 
 @pytest.mark.slow
-def test_a_million_queries():
-    """10,000 resamples of them take less than a gigabyte, and agree with t."""
-    done = subprocess.run([sys.executable, "-c", MILLION], capture_output=True, text=True)
+def test_many_queries():
+    """10,000 resamples of them take less than half a gigabyte, and agree with t."""
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     student, randomisation, (rise,) = (map(float, x.split()) for x in done.stdout.splitlines())
     p, *ends = student
     other_p, *other_ends = randomisation
     assert within(other_p, p, 10_000)
     assert other_ends == pytest.approx(ends, abs=0.05 * (ends[1] - ends[0]))
-    assert rise < 1
+    assert rise < 0.5
 
 
 # Equivalence and Tukey's HSD.

@@ -1,6 +1,6 @@
 """docs/coming-from.md: every name and number of another tool is correct.
 
-ranx compiles for half a minute when it is first called, so its tests are slow.
+ranx compiles for half a minute when it is first called, so the blocks that call it are slow.
 """
 
 import re
@@ -89,22 +89,12 @@ def order(query):
     return sorted(RUN[query], key=lambda item: (np.float32(RUN[query][item]), item.encode()))
 
 
-@pytest.mark.ranx
-@pytest.mark.slow
 def test_ranx():
-    import ranx
-
-    run, judged = ranx.Run(RUN), ranx.Qrels(QRELS)
-
-    def asked(theirs):
-        values = map(float, ranx.evaluate(judged, run, [theirs], return_mean=False))
-        return pytest.approx(dict(zip(run.keys(), values, strict=True)), abs=1e-12)
-
-    for name, theirs in names("ranx"):
-        if name != "Bpref":  # which is NaN where all judged items are relevant: test_profiles.py
-            assert evaluated(name, conventions="ranx") == asked(theirs), name
-    graded = evaluated("RBP(p=0.8, max_rel=3)", conventions="ranx")
-    assert {query: 3 * value for query, value in graded.items()} == asked("rbp.8")
+    """The names under which tests/registry/test_profiles.py compares the values."""
+    compared = [*names("ranx")]
+    assert len(compared) > 12
+    for name, theirs in compared:
+        assert other_tools.ranx_name(name) == theirs
 
 
 @pytest.mark.ranx

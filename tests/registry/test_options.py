@@ -1,6 +1,7 @@
 """Options of the wrong type: SQL and Python give the same value, or refuse in the same words."""
 
 import re
+from collections import defaultdict
 
 import polars as pl
 import pytest
@@ -9,7 +10,7 @@ import rankql
 from support import signatures
 from support.calls import in_sql
 from support.metric_engines import complaint, same
-from support.parameters import slow
+from support.parameters import cycled, slow
 
 # Each as SQL and as Python have it.
 WRONG = {"NULL": None, "'10'": "10", "-1": -1, "1e300": 1e300, "true": True}
@@ -85,19 +86,21 @@ def is_form(name):
     return name.startswith("list_") or name.endswith("_by_score")
 
 
+def turns():
+    """Each call with a part of the wrong values: the functions with an option take turns."""
+    functions = defaultdict(list)
+    for name, columns, option in calls():
+        functions[option, is_form(name)].append((name, columns))
+    for (option, form), named in functions.items():
+        parts = [[text] for text in FORMS] if form else [[*WRONG][turn::4] for turn in range(4)]
+        for texts, (name, columns) in cycled(parts, named):
+            yield (slow if form else pytest.param)(name, columns, option, texts)
+
+
 @pytest.mark.few(18)
-@pytest.mark.parametrize(
-    ("turn", "name", "columns", "option"),
-    [
-        (slow if is_form(name) or turn != i % 4 else pytest.param)(turn, name, *x)
-        for i, (name, *x) in enumerate(calls())
-        for turn in (range(4) if not is_form(name) else [i % 2])
-    ],
-    ids=str,
-)
-def test_option(turn, name, columns, option):
-    """A quarter of the wrong values: the macros and functions with this option take turns."""
-    for text in [*FORMS][turn:][:1] if is_form(name) else [*WRONG][turn::4]:
+@pytest.mark.parametrize(("name", "columns", "option", "texts"), [*turns()], ids=str)
+def test_option(name, columns, option, texts):
+    for text in texts:
         sql, python = evaluate_both(name, columns, option, text, WRONG[text])
         refused = WRONG[text] is True and "not True" in str(python)  # in SQL it is 1
         assert refused or agree(sql, python), (text, sql, python)

@@ -77,6 +77,17 @@ def test_ranx():
         # Its bpref is NaN where all judged items are relevant.
         only = {q for q, items in qrels.items() if all(r >= 1 for r in items.values())}
         compare("ranx", peer, run, qrels, ["Bpref", *at("P")], leave_out=only)
+    run, qrels = other_tools.random_data(4, longest=12)
+    compare("ranx", peer, run, qrels, ["DCG@10", "P(rel=2)@5", "SetP", "SetR"])
+    # A sum over the queries here; a sum of grades there.
+    for name, theirs, times in (
+        ("NumRelRet", "NumRelRet", 1),
+        ("RBP(p=0.8, max_rel=3)", "RBP(p=0.8)", 3),
+    ):
+        ours = rankql.evaluate(*frames(run, qrels), name, conventions="ranx", interval=None)
+        values = dict(ours.per_query.rows())
+        for query, value in peer(run, qrels, [theirs])[theirs].items():
+            assert times * (values[query] or 0) == pytest.approx(value), (name, query)
 
 
 @pytest.mark.spark

@@ -92,13 +92,23 @@ def sklearn(run, qrels, metrics):
 
 RANX = {"nDCG": "ndcg", "DCG": "dcg", "AP": "map", "RR": "mrr", "P": "precision", "R": "recall"}
 RANX |= {"F1": "f1", "Success": "hit_rate", "Rprec": "r-precision", "Bpref": "bpref", "RBP": "rbp"}
+RANX |= {"SetP": "precision", "SetR": "recall", "NumRelRet": "hits"}
+
+
+def ranx_name(metric):
+    """What ranx calls a metric. `gain=exp2` is ndcg_burges, `rel` its suffix -l."""
+    name, k, options = parsed = parse(metric)
+    theirs = RANX[name] + ("_burges" if options.get("gain") == "exp2" else "")
+    theirs += f"@{k}" if k else ""
+    theirs += options["p"].removeprefix("0") if "p" in options else ""
+    return theirs + (f"-l{parsed.level}" if parsed.level != 1 else "")
 
 
 def ranx(run, qrels, metrics):
     """ranx 0.3.21, ranx.evaluate of a Run and a Qrels; the first call compiles for half a minute.
 
     Of all judged queries: it refuses other queries than those unless make_comparable adds and drops
-    them. `gain=exp2` is ndcg_burges, `rel` its suffix -l, which cuts the gain of nDCG as well.
+    them. `rel` of ours, its suffix -l, cuts the gain of nDCG as well.
     Bpref is asked query by query: in one call a query without a relevant item would make 0 of those
     after it. It is NaN where all judged items are relevant and one was retrieved.
     """
@@ -109,12 +119,8 @@ def ranx(run, qrels, metrics):
     if run.keys() != qrels.keys():
         theirs_run.make_comparable(theirs_qrels)
     for metric in metrics:
-        name, k, options = parsed = parse(metric)
-        theirs = RANX[name] + ("_burges" if options.get("gain") == "exp2" else "")
-        theirs += f"@{k}" if k else ""
-        theirs += options["p"].removeprefix("0") if "p" in options else ""
-        theirs += f"-l{parsed.level}" if parsed.level != 1 else ""
-        if name == "Bpref":
+        theirs = ranx_name(metric)
+        if metric == "Bpref":
             lists = theirs_qrels.to_typed_list(), theirs_run.to_typed_list()
             result = [
                 library.evaluate(*(queries[at : at + 1] for queries in lists), theirs)
