@@ -63,7 +63,7 @@ def combine(
 def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
     """Refuse results with different judgments.
 
-    A note says if judgments are not known: of values, older files and tables with own grades.
+    A note says if judgments are not known: of values and tables with own grades.
     """
     if len(results) < 2 or not any(result.meta.judgments for result in results.values()):
         return []

@@ -72,7 +72,6 @@ class Meta:
     def from_dict(cls, values: Mapping[str, Any]) -> Meta:
         """Read the fields; those of later versions are left out."""
         known = {field.name for field in fields(cls)}
-        values = {"metric_weights": values.get("weights", {}), **values}  # its name in older files
         return cls(**{name: value for name, value in values.items() if name in known})
 
 
