@@ -1,7 +1,6 @@
 """Messages that no other test triggers."""
 
 import decimal
-import gzip
 import math
 import re
 import runpy
@@ -65,7 +64,6 @@ IN_PYTHON = {
     "Two columns of the result would be called 'RR'": lambda: rr(RUN.with_columns(RR=1), by="RR"),
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
     "combine needs at least one result": lambda: rankql.combine([]),
-    "File 'no.parquet' does not exist": lambda: rankql.combine(["no.parquet"]),
     "The result 'one' has several systems. Pass it alone": lambda: rankql.compare(
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
@@ -80,18 +78,7 @@ IN_PYTHON = {
     ),
     "a column must be a name or an expression": lambda: rankql.exp2_gain(pl.DataFrame()),
     "between 0 and 1, not Decimal('0.5')": lambda: rankql.rbp("rel", p=decimal.Decimal("0.5")),
-    "qrels has duplicates: query 'b', item 'x'": lambda: rankql.explain(
-        RUN.head(2), pl.concat([QRELS, QRELS.tail(1)]), "b", "nDCG@10"
-    ),
-}
-
-
-# In a folder with such files.
-IN_PYTHON |= {
-    "run: 'x.run' is empty": lambda: rr("x.run"),
-    "'half.run.gz' is damaged or cut off (Truncated": lambda: rr("half.run.gz"),
     "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
-    "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
 OF_PLOTS = {
     "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
@@ -106,10 +93,7 @@ OF_PLOTS = {
 )
 def test_python_refuses(message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder.parquet").mkdir()
-    for name, text in {"x.run": "", "x.run.gz": "no", "x.parquet": "no"}.items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "half.run.gz").write_bytes(gzip.compress(b"1 Q0 a 1 0.5 x\n" * 999)[:50])
+    (tmp_path / "x.parquet").write_text("no")
     with pytest.raises(rankql.RankqlError, match=re.escape(message)):
         (IN_PYTHON | OF_PLOTS)[message]()
 
