@@ -116,7 +116,6 @@ SCALAR = "must be one SQL expression of the columns of a row"
         ("position - 1", r"^run: position - 1 must be a whole number from 1, not -1"),
         ({"item": "lower(item)"}, r"in qrels, and not an SQL expression .*\"item\""),
         ({"rel": 1}, "^rel must be a column or an SQL expression in quotes, n"),
-        ({"item": ["a", "b", "c"]}, r"^item=\['a', 'b', 'c'\]: a pair names the columns"),
     ],
 )
 def test_texts_that_are_not_an_expression_are_refused(options, message):
