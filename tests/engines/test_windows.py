@@ -127,7 +127,8 @@ QUERIES = [
     each AS (SELECT user, ndcg(rel, pos) AS v FROM good GROUP BY user)
     SELECT avg(v), count(*) FROM each""",
     # run and judgments
-    """SELECT r.user, ndcg(j.rel, r.pos, 5) AS v, ap(exp2_gain(j.rel) * 1, r.pos) FROM shown AS r
+    """SELECT r.user, ndcg(j.rel, r.pos, 5) AS v, ap(exp2_gain(j.rel) * 1, r.pos),
+    interpolated_precision(j.rel, r.pos, recall := 0.5) FROM shown AS r
     LEFT JOIN shown AS j ON r.user = j.user AND r.pos = j.pos GROUP BY r.user ORDER BY 1""",
     # ranked on the way
     """SELECT user, ndcg(rel, place, 5) AS v FROM (
