@@ -205,6 +205,12 @@ def test_names_are_cut_in_the_middle_at_16_display_columns():
     assert len({*layout.shorten_lines(alike, 16).values()}) == 30
 
 
+def test_a_cut_table_names_the_rows_below_the_gap():
+    rows = [[x if i == 0 else "", str(i)] for x in ("AP", "RR") for i in range(41)]
+    cut = layout.Block([["metric", "n"], *rows]).cut().rows
+    assert cut[30:33] == [["", "29"], ["... 22 more rows ...", ""], ["RR", "11"]]
+
+
 def test_letters_beyond_26():
     names = [*layout.name_letters([f"s{i}" for i in range(29)]).values()]
     assert names[:3] == [*"abc"] and names[25:] == ["z", "aa", "ab", "ac"]

@@ -18,7 +18,6 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
-from rankql.layout import Block
 from rankql.output import page as html_page
 from rankql.output import report_sections
 from rankql.output.report_source import Texts
@@ -218,25 +217,6 @@ def test_names_are_shown_and_not_interpreted(nasty, pages, parsed, tmp_path):
     assert show.format_csv(frame) == "'=n,t,u\n-1.5,'-1,a=b\n,'\tx,\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "markdown"),
-    [
-        *(("*a*", "\\*a\\*"), ("_a_ mean_a", "\\_a\\_ mean_a"), ("# a", "\\# a")),
-        *(("1. a", "1\\. a"), ("- a", "\\- a"), ("nDCG@10", "nDCG@10")),
-        *(("#12 @ann", "`#12` `@ann`"), (":bug: a: b", "`:bug:` a: b")),
-        *(("https://x.org", "`https://x.org`"), ("a|b\nc", "a\\|b c")),
-        *(
-            ("<!-- & -->", "\\<!-- & -->"),
-            ("&lt; <b>", "\\&lt; \\<b>"),
-            ("`@a``", "``` `@a`` ```"),
-            ("~~$a$~~", "\\~\\~\\$a\\$\\~\\~"),
-        ),
-    ],
-)
-def test_markdown_is_literal(text, markdown):
-    assert show.format_paragraph(text) == markdown
-
-
 SPREAD = [0.1 + 0.02 * i for i in range(20)]
 NOISE = [0.05 if i % 2 else -0.04 for i in range(20)]
 
@@ -415,12 +395,6 @@ def test_what_is_not_significant_is_grey(sliced):
     assert all(row["better"] in sliced.systems for row in rows if row["verdict"] == "better")
     colour = spec["layer"][-1]["encoding"]["color"]
     assert colour["condition"] == {"test": "datum.better === null", "value": panels.GREY}
-
-
-def test_a_cut_table_names_the_rows_below_the_gap():
-    rows = [[x if i == 0 else "", str(i)] for x in ("AP", "RR") for i in range(41)]
-    cut = Block([["metric", "n"], *rows]).cut().rows
-    assert cut[30:33] == [["", "29"], ["... 22 more rows ...", ""], ["RR", "11"]]
 
 
 def test_a_report_without_defined_metric(tmp_path):

@@ -52,6 +52,25 @@ def test_a_mean_has_one_rounding():
     assert rows == [["12.1567", "0.0199"], ["12.1567", "0.76"], ["12.1567", ""]]
 
 
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        *(("*a*", "\\*a\\*"), ("_a_ mean_a", "\\_a\\_ mean_a"), ("# a", "\\# a")),
+        *(("1. a", "1\\. a"), ("- a", "\\- a"), ("nDCG@10", "nDCG@10")),
+        *(("#12 @ann", "`#12` `@ann`"), (":bug: a: b", "`:bug:` a: b")),
+        *(("https://x.org", "`https://x.org`"), ("a|b\nc", "a\\|b c")),
+        *(
+            ("<!-- & -->", "\\<!-- & -->"),
+            ("&lt; <b>", "\\&lt; \\<b>"),
+            ("`@a``", "``` `@a`` ```"),
+            ("~~$a$~~", "\\~\\~\\$a\\$\\~\\~"),
+        ),
+    ],
+)
+def test_markdown_is_literal(text, markdown):
+    assert show.format_paragraph(text) == markdown
+
+
 def test_latex_is_literal():
     rows = [["a_b", "c"], [r"\x{50%} #1 $&~^", "[2]<3>"]]
     assert show.format_latex(rows).split("\n")[2:5] == [
