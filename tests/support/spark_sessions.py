@@ -13,7 +13,7 @@ from support import metric_engines, signatures
 # What Spark would warn about or open is of no use here.
 PLAIN = {
     # Short lives: what is compiled well is compiled too late.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "3g",
@@ -33,6 +33,7 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 
 
