@@ -1,7 +1,7 @@
 """Settings of the test suite.
 
-Property tests draw few examples by default, more with HYPOTHESIS_PROFILE=ci, and new ones and many
-more with HYPOTHESIS_PROFILE=long.
+Property tests draw few examples by default, and new ones and many more with
+HYPOTHESIS_PROFILE=long.
 
 RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
 """
@@ -16,7 +16,6 @@ from support.components import BROWSERS, COMPONENTS, program
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("brief", max_examples=3, derandomize=True, **QUIET)
-settings.register_profile("ci", max_examples=5, derandomize=True, **QUIET)
 settings.register_profile("long", max_examples=500, database=None, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 

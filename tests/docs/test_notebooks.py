@@ -88,7 +88,7 @@ def redrawn(page, chart, before):
     return False
 
 
-@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("screen", ["wide", "phone"])
 def test_marimo_redraws(browser, served, screen):
     page = browser.new_page(**SCREENS[screen])
     errors = []

@@ -12,9 +12,9 @@ JUDGMENTS = TABLE.select("query", "item", "rel")
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("ties", ["item", "order", "best", "worst", "expected"])
-@pytest.mark.parametrize("unjudged", ["zero", "remove"])
-@pytest.mark.parametrize("float32", [False, True])
-@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize(
+    ("unjudged", "float32", "descending"), [("zero", True, True), ("remove", False, False)]
+)
 def test_a_tied_pair_counts_half_whatever_ties_is(ties, unjudged, float32, descending):
     options = {"ties": ties, "unjudged": unjudged, "float32": float32, "interval": None}
     frame = TABLE if descending else TABLE.with_columns(-pl.col("score"))

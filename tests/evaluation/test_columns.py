@@ -71,9 +71,10 @@ def test_all_options_at_once(name, end, shape):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "shape"), cycled([*FORMS], [*SHAPES]))
-def test_every_form_alone(name, shape):
+def test_forms_alone(name, shape):
+    """A fifth of them, which have all values of each option."""
     data = SHAPES[shape](ranked(3, queries=12, most=30))
-    for metric in forms(name, [3, None]):
+    for metric in [*forms(name, [3, None])][::5]:
         compare(*data, metric)
 
 
@@ -113,7 +114,7 @@ def test_grades_of_any_kind(grade, shape):
     """Below 0, fractions, and above 5: next to metrics that read what others do not."""
     data = SHAPES[shape](ranked(3, queries=40).with_columns(rel=pl.sql_expr(grade)))
     ideal = ["IDCG(ideal=retrieved)@5", "nDCG(gain=exp2, ideal=retrieved)"]
-    for metrics in (SCALED, [*SCALED, "CG", "Bpref", "AP", *ideal], ["AP", *MICRO], PANEL):
+    for metrics in (SCALED, [*SCALED, "CG", "Bpref", "AP", *ideal], ["AP", *MICRO]):
         compare(*data, metrics)
     for negative in ("keep", "unjudged"):
         compare(*data, [*SCALED, "Bpref"], negative=negative)

@@ -78,7 +78,7 @@ def by_definition(run, test, train, k):
     }
 
 
-@pytest.mark.parametrize("seed", slow_except(range(1, 6), 1))
+@pytest.mark.parametrize("seed", slow_except([1, 2], 1))
 @pytest.mark.parametrize("form", ["positions", "scores", "systems", "hashes"])
 def test_values_are_the_definitions(seed, form, monkeypatch):
     run, test, train = recommender(seed)

@@ -7,6 +7,7 @@ import pyndeval
 import pytest
 
 import rankql
+from support.parameters import cycled
 
 NAMES = {
     "alpha_nDCG@5": "alpha-nDCG@5",
@@ -34,9 +35,10 @@ def frames(judged, run):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("seed", range(1, 6))
-@pytest.mark.parametrize("form", ["file", "frame", "lists", "positions"])
-@pytest.mark.parametrize("alpha", [0.5, 0.3])
+@pytest.mark.parametrize(
+    ("seed", "form", "alpha"),
+    cycled(range(1, 6), ["file", "frame", "lists", "positions"], [0.5, 0.3]),
+)
 def test_equal_to_pyndeval(seed, form, alpha, tmp_path):
     """Where the greedy ideal has no ties, which pyndeval breaks by name."""
     judged, rows = random_judgments(seed)

@@ -48,12 +48,12 @@ PEERS = {
     "recbole": (other_tools.recbole, at("nDCG AP RR P R Success")),
     "ranx": (other_tools.ranx, ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "nDCG(gain=exp2)@10",
                                 *at("nDCG AP RR P R F1 Success")]),
-    "spark": (other_tools.spark, ["AP", *at("nDCG AP P R", (3, 10))]),
+    "spark": (other_tools.spark, ["AP", *at("nDCG", (3, 10)), "AP@3", "P@10", "R@3"]),
 }  # fmt: skip
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("profile", "negative"),
     [("trec_eval", False), ("trec_eval", True), ("sklearn", False), ("recbole", False)],
@@ -97,7 +97,7 @@ def test_spark():
     peer, metrics = PEERS["spark"]
     with spark_sessions.session():
         result = compare("spark", peer, run, qrels, metrics)
-        for metric in ("nDCG@10", "AP", "P@3"):
+        for metric in ("nDCG@10", "AP", "P@10"):
             mean = other_tools.spark_mean(run, qrels, metric)
             assert result[metric] == pytest.approx(mean, abs=1e-12)
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from support import metric_engines, signatures
 
+# Short lives: what is compiled well is compiled too late.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What Spark would warn about or open is of no use here.
 PLAIN = {
-    # Short lives: what is compiled well is compiled too late.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "3g",
@@ -28,11 +30,14 @@ PLAIN = {
     "spark.ui.showConsoleProgress": "false",
 }
 # Of many small queries most of the time goes into compiling them.
-INTERPRETED = {
-    "spark.sql.adaptive.enabled": "false",
+NO_CODEGEN = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
+}
+INTERPRETED = NO_CODEGEN | {
+    "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.constraintPropagation.enabled": "false",
 }
 
 

@@ -148,7 +148,9 @@ class Printed:
     name: str
 
     def many(self, metric, calls):
-        for query in spark_sessions.selects(metric, calls):
+        for options, groups in calls:
+            call = spark_sessions.text(metric, options, groups)
+            query = f"SELECT g, {call} AS value FROM cases GROUP BY g"
             text = translate_to_windows(query, self.name)
             assert text.startswith("-- not executed: "), text
             dialect = ENGINES[self.name].dialect
