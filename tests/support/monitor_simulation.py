@@ -71,10 +71,15 @@ def watch(values, weeks, family=WATCHED):
 
     gaps = np.abs(old[:, i] - old[:, j])
     gaps[gaps < 1e-12] = 0
+    far = np.abs(old - np.median(old, axis=1)[:, None])
+    odd = far.reshape(len(old), -1) > 1e-12
+    outage = odd.shape[1] - odd.argmax(axis=1) - odd[:, ::-1].argmax(axis=1)
+    constant = ~odd.any(axis=1) | (outage <= odd.shape[1] // 4)
     rough = by_weekday(*(
-        first_quartile(gaps[:, :, days].reshape(len(old), -1)) for days in (~WEEKEND, WEEKEND)
+        np.where(constant, 0, first_quartile(gaps[:, :, days].reshape(len(old), -1)))
+        for days in (~WEEKEND, WEEKEND)
     ))  # fmt: skip
-    outlying = np.abs(old - np.median(old, axis=1)[:, None]) > 6 * rough[:, None] + 1e-12
+    outlying = far > 6 * rough[:, None] + 1e-12
     kept = np.where(outlying, np.nan, old)
     with warnings.catch_warnings(action="ignore"):  # a weekday may have no day left
         expected = np.nanmedian(kept, axis=1)
