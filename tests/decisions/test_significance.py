@@ -749,13 +749,15 @@ def test_few_queries_may_not_show_rare_losses():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({}, None), ({"cluster": "user"}, "12 clusters contain"),
-     ({"weight": "traffic"}, "effectively 24 queries contain")],
+    [({}, None), ({"cluster": "user"}, "seen: 12 clusters contain"),
+     ({"weight": "traffic"}, "seen: effectively 24 queries contain"),
+     ({"weight": "share", "cluster": "user"}, "seen: 12 clusters contain")],
 )  # fmt: skip
 def test_clusters_and_weights_count_for_rare_losses(options, words):
     """The smallest of queries, clusters and effective number counts, in compare and gate."""
     queries = range(300)
-    about = {"user": np.arange(300) % 12, "traffic": 1 / (1 + np.arange(300))}
+    about = {"user": np.arange(300) % 12, "traffic": 1 / (1 + np.arange(300)),
+             "share": np.full(300, 0.7)}  # fmt: skip
     values = frames(block(300, 2), queries=queries)
     values = {name: frame.with_columns(**about) for name, frame in values.items()}
     old, new = values.values()
