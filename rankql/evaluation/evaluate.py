@@ -128,8 +128,9 @@ def evaluate(
         Labels of all queries by a language model, if the judgments are human labels of a random
         sample of at least 20 queries.
 
-        Means are then those of human labels, corrected by the judge: unbiased whatever the judge
-        does, with a narrower interval if it is good.
+        Means are then those of human labels, corrected by the judge: almost right on average,
+        whatever errors it makes, if chance chose the human queries. If it is good, intervals are
+        narrower.
     train : table, optional
         Interactions that the model was trained on, with the columns of users and items.
 
