@@ -107,7 +107,7 @@ def compare(
         Level of the confidence intervals.
 
         Each interval has the level of its own test, so it excludes 0 exactly where the verdict is
-        better or worse.
+        better or worse. That of an equivalent row may exclude 0 too.
     resamples : int
         Number of random sign patterns of the randomisation test.
     seed : int

@@ -459,7 +459,7 @@ def _sample_notes(facts: Facts, metrics: Sequence[Metric]) -> list[str]:
         return []
     return [
         f"Only {facts.judged_share:.0%} of the sampled items are judged (grades from 0), so "
-        f"{join_words(names)} is too low. Judge a third of them"
+        f"{join_words(names)} is biased. Judge a third of them"
     ]
 
 
