@@ -107,7 +107,7 @@ def compare(
         Level of the confidence intervals.
 
         Each interval has the level of its own test, so it excludes 0 exactly where the verdict is
-        better or worse.
+        better or worse. That of an equivalent row may exclude 0 too.
     resamples : int
         Number of random sign patterns of the randomisation test.
     seed : int
@@ -190,7 +190,7 @@ def compare(
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
     """The number of queries that a paired t test needs to detect an effect size d_z.
 
-    Tests that are not Student's need more: `compare` with test='auto' has 70% power instead of 80%
+    Tests that are not Student's need more: `compare` with test='auto' has 68% power instead of 80%
     with 10 queries, and 50% with 34 if losses are skewed.
 
     The smallest n for which `P(|T| > t(1 - alpha/2, n - 1))` reaches the power, where T is

@@ -21,7 +21,7 @@ from rankql.decisions.verdict import (
 from rankql.errors import RankqlError
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
-from rankql.stats.power import queries_to_decide, testable_margin
+from rankql.stats.power import difference_by_interval, queries_to_decide, round_up
 from rankql.stats.tests import MeanTest, SkewedStudent
 
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
@@ -217,7 +217,8 @@ def recommend_limit(metric: str, pairs: Sequence[PairComparison], alpha: float) 
     result = SkewedStudent().apply(pair.sample, alpha)
     if result.lo is None or result.hi is None or pair.sample.constant:
         return []
-    margin = testable_margin(pair.sample, Interval(result.lo, result.hi), alpha)
+    ends = Interval(result.lo, result.hi)
+    margin = round_up(difference_by_interval(pair.sample, ends, alpha))
     advice = "are too few to test any other limit"
     if margin < pair.sample.highest:
         option = f"'{metric}:{margin:g}'"

@@ -226,15 +226,15 @@ def run_tests(
 def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
     """A note if a sample is so small that it may contain no rare loss."""
     smallest = min(samples, key=lambda sample: sample.effective, default=None)
-    if smallest is None or smallest.effective >= RARE:
+    if smallest is None or (number := round(smallest.effective, 9)) >= RARE:
         return []
     unit = "query" if smallest.clusters is None else "cluster"
-    count = text.format_count(int(smallest.effective), unit)
-    effectively = "" if smallest.effective == smallest.units else "effectively "
+    count = text.format_count(int(number), unit)
+    effectively = "" if number == smallest.units else "effectively "
     fewest = ", the fewest of a row," if len(samples) > 1 else ""
     return [
         f"Rare losses may not be seen: {effectively}{count}{fewest} contain none of the losses "
-        f"that hit one {unit} in twenty in {0.95**smallest.effective:.0%} of samples"
+        f"that hit one {unit} in twenty in {0.95**number:.0%} of samples"
     ]
 
 

@@ -36,7 +36,7 @@ from rankql.stats.tests import (
     ZERO_VARIANCE,
     count_required_units,
 )
-from rankql.stats.tukey import UNEQUAL, compare_spreads
+from rankql.stats.tukey import vary_differently
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
@@ -239,11 +239,10 @@ def describe_tests(
 def _describe_unequal(values: SystemValues, pairs: Sequence[PairComparison]) -> Iterator[str]:
     """A note on metrics where systems vary differently, which Tukey's test does not allow."""
     tested = {(x.metric, x.slice) for x in pairs if x.result.p is not None}
-    if unequal := sum(compare_spreads(shared_values(values, *x)) > UNEQUAL for x in tested):
+    if unequal := sum(vary_differently(shared_values(values, *x)) for x in tested):
         yield (
-            "Tukey's test assumes that systems vary alike, but their standard deviations differ by "
-            f"more than a factor of {UNEQUAL:g} in {unequal:,} of "
-            f"{len(tested):,} metrics and slices. Use correction='holm'"
+            "Tukey's test assumes that systems vary alike, but their standard deviations differ in "
+            f"{unequal:,} of {len(tested):,} metrics and slices. Use correction='holm'"
         )
 
 

@@ -151,9 +151,9 @@ def monitor(
     compared with the median of the same weekday in the baseline. An alarm is a day that is far
     worse, two bad days in a row, or a bad mean of 7 days, compared with how much weekdays or
     weekends vary in the baseline. Days of the baseline that lie outside are named and left out. The
-    limits come from simulations, in which at most 5% of years have a false alarm if the tails of
-    days are at most those of Student's t with 5 degrees of freedom, and the correlation of
-    neighbouring days at most 0.4.
+    limits come from simulations, in which at most 5% of years have a false alarm if days are
+    independent with tails of at most Student's t with 5 degrees of freedom, or normal with a
+    correlation of neighbouring days of at most 0.4.
 
     Parameters
     ----------

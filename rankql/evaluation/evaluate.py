@@ -128,8 +128,9 @@ def evaluate(
         Labels of all queries by a language model, if the judgments are human labels of a random
         sample of at least 20 queries.
 
-        Means are then those of human labels, corrected by the judge: unbiased whatever the judge
-        does, with a narrower interval if it is good.
+        Means are then those of human labels, corrected by the judge: almost right on average,
+        whatever errors it makes, if chance chose the human queries. If it is good, intervals are
+        narrower.
     train : table, optional
         Interactions that the model was trained on, with the columns of users and items.
 
@@ -458,7 +459,7 @@ def _sample_notes(facts: Facts, metrics: Sequence[Metric]) -> list[str]:
         return []
     return [
         f"Only {facts.judged_share:.0%} of the sampled items are judged (grades from 0), so "
-        f"{join_words(names)} is too low. Judge a third of them"
+        f"{join_words(names)} is biased. Judge a third of them"
     ]
 
 

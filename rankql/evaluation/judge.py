@@ -22,7 +22,7 @@ LEAST_HIGH = 5
 # Human queries that differ so from the others, under the judge's labels, are not a random sample.
 UNLIKELY = 0.001
 # With fewer human queries, too few samples contain what a judge hides in one query in twenty: of 20
-# and 50, intervals of differences contain the true one in 87% to 92% of samples.
+# and 50, intervals of differences contain the true one in 64% and 92% of samples.
 FEW_QUERIES = 100
 
 
@@ -101,10 +101,12 @@ def _check_queries(result: Result, paired: pl.DataFrame) -> Iterator[str]:
         f"Means are those of human labels of {n:,} queries, corrected by the judge's labels of "
         f"{format_queries(total)}. They hold if the human queries are a random sample of them"
     )
-    if n < FEW_QUERIES:
+    cluster = result.meta.cluster
+    if paired.filter(LABELLED)[cluster or key].n_unique() < FEW_QUERIES:
+        unit = "clusters of human queries" if cluster else "human queries"
         yield (
-            f"With fewer than {FEW_QUERIES} human queries, intervals are too narrow if the judge "
-            "hides large losses of few queries"
+            f"With fewer than {FEW_QUERIES} {unit}, intervals are too narrow if the judge hides "
+            "large losses of few queries"
         )
     for name in result.metrics:
         for _, rows in paired.group_by("system"):

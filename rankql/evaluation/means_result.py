@@ -311,7 +311,7 @@ class MeansResult(TableResult):
             return []
         small = self.summary.filter(pl.col("lambda").is_null() & pl.col("mean").is_not_null())
         parts = small["slice"].unique(maintain_order=True).to_list()
-        few = "Note: Few human queries, so the judge does not correct the means of"
+        few = "Note: Too few human queries or clusters, so the judge does not correct the means of"
         return [f"{few} {join_words(parts)}"] if parts else []
 
     def _details(self) -> dict[str, Any]:

@@ -47,13 +47,9 @@ def significance_levels(
     """
     values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha
     tests, rejections = len(values), int(rejected.sum())
-    if correction == "none":
-        steps = np.full(tests, alpha)
-    elif correction == "bonferroni":
-        steps = np.full(tests, alpha / tests)
-    elif correction == "bh":
-        steps = np.full(tests, alpha * max(1, rejections) / tests)
-    else:
+    divisors = {"none": 1, "bonferroni": tests, "bh": tests / max(1, rejections)}
+    steps = np.full(tests, alpha / divisors.get(correction, 1))
+    if correction == "holm":
         step = np.where(rejected, np.searchsorted(np.sort(values), values), rejections)
         steps = alpha / (tests - step)
     # The two sides of p * m <= alpha and p <= alpha / m may differ in the last bit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from scipy import special
 from rankql.stats.corrections import adjust_p_values, significance_levels
 from rankql.stats.means import Interval
 from rankql.stats.sample import Array, Sample
-from rankql.stats.tests import PairedTest, TestResult
+from rankql.stats.tests import EQUAL, PairedTest, TestResult
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,15 @@ class Family:
                 continue
             a, b = pairs[i]
             mean = float((values[:, b] - values[:, a]).mean())
-            level = min(self.alpha, 2 * float(special.stdtr(sample.freedom, -width / sample.error)))
+            width_t = width / sample.error if sample.error else math.inf
+            level = min(self.alpha, 2 * float(special.stdtr(sample.freedom, -width_t)))
+            result = replace(result, level=level, p_adjusted=max(p(mean), result.p))
             ends = Interval(mean - width, mean + width).within(sample.lowest, sample.highest)
             if result.lo is not None and result.hi is not None:
                 ends = Interval(min(ends.lo, result.lo), max(ends.hi, result.hi))
-            results[i] = replace(result, lo=ends.lo, hi=ends.hi, reason="", level=level,
-                                 p_adjusted=max(p(mean), result.p))  # fmt: skip
+            if result.reason in ("", EQUAL):
+                result = replace(result, lo=ends.lo, hi=ends.hi, reason="")
+            results[i] = result
         return results
 
     def results(self) -> list[TestResult]:

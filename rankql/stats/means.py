@@ -82,9 +82,7 @@ class Moments:
     def widened(self, ends: Interval, alpha: float) -> Interval:
         """The interval, nearer to `constant_interval` the more the values are the same."""
         low, high = self.range
-        same = constant_interval(self.mean, self.n, low, high, alpha) if self.sameness else None
-        if same is None:
-            return ends
+        same = constant_interval(self.mean, self.n, low, high, alpha) or ends
         below, above = max(0.0, ends.lo - same.lo), max(0.0, same.hi - ends.hi)
         return Interval(ends.lo - self.sameness * below, ends.hi + self.sameness * above)
 

@@ -64,12 +64,7 @@ def queries_to_decide(sample: Sample, interval: Interval, level: float) -> int |
         width = interval.hi - mean if mean < 0 else mean - interval.lo
         ratio = _with_power(sample, width, level) / abs(mean) if mean else math.inf
         count = len(sample.values) * ratio**2 if ratio < 1e5 else math.inf
-    return None if count > 1e9 else int(_rounded_up(count))
-
-
-def testable_margin(sample: Sample, interval: Interval, level: float) -> float:
-    """The loss that a run without a loss rules out with a power of 80%."""
-    return _rounded_up(difference_by_interval(sample, interval, level))
+    return None if count > 1e9 else int(round_up(count))
 
 
 def difference_by_interval(sample: Sample, interval: Interval, level: float) -> float:
@@ -84,7 +79,7 @@ def _with_power(sample: Sample, width: float, level: float) -> float:
     return width * (1 + float(special.ndtri(POWER)) / quantile)
 
 
-def _rounded_up(value: float) -> float:
+def round_up(value: float) -> float:
     """The value, rounded up to two digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.ceil(round(value / unit, 9)) * unit:.6g}")

@@ -21,10 +21,16 @@ PATTERNS, BATCH = 2**20, 2**21
 UNEQUAL = 1.5
 
 
-def compare_spreads(values: Array) -> float:
-    """The largest standard deviation of a system over the smallest, apart from the queries."""
+def vary_differently(values: Array) -> bool:
+    """Whether the standard deviations of systems, apart from the queries, differ too much.
+
+    By chance, the logarithm of each is off by about 1 / sqrt(2 n), and the range of that of several
+    systems is about 2 sqrt(2 log(systems)) times as large.
+    """
+    n, systems = values.shape
     spreads = (values - values.mean(axis=1, keepdims=True)).std(axis=0)
-    return float(spreads.max() / spreads.min()) if spreads.min() > 0 else math.inf
+    chance = math.exp(2 * math.sqrt(math.log(systems) / (n - 1)))
+    return bool(spreads.max() > max(UNEQUAL, chance) * spreads.min())
 
 
 def studentised_range(values: Array, alpha: float) -> tuple[Callable[[float], float], float]:

@@ -27,6 +27,7 @@ from rankql.stats.tests import (
     UNBOUNDED,
     ZERO_VARIANCE,
 )
+from rankql.stats.tukey import vary_differently
 from support.components import optional
 
 # Sakai's worked example, 20 topics: b is his X, a his Y.
@@ -682,6 +683,27 @@ def test_tukey_of_nearly_noiseless_systems():
     assert row["detectable"] is None and "too few" not in row["sentence"]
 
 
+@pytest.mark.parametrize(("queries", "noise"), [(3, 1e-9), (3, 0), (8, 0)])
+def test_tukey_by_randomisation_of_almost_equal_differences(queries, noise):
+    """Where a pair has no interval of its own, as p cannot be small, it has none by Tukey."""
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 64, (queries, 1)) / 128 + rng.integers(0, 32, (queries, 3)) / 128
+    values[:, 1] = values[:, 0] + 0.125 + noise * rng.normal(size=queries)
+    systems = frames(values, queries=range(queries))
+    table = rankql.compare(systems, test="randomisation", correction="tukey").pairs
+    excluded = ((table["lo"] > 0) | (table["hi"] < 0)).fill_null(False)
+    assert excluded.to_list() == table["verdict"].is_in(["better", "worse"]).to_list()
+    assert table["lo"].null_count() == (3 if queries == 3 else 0)
+
+
+@pytest.mark.parametrize(("systems", "queries"), [(3, 30), (5, 30), (20, 12)])
+def test_systems_vary_differently_by_more_than_chance(systems, queries):
+    values = np.random.default_rng(systems).normal(0, 1, (200, queries, systems))
+    noted = np.mean([vary_differently(x) for x in values])
+    values[:, :, 0] *= 3
+    assert noted < 0.2 and np.mean([vary_differently(x) for x in values]) > 0.8
+
+
 # Almost equal differences.
 
 
@@ -749,13 +771,15 @@ def test_few_queries_may_not_show_rare_losses():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({}, None), ({"cluster": "user"}, "12 clusters contain"),
-     ({"weight": "traffic"}, "effectively 24 queries contain")],
+    [({}, None), ({"cluster": "user"}, "seen: 12 clusters contain"),
+     ({"weight": "traffic"}, "seen: effectively 24 queries contain"),
+     ({"weight": "share", "cluster": "user"}, "seen: 12 clusters contain")],
 )  # fmt: skip
 def test_clusters_and_weights_count_for_rare_losses(options, words):
     """The smallest of queries, clusters and effective number counts, in compare and gate."""
     queries = range(300)
-    about = {"user": np.arange(300) % 12, "traffic": 1 / (1 + np.arange(300))}
+    about = {"user": np.arange(300) % 12, "traffic": 1 / (1 + np.arange(300)),
+             "share": np.full(300, 0.7)}  # fmt: skip
     values = frames(block(300, 2), queries=queries)
     values = {name: frame.with_columns(**about) for name, frame in values.items()}
     old, new = values.values()

@@ -64,6 +64,15 @@ def test_a_useless_judge_changes_nothing():
     assert {name: row[name] for name in alone} == alone
 
 
+def test_clusters_count_where_they_are_few():
+    options = {"attributes": ABOUT, "cluster": "lang"}
+    notes, uncorrected = evaluate("P@3", **options).notes, "Too few human queries or clusters"
+    assert any(note.startswith("With fewer than 100 clusters") for note in notes)
+    assert uncorrected in repr(evaluate("P@3", **options))
+    assert uncorrected not in repr(evaluate("P@3"))
+    assert any(note.startswith("With fewer than 100 human") for note in evaluate("P@3").notes)
+
+
 def test_slices_systems_and_weights():
     options = {"attributes": ABOUT, "weight": "traffic", "interval": "t"}
     runs = {"one": RUN, "other": RUN.with_columns(score=-pl.col("score"))}

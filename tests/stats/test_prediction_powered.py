@@ -7,7 +7,7 @@ from scipy import special
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
-from support.judge_simulation import HIDDEN, JUDGES, SIZES
+from support.judge_simulation import HIDDEN, JUDGES, RARE, RARE_SIZES, SIZES
 from support.judge_simulation import corrected as simulated
 from support.judged_runs import corrected, half_width
 from support.paths import DL19
@@ -156,3 +156,11 @@ def test_intervals_hold(judge, n):
     assert own < 0.5 or judge != "biased by grade" or n == 20
     useless, good = TARGET_WIDTHS[n]
     assert width < (good if judge == "correlation 0.7" else useless)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", RARE_SIZES)
+def test_hidden_rare_losses_are_seen_from_100_queries_on(n):
+    human, held, *_ = simulated(RARE, n, REPEATS)
+    assert (held > human - 0.015) == (n >= 50)

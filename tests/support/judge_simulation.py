@@ -30,6 +30,9 @@ LABELS = {
 LENIENCE = np.array([0.45, 0.6, 0.5, 0.0])
 # P@1: its mean under labels of people, and the share of the failures that the judge hides.
 HIDDEN = {"P@1, agrees on 85%": (0.7, 0.5), "P@1, agrees on 95%": (0.9, 0.5)}
+# Differences of two systems: one query in twenty loses 0.5, the others gain as much on average,
+# and the judge sees the gains only. More sizes show from where on intervals hold.
+RARE, RARE_SIZES = "hides rare losses", (20, 50, 100, 200)
 # Judges without labels: the values of other queries, and values with a correlation of 0.7.
 JUDGES = (*LABELS, "unrelated", "correlation 0.7", *HIDDEN)
 
@@ -84,6 +87,9 @@ def draw(judge, rng, size):
         mean, hidden = HIDDEN[judge]
         y = (rng.random(size) < mean).astype(float)
         return y, np.where(rng.random(size) < hidden, 1.0, y)
+    if judge == RARE:
+        f = rng.normal(0.5 / 19, 0.05, size)
+        return np.where(rng.random(size) < 0.05, -0.5, f), f
     people = values()[:, 0]
     queries = rng.integers(0, len(people), size)
     y = people[queries]
@@ -101,12 +107,13 @@ def corrected(judge, n, repeats):
     ones over that of human labels, and the mean of what they are worth in human queries.
     """
     rng = np.random.default_rng([n, 11])
-    truth = HIDDEN[judge][0] if judge in HIDDEN else values().mean()
+    lowest = -1.0 if judge == RARE else 0.0
+    truth = 0.0 if judge == RARE else HIDDEN[judge][0] if judge in HIDDEN else values().mean()
     held, widths, worth = np.zeros(3), np.zeros(2), 0.0
     for _ in range(repeats):
         y, f = draw(judge, rng, RATIO * n)
-        sample = correct_sample(y, f, np.arange(len(y)) < n, lowest=0.0, highest=1.0)
-        samples = (Sample(y[:n], None, None, 0.0, 1.0), sample, Sample(f))
+        sample = correct_sample(y, f, np.arange(len(y)) < n, lowest=lowest, highest=1.0)
+        samples = (Sample(y[:n], None, None, lowest, 1.0), sample, Sample(f))
         ends = np.array([mean_interval(x.moments, 0.95) for x in samples])
         held += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
         widths += np.diff(ends)[:2, 0]
@@ -118,8 +125,8 @@ def judge_table(repeats):
     """The table of the page on judges."""
     print("| judge | human queries | human alone | corrected | judge alone | width | worth |")
     print("|---|---|---|---|---|---|---|")
-    for judge in JUDGES:
-        for n in SIZES:
+    for judge in (*JUDGES, RARE):
+        for n in RARE_SIZES if judge == RARE else SIZES:
             human, held, own, width, worth = corrected(judge, n, repeats)
             shares = " | ".join(f"{100 * x:.1f}%" for x in (human, held, own))
             print(f"| {judge} | {n} of {RATIO * n:,} | {shares} | {width:.3f} | {worth:.0f} |")

@@ -30,6 +30,7 @@ SHAPES = {
 OTHERS = {
     "ar 0.6": "normal, correlation 0.6 with the day before",
     "ar 0.8": "normal, correlation 0.8 with the day before",
+    "t5 ar 0.4": "Student's t, df 5, correlation 0.4 with the day before",
     "t3": "Student's t, df 3",
     "dips": "lognormal losses (sigma 0.5)",
 }
@@ -39,7 +40,7 @@ WEEKEND = np.arange(7) >= 5
 def draw(shape, series, days, rng):
     """Days of several series, without a change."""
     size = (series, days)
-    if shape in ("t3", "t5"):
+    if shape[:2] in ("t3", "t5"):
         freedom = int(shape[1])
         values = rng.standard_t(freedom, size) / np.sqrt(freedom / (freedom - 2))
     elif shape == "dips":
@@ -50,7 +51,7 @@ def draw(shape, series, days, rng):
         values = rng.normal(0, 1, size)
     if shape.startswith("weekends"):
         values[:, WEEKEND[np.arange(days) % 7]] *= float(shape[-1])
-    like = float(shape[3:]) if shape.startswith("ar") else 0.0
+    like = float(shape[-3:]) if "ar " in shape else 0.0
     for day in range(1, days if like else 0):
         values[:, day] = like * values[:, day - 1] + np.sqrt(1 - like**2) * values[:, day]
     if shape == "rounded":
@@ -71,10 +72,15 @@ def watch(values, weeks, family=WATCHED):
 
     gaps = np.abs(old[:, i] - old[:, j])
     gaps[gaps < 1e-12] = 0
+    far = np.abs(old - np.median(old, axis=1)[:, None])
+    odd = far.reshape(len(old), -1) > 1e-12
+    outage = odd.shape[1] - odd.argmax(axis=1) - odd[:, ::-1].argmax(axis=1)
+    constant = ~odd.any(axis=1) | (outage <= odd.shape[1] // 4)
     rough = by_weekday(*(
-        first_quartile(gaps[:, :, days].reshape(len(old), -1)) for days in (~WEEKEND, WEEKEND)
+        np.where(constant, 0, first_quartile(gaps[:, :, days].reshape(len(old), -1)))
+        for days in (~WEEKEND, WEEKEND)
     ))  # fmt: skip
-    outlying = np.abs(old - np.median(old, axis=1)[:, None]) > 6 * rough[:, None] + 1e-12
+    outlying = far > 6 * rough[:, None] + 1e-12
     kept = np.where(outlying, np.nan, old)
     with warnings.catch_warnings(action="ignore"):  # a weekday may have no day left
         expected = np.nanmedian(kept, axis=1)
