@@ -2914,20 +2914,27 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
     ), centred AS (
         SELECT p.*, w.n, coalesce(u.usual_e, 0) AS usual_e, abs(rankql_shortfall(w.middle, p.v)) AS far
         FROM placed AS p LEFT JOIN weekdays AS w USING (s, weekday) LEFT JOIN usual AS u USING (s)
-    ), constants AS (
-        -- The days of a constant series that differ are one outage, which lasts at most a quarter of the baseline.
-        SELECT s, coalesce(max(d) FILTER (WHERE far > 0) - min(d) FILTER (WHERE far > 0) + 1 <= 0.25 * count(*), true) AS constant
-        FROM centred WHERE old GROUP BY s
+    ), ordered AS (
+        SELECT s, d, far, lag(far) OVER nearer AS before, row_number() OVER nearer AS place, count(*) OVER (PARTITION BY s) AS days
+        FROM centred WHERE old WINDOW nearer AS (PARTITION BY s ORDER BY far, d)
+    ), outages AS (
+        -- The days of a constant series that differ are one outage, which lasts at most a quarter of the baseline. The days of an
+        -- outage are 10 times as far as the others, if these hardly vary.
+        SELECT s, coalesce(max(d) FILTER (WHERE far > 0) - min(d) FILTER (WHERE far > 0) + 1 <= 0.25 * any_value(days), true) AS constant,
+               min(far) FILTER (WHERE before > 0 AND far > 10 * before AND place > 0.75 * days) AS far_out
+        FROM ordered GROUP BY s
     ), gaps AS (
         SELECT s, a.weekend, a.usual_e, abs(rankql_shortfall(a.v, b.v)) AS gap, greatest(a.far, b.far) AS far
         FROM centred AS a JOIN centred AS b USING (s, weekday) WHERE a.old AND b.old AND a.d < b.d
     ), quarters AS (
         -- The first quartile of the gaps of normal values is 0.4506 standard deviations (Qn of Rousseeuw and Croux). An outage of
-        -- a week moves the median. Rounded values have gaps of 0, which do not count. But most gaps of a constant series are 0.
-        SELECT s, weekend, any_value(usual_e) AS usual_e,
-               CASE WHEN quantile_disc(gap, 0.7) > 0 AND NOT any_value(constant)
-                    THEN quantile_cont(gap, 0.25) FILTER (WHERE gap > 0) / 0.4506 ELSE 0 END AS rough
-        FROM gaps JOIN constants USING (s) GROUP BY ALL
+        -- a week moves the median. Rounded values have gaps of 0, which do not count. But most gaps of a constant series are 0. Of a
+        -- series that is almost constant, most others are those of the outage.
+        SELECT s, weekend, any_value(usual_e) AS usual_e, quantile_cont(gap, 0.25) FILTER (WHERE gap > 0) AS quarter,
+               quantile_cont(gap, 0.25) FILTER (WHERE gap > 0 AND gaps.far < far_out) AS inner_quarter,
+               CASE WHEN quantile_disc(gap, 0.7) = 0 OR any_value(constant) THEN 0
+                    ELSE CASE WHEN 10 * inner_quarter < quarter THEN inner_quarter ELSE quarter END / 0.4506 END AS rough
+        FROM gaps JOIN outages USING (s) GROUP BY ALL
     ), rough AS (
         -- Weekends vary at least as much as the other days: they are too few to show less.
         SELECT s, greatest(max(rough) FILTER (WHERE NOT weekend), max(usual_e)) AS weekdays,

@@ -89,6 +89,15 @@ def test_an_outage_in_a_constant_baseline_hides_no_small_loss(days):
     assert alarmed(days_of(values))[:1] == [date(2026, 2, 14)]
 
 
+def test_an_outage_in_an_almost_constant_baseline_hides_no_small_loss():
+    values = np.full(60, 1.0)
+    values[[2, 16, 24]] = 0.995, 0.996, 0.995
+    values[7:12], values[40:] = 0.5, 0.9
+    rows = days_of(values)
+    assert rows.filter("outlying")["day"].to_list() == [date(2026, 1, 12 + i) for i in range(5)]
+    assert alarmed(rows)[:1] == [date(2026, 2, 14)]
+
+
 @pytest.mark.slow
 def test_a_baseline_with_a_longer_outage_is_not_watched():
     values = waves(60)

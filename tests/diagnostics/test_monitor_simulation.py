@@ -14,7 +14,7 @@ from support.simulation import REPEATS, at_most
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, "almost constant"])
 @pytest.mark.parametrize("weeks", [3, 8])
 def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks):
     values = draw(shape, 20, 7 * weeks + 100, np.random.default_rng(5))

@@ -45,6 +45,8 @@ def draw(shape, series, days, rng):
         values = rng.standard_t(freedom, size) / np.sqrt(freedom / (freedom - 2))
     elif shape == "dips":
         values = -rng.lognormal(0, 0.5, size)
+    elif shape == "almost constant":
+        values = np.where(rng.random(size) < 0.1, -1.0, 0.0)
     elif shape == "laplace":
         values = rng.laplace(0, np.sqrt(0.5), size)
     else:
@@ -59,6 +61,8 @@ def draw(shape, series, days, rng):
     values = 0.9 + DAY_SD * values
     if shape.startswith("outage"):
         values[:, slice(7, 14) if shape == "outages" else 12] -= 0.1
+    elif shape == "almost constant":
+        values[:, 7:12] -= 0.1
     return values
 
 
@@ -76,8 +80,14 @@ def watch(values, weeks, family=WATCHED):
     odd = far.reshape(len(old), -1) > 1e-12
     outage = odd.shape[1] - odd.argmax(axis=1) - odd[:, ::-1].argmax(axis=1)
     constant = ~odd.any(axis=1) | (outage <= odd.shape[1] // 4)
+    nearest = np.sort(far.reshape(len(old), -1), axis=1)
+    jumps = (nearest[:, 1:] > 10 * nearest[:, :-1]) & (nearest[:, :-1] > 1e-12)
+    jumps[:, : int(0.75 * odd.shape[1]) - 1] = False
+    far_out = np.where(jumps, nearest[:, 1:], np.inf).min(axis=1)[:, None, None]
+    inside = np.where(np.maximum(far[:, i], far[:, j]) < far_out, gaps, 0)
     rough = by_weekday(*(
-        np.where(constant, 0, first_quartile(gaps[:, :, days].reshape(len(old), -1)))
+        np.where(constant, 0, first_quartile(
+            *(x[:, :, days].reshape(len(old), -1) for x in (gaps, inside))))
         for days in (~WEEKEND, WEEKEND)
     ))  # fmt: skip
     outlying = far > 6 * rough[:, None] + 1e-12
@@ -105,12 +115,15 @@ def watch(values, weeks, family=WATCHED):
     return alarms, outlying
 
 
-def first_quartile(gaps):
+def first_quartile(gaps, inside):
     """The rough spread of each row: of the gaps above 0, or 0 if most are 0."""
-    above = np.where(gaps > 0, gaps, np.nan)
+    with warnings.catch_warnings(action="ignore"):  # a row may have no gap above 0
+        quarter, inner = (
+            np.nanquantile(np.where(x > 0, x, np.nan), 0.25, axis=1) for x in (gaps, inside)
+        )
+    quarter = np.where(10 * inner < quarter, inner, quarter)
     constant = np.quantile(gaps, 0.7, axis=1, method="inverted_cdf") == 0
-    above[constant] = 0
-    return np.nanquantile(above, 0.25, axis=1) / 0.4506
+    return np.where(constant, 0, quarter) / 0.4506
 
 
 def false_alarms(shape, weeks, years, family=WATCHED):
