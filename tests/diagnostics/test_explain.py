@@ -146,15 +146,13 @@ def test_negative_grades_lose():
 
 METRICS = [
     "nDCG", "nDCG@3", "nDCG(gain=exp2)@4", "nDCG(gain=binary)@5", "nDCG(base=10)@2",
-    "nDCG(ideal=retrieved)@3", "nDCG(ideal=retrieved)", "nDCG(negative=keep)@3", "ndcg_cut_5",
-    "DCG", "DCG@3", "DCG(gain=exp2)@4", "DCG(base=3)", "CG", "CG@3", "CG(gain=binary)@3",
-    "AP", "AP@3", "AP(denominator=R)@3", "AP(denominator=found)@3", "AP(denominator=found)",
-    "AP(denominator=k)@3", "AP(denominator=k)", "AP(rel=2)@4", "AP(rel=0)", "map_cut_3",
-    "RR", "RR@2", "RR(rel=2)", "recip_rank", "ARHR", "ARHR@3", "P", "P@3", "P@20", "P(rel=2)@3",
-    "P(denominator=retrieved)@20", "P(denominator=retrieved)@2", "P(denominator=min)@3",
-    "P(denominator=min)", "R", "R@3", "R(rel=2)@3", "F1", "F1@3", "F1@20", "Success", "Success@2",
+    "nDCG(ideal=retrieved)@3", "nDCG(ideal=retrieved)", "nDCG(negative=keep)@3",
+    "DCG", "DCG@3", "DCG(base=3)", "CG", "CG(gain=binary)@3",
+    "AP", "AP(denominator=R)@3", "AP(denominator=found)@3", "AP(denominator=k)@3", "AP(rel=2)@4",
+    "map_cut_3", "RR", "RR@2", "ARHR", "ARHR@3", "P", "P@3", "P@20", "P(rel=2)@3",
+    "P(denominator=retrieved)@20", "P(denominator=min)@3", "R", "R@3", "F1", "F1@3", "Success@2",
     "Rprec", "Rprec(rel=2)", "Judged", "Judged@3", "ERR", "ERR@3", "ERR(p=0.8)@4",
-    "ERR(max_rel=5)", "RBP(p=0.8)", "RBP(p=0.5)@3", "RBP(p=0.8, max_rel=4)", "RBP(p=0.8, rel=2)",
+    "ERR(max_rel=5)", "RBP(p=0.8)", "RBP(p=0.5)@3", "RBP(p=0.8, max_rel=4)",
 ]  # fmt: skip
 DISCOUNTS = [1.5, 1, 1, 3, 2.5, 0.75] + [4] * 40
 OPTIONS = [
@@ -229,10 +227,10 @@ def assert_consistent(result):
 @pytest.mark.parametrize("metric", METRICS)
 def test_values_equal_evaluate_and_losses_add_up(metric):
     """Every query, and all together, under some of the options: all of them over the metrics."""
-    step = 12 if metric.startswith("nDCG") else 20
-    for seed in range(METRICS.index(metric) % step, len(OPTIONS), step):
+    step = 8 if metric.startswith("nDCG") else len(OPTIONS)
+    for seed in range(METRICS.index(metric) % len(OPTIONS), len(OPTIONS), step):
         options = OPTIONS[seed]
-        run, qrels = draw(f"{metric}{seed}", 4, Random(seed).choice(["score", "pos"]))
+        run, qrels = draw(f"{metric}{seed}", 3, Random(seed).choice(["score", "pos"]))
         values, result = evaluated(run, qrels, metric, **options)
         overall = explain(run, qrels, metric=metric, **options)
         name = result.metrics[0]

@@ -10,12 +10,12 @@ import pytest
 
 import rankql
 from support.monitor_simulation import SHAPES, dates, delays, draw, false_alarms, watch
+from support.parameters import cycled
 from support.simulation import REPEATS, at_most
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [*SHAPES, "almost constant"])
-@pytest.mark.parametrize("weeks", [3, 8])
+@pytest.mark.parametrize(("shape", "weeks"), cycled([*SHAPES, "almost constant"], [3, 8]))
 def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks):
     values = draw(shape, 20, 7 * weeks + 100, np.random.default_rng(5))
     values[::2, 7 * weeks + 50 :] -= 0.02

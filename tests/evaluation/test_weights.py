@@ -5,7 +5,6 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 from scipy import stats
 
 import rankql
@@ -123,21 +122,6 @@ def test_equal_weights_change_nothing(interval):
     for name in ("mean", "lo", "hi"):
         assert same[name].to_list() == pytest.approx(plain[name].to_list(), abs=1e-12)
     assert (same["n_eff"] - (same["queries"] - same["undefined"])).abs().max() < 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("test", ["t", "randomisation"])
-def test_equal_weights_compare_and_gate_alike(test):
-    limits = {"minimum": "nDCG@3>=0.5", "max_drop": "nDCG@3:0.05", "minimum_bound": True}
-    limits |= {"attributes": ABOUT, "by": "segment", "min_queries": 5}
-    same, plain = (
-        compared(x, by="segment", test=test, resamples=999).pairs for x in ("same", None)
-    )
-    assert_frame_equal(same, plain, abs_tol=1e-9, rel_tol=0)
-    same, plain = (
-        rankql.gate(RUNS["new"], QRELS, RUNS["old"], weight=x, **limits) for x in ("same", None)
-    )
-    assert same.table["message"].to_list() == plain.table["message"].to_list()
 
 
 def test_evaluate_by_hand():

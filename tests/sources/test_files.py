@@ -157,7 +157,7 @@ def test_metadata_of_another_program(tmp_path, meta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["csv", "json", "jsonl"])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_controls_reach_no_terminal(form, tmp_path):
     """They stay in the data of a file or a pipe."""
     odd = "a\x1b[31m\u202eb"

@@ -31,10 +31,10 @@ def values(path, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["run.jsonl", "run.json", "run.jsonl.gz"])
-@pytest.mark.parametrize("column, first, last", [
-    ("rel", 1, 1.5), ("rel", None, 1), ("rel", 0, "1.5"), ("rel", False, True),
-    ("score", 1, 1.4), ("score", 2, None), ("pos", 1, 1e3),
+@pytest.mark.parametrize(("name", "column", "first", "last"), [
+    ("run.jsonl", "rel", 1, 1.5), ("run.json", "rel", None, 1), ("run.jsonl.gz", "rel", 0, "1.5"),
+    ("run.jsonl", "rel", False, True), ("run.json", "score", 1, 1.4),
+    ("run.jsonl", "score", 2, None), ("run.json", "pos", 1, 1e3),
 ])  # fmt: skip
 def test_numbers_after_the_sample(tmp_path, name, column, first, last):
     row = {"item": "a", "rel": 0, "score": 1} | {column: first}
@@ -81,8 +81,9 @@ def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
-@pytest.mark.parametrize("late", ['"d2"', '"d,;\t|3"', '"d""4"', '"d\n5"'])
+@pytest.mark.parametrize(
+    ("delimiter", "late"), [(",", '"d2"'), ("\t", '"d,;\t|3"'), (";", '"d""4"'), ("|", '"d\n5"')]
+)
 def test_quotes_after_the_sample(tmp_path, delimiter, late):
     item = late[1:-1].replace('""', '"')
     rows = [("query", "item", "score"), *[(f"q{i}", "d1", "1") for i in range(MANY)]]
