@@ -31,14 +31,6 @@ LEVEL = ("t", "randomisation")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEVEL)
-def test_in_short(name):
-    rejected, held = single(name, 43, 300)
-    assert by_chance(rejected, repeats=300)
-    assert by_chance(1 - held, repeats=300)
-
-
-@pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", TESTS)

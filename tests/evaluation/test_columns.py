@@ -62,15 +62,6 @@ def test_all_options_at_once(name, end, shape):
     compare(*SHAPES[shape](ranked(end, queries=40)), [*dict.fromkeys(metrics)])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "shape"), cycled([*FORMS], [*SHAPES]))
-def test_forms_alone(name, shape):
-    """A fifth of them, which have all values of each option."""
-    data = SHAPES[shape](ranked(3, queries=12, most=30))
-    for metric in [*forms(name, [3, None])][::5]:
-        compare(*data, metric)
-
-
 @st.composite
 def any_metric(draw):
     name = draw(st.sampled_from(sorted(FORMS)))

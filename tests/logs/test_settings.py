@@ -36,7 +36,6 @@ def log():
     )  # fmt: skip
 
 
-GRADES = log().unique(["user", "item"], maintain_order=True)
 CALLS = [
     ("tally", {"label": "label"}),
     ("tally", {"label": "label", "slice": "user"}),

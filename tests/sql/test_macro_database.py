@@ -1,13 +1,10 @@
 """The macros in a database file of their own, as any DuckDB attaches it."""
 
-import re
-
 import duckdb
 import pytest
 from click.testing import CliRunner
 
 from rankql.cli.main import main
-from support import case_matrix, hand_cases, metric_engines
 
 CALL = "ndcg(rel, pos, 3) FROM (VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
 NDCG = [(pytest.approx(7.7618595071429155 / 7.892789260714372),)]
@@ -44,23 +41,6 @@ def attach(con, path):
 def test_the_format_is_that_of_1_4(path):
     """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one."""
     assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
-
-
-@pytest.mark.slow
-def test_hand_cases_by_the_names_of_the_database(con, monkeypatch):
-    """The hand-checked cases by the names that users write."""
-    plain = metric_engines.call
-    prefixed = lambda *call: re.sub(r"\b(?=\w+\()", "rankql.", plain(*call))  # noqa: E731
-    monkeypatch.setattr(metric_engines, "call", prefixed)
-    forms = [metric_engines.Sql(form, con=con) for form in ("rows", "list", "score")]
-    compared = 0
-    for metric, cases in hand_cases.by_metric(hand_cases.ALL[::10]).items():
-        form = forms[1 if metric.startswith("list_") else 2 if "_by_score" in metric else 0]
-        cases = [case for case in cases if not form.cannot(metric, case.options, case.group)]
-        for case, value in case_matrix.together(form, metric, cases):
-            assert metric_engines.same(value, case.expected), case.where
-            compared += 1
-    assert compared > 50
 
 
 def test_where_it_is_called_from(con, path, tmp_path):
