@@ -408,7 +408,7 @@ with spark_sessions.session("local-cluster[2,1,1024]", **settings) as spark:
     tracker, app = spark.sparkContext.statusTracker(), spark.sparkContext.applicationId
     def done():
         stages = [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
-        return any(s and s.numTasks == 8 and s.numCompletedTasks > 1 for s in stages)
+        return any(s and s.numTasks == 8 and s.numCompletedTasks for s in stages)
     while not done():
         assert task.is_alive()
         time.sleep(0.02)
