@@ -220,22 +220,18 @@ def test_the_folder_of_a_lake_is_not_a_table(tmp_path, kind, folder, message):
 @pytest.mark.lakes
 @pytest.mark.spark
 def test_lakes_in_spark(tmp_path):
-    """Of Delta the files that are part of it; of Iceberg the rows by Arrow."""
+    """Of Delta the files that are part of it."""
     import rankql.spark
 
     expected = rankql.evaluate(*all_days(), METRICS, by="day", interval=None).summary
     with spark_sessions.session(**spark_sessions.INTERPRETED) as spark:
-        (tmp_path / "delta").mkdir()
-        list(lake("delta", tmp_path / "delta"))
+        list(lake("delta", tmp_path))
         files = []
-        for path in (tmp_path / "delta" / "runs", tmp_path / "delta" / "judgments"):
+        for path in (tmp_path / "runs", tmp_path / "judgments"):
             listed = deltalake.DeltaTable(path).file_uris()
             files.append(spark.read.option("basePath", str(path)).parquet(*listed))
-        (tmp_path / "iceberg").mkdir()
-        rows = [spark.createDataFrame(side[1]) for side in lake("iceberg", tmp_path / "iceberg")]
-        for run, qrels in (files, rows):
-            result = rankql.spark.evaluate(run, qrels, METRICS, by="day", interval=None).summary
-            assert_frame_equal(result, expected, abs_tol=1e-12, rel_tol=0)
+        result = rankql.spark.evaluate(*files, METRICS, by="day", interval=None).summary
+        assert_frame_equal(result, expected, abs_tol=1e-12, rel_tol=0)
 
 
 SCRIPT = """
