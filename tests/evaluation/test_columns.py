@@ -100,9 +100,8 @@ def test_grades_of_any_kind(grade, shape):
     ideal = ["IDCG(ideal=retrieved)@5", "nDCG(gain=exp2, ideal=retrieved)"]
     for metrics in (SCALED, [*SCALED, "CG", "Bpref", "AP", *ideal], ["AP", *MICRO]):
         compare(*data, metrics)
-    for negative in ("keep", "unjudged"):
-        compare(*data, [*SCALED, "Bpref"], negative=negative)
-        compare(*data, ideal, negative=negative)
+    compare(*data, [*SCALED, "Bpref"], negative="keep")
+    compare(*data, [*ideal, "Bpref"], negative="unjudged")
 
 
 # Conventions.
