@@ -113,7 +113,7 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
     rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)
                 || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1'
                         WHEN isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <> floor(CAST(pos AS DOUBLE))
-                        THEN '. If it is a score, call a function such as ndcg_by_score' ELSE '' END);
+                        THEN '. If it is a score, rank by it first, as ndcg_by_score does' ELSE '' END);
 
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS

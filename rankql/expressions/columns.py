@@ -144,7 +144,7 @@ def _describe_place(value: float) -> str:
     if value == 0:
         return ". Position 1 is the top: add 1"
     is_score = math.isfinite(value) and value % 1
-    return ". If it is a score, call a function such as ndcg_by_score" if is_score else ""
+    return ". If it is a score, rank by it first, as ndcg_by_score does" if is_score else ""
 
 
 def check_score(values: pl.Series, finite: bool = False) -> None:

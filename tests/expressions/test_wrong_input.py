@@ -126,7 +126,7 @@ def with_query(metric, group):
 )
 def test_pos_is_a_whole_number_from_1(assert_refused, metric, bad):
     remedies = {0: ". Position 1 is the top: add 1"}
-    remedies[1.5] = ". If it is a score, call a function such as ndcg_by_score"
+    remedies[1.5] = ". If it is a score, rank by it first, as ndcg_by_score does"
     remedy = remedies.get(bad, "")
     pattern = message("pos must be a whole number from 1, not {}" + remedy, bad)
     rel, kind = (1, "INTEGER") if bad == 0 else (None, "DOUBLE")

@@ -41,6 +41,7 @@ TABLES = {
 CLICK, CHANCE = "click must be 0 or 1, not ", "propensity must be above 0 and at most 1, not "
 K = "k must be a whole number from 1, not {}. Leave k out for the complete ranking"
 POS = "pos must be a whole number from 1, not "
+SCORE = ". If it is a score, rank by it first, as ndcg_by_score does"
 SHARED = "several items share a position.*"
 GIVEN = "propensity must be given where an item was shown. Estimate it, or leave out such rows"
 SEVERAL = "{} must be the same in all rows of a query and item: item a of query 1 has several"
@@ -69,7 +70,7 @@ HUGE = "labels must lie between -1e100 and 1e100 for .* '(interval|quadratic)', 
 RELATIVE = "the log must have rows at position 1, to which propensities are relative"
 POSITIONS = [
     ({"pos": [1, 2, 1, 0]}, {}, f"{POS}0. Position 1 is the top: add 1"),
-    ({"pos": [1, 2, 1, 1.5]}, {}, f"{POS}1.5"),
+    ({"pos": [1, 2, 1, 1.5]}, {}, f"{POS}1.5{SCORE}"),
     ({"pos": [1, 2, 1, NAN]}, {}, f"{POS}(?i:nan)"),
     ({"pos": ["1", "2", "1", "2"]}, {}, f"pos{TEXT}"),
     *(({"click": [1, 0, 1, bad]}, {}, f"{CLICK}(?i:{bad})") for bad in (2, 0.5, NAN)),
@@ -203,7 +204,7 @@ REFUSED = {
         ({"query": [1, None, 1]}, {}, "query must not be NULL"),
         ({"item": ["a", "a", None]}, {}, "item must not be NULL"),
         ({"pos": [0, 0, 2]}, {}, f"{POS}0. Position 1 is the top: add 1"),
-        *(({"pos": [bad, bad, 2]}, {}, re.escape(f"{POS}{bad}"))
+        *(({"pos": [bad, bad, 2]}, {}, re.escape(f"{POS}{bad}{SCORE * (bad == 1.5)}"))
           for bad in (1.5, 2**53 + 1, 2.0**54, 1e300)),
         ({"pos": [1, 3, 2]}, {}, SEVERAL.format("pos")),
         ({"pos": [1, None, 2]}, {}, SEVERAL.format("pos")),
@@ -231,7 +232,7 @@ REFUSED = {
           for name, values, message in (
               ("click", [1, 3, None], "must be 0 or 1, not 3"),
               ("item", ["a", "a", None], "must not be NULL"),
-              ("pos", [1.5, 1.5, 2], "must be a whole number from 1, not 1.5"))),
+              ("pos", [1.5, 1.5, 2], f"must be a whole number from 1, not 1.5{SCORE}"))),
     ],
 }  # fmt: skip
 
