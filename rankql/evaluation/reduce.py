@@ -29,7 +29,15 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from rankql.evaluation.columns import METRICS, Options, Rankings, at_least_zero, if_positive
+from rankql.evaluation.columns import (
+    METRICS,
+    Options,
+    Rankings,
+    at_least_zero,
+    if_positive,
+    sum_columns,
+    to_double,
+)
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import (
     attributes_by_query,
@@ -405,18 +413,14 @@ class Reduction:
             flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
             shared = shared | (batch["firsts"].fill_null(0) > 1)
         items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
-        if self.ideal_retrieved:
+        if self.ideal_retrieved and self.end:
+            given["ideal_counts"] = [
+                sum_columns((to_double(rel >= grade) for _, rel in items), zero)
+                for grade in range(1, self.end + 1)
+            ]
+        elif self.ideal_retrieved:
             best = rels.list.sort(descending=True)
-            if self.end:
-                given["ideal_counts"] = [
-                    rels.list.eval((pl.element() >= grade).sum())
-                    .list.first()
-                    .cast(pl.Float64)
-                    .fill_null(0.0)
-                    for grade in range(1, self.end + 1)
-                ]
-            else:
-                given["ideal_grades"] = [*map(at_least_zero, _list_columns(best, 0.0))]
+            given["ideal_grades"] = [*map(at_least_zero, _list_columns(best, 0.0))]
         return Rankings(items, **given), flagged, shared
 
 
