@@ -28,6 +28,7 @@ from rankql.evaluation.steps import (
     select_from,
     source_ctes,
     with_ctes,
+    within,
 )
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
@@ -113,11 +114,6 @@ def write_catalogue_queries(
     return queries
 
 
-def within(k: int | None) -> str:
-    """The condition on rows that are shown, in the first k positions."""
-    return f"WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'}"
-
-
 def catalogue_slices(
     inputs: Inputs, groups: Sequence[Sequence[str]]
 ) -> tuple[str, Callable[[Sequence[str]], str]]:
@@ -138,7 +134,7 @@ def _cut_own_metrics(
     steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
     for name, metric in zip(joined, cut, strict=True):
         fields = [inputs.keys, f"{own_metric(metric)} AS {cut_column(metric)}"]
-        rest = f"WHERE pos <= {metric.k} GROUP BY {inputs.keys}"
+        rest = f"{within(metric.k)} GROUP BY {inputs.keys}"
         steps[name] = select_from(rows, fields, rest)
     joins = "".join(f" LEFT JOIN {name} USING ({inputs.keys})" for name in joined)
     return {**steps, "ranked": select_from(rows + joins, ["*"])}
@@ -169,9 +165,9 @@ def unique_columns(
         judged = JUDGED if removed or every else f"{JUDGED[:-1]} AND qrels.rel > 0)"
         return [*columns, ("run", "pos", f"{judged} AND pos IS NOT NULL")]
     k = last_position(metrics, conventions)
-    within = "" if removed or k is None else f" AND pos <= {k}"
+    cut = "" if removed or k is None else f" AND pos <= {k}"
     judged = "rel IS NOT NULL" if every else "rel > 0"
-    return [*columns, ("run", "pos", f"WHERE {judged} AND pos IS NOT NULL{within}")]
+    return [*columns, ("run", "pos", f"WHERE {judged} AND pos IS NOT NULL{cut}")]
 
 
 def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:

@@ -183,7 +183,9 @@ class Reduction:
         """The aggregates that give the attributes in a table, and whether they have one value."""
         inputs, columns = self.inputs, {}
         several = home == "run" and inputs.many  # rankings of a query
-        for name in inputs.attributes_in(home) if inputs.qrels is None or not several else ():
+        if several and inputs.qrels is not None:  # `steps` joins them by query
+            return {}
+        for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
             columns[column] = f"min({column})"
             if not several:

@@ -16,9 +16,9 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples, run_label
-from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attributes, within
+from rankql.evaluation.readable import catalogue_slices, is_catalogue, join_attributes
 from rankql.evaluation.resolve import Facts
-from rankql.evaluation.steps import ranking_ctes, select_from, source_ctes, with_ctes
+from rankql.evaluation.steps import ranking_ctes, select_from, source_ctes, with_ctes, within
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions

@@ -282,10 +282,15 @@ def _judgments(inputs: Inputs) -> str:
     return "(FROM qrels CROSS JOIN systems)" if inputs.many else "qrels"
 
 
+def within(k: int | None) -> str:
+    """The condition on rows that are shown, in the first k positions."""
+    return f"WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'}"
+
+
 def _rows_within(inputs: Inputs, k: int | None) -> str:
     """The rows of the run in the first k positions. Elsewhere, an item may occur once more."""
     if not inputs.scored:
-        return f"(FROM run WHERE pos {'IS NOT NULL' if k is None else f'<= {k}'})"
+        return f"(FROM run {within(k)})"
     rank = f"rank() OVER (PARTITION BY {inputs.keys} ORDER BY score DESC)"
     return f"(FROM run WHERE score IS NOT NULL{'' if k is None else f' QUALIFY {rank} <= {k}'})"
 

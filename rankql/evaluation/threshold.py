@@ -64,8 +64,10 @@ def note_threshold(
         max(highest) FROM (SELECT {low} AS low, max(rel) AS highest FROM {source} GROUP BY query)"""
     )
     if undefined or highest <= 1:
-        lost = f", and {undefined:,} of them {has_or_have(undefined)} no relevant item"
-        lost = "" if not undefined else " and no relevant item" if undefined == queries else lost
+        lost = ""
+        if undefined:
+            some = f", and {undefined:,} of them {has_or_have(undefined)} no relevant item"
+            lost = " and no relevant item" if undefined == queries else some
         notes.append(
             f"Grades between 0 and the threshold of {threshold:g} count as not relevant for "
             f"{join_words(binary)}: {format_queries(queries)} {has_or_have(queries)} such "
