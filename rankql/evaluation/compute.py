@@ -1,12 +1,12 @@
 """Compute the values per query, from one reduction of the tables or by the readable query.
 
 DuckDB spills joins and sorts to disk, but not the states of aggregates such as max(score, 10). If
-they do not fit into memory, the queries are evaluated in parts.
+they do not fit into memory, the same query is run in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -15,11 +15,11 @@ import polars as pl
 
 from rankql.evaluation.checks import require_sound, require_unique
 from rankql.evaluation.overlap import Counters, read_counters
-from rankql.evaluation.readable import unique_columns, write_query
-from rankql.evaluation.reduce import FLAGGED, SHARED, Reduction, choose_reduction
+from rankql.evaluation.readable import Query, unique_columns, write_query
+from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import TOP, with_ctes
-from rankql.macros import INTERNAL_PREFIX, MISSING
+from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
@@ -37,68 +37,78 @@ PARTS = (4, 16, 64)
 
 @dataclass(frozen=True)
 class Reduced:
-    """The rows of a reduction, its counters, and the error of DuckDB if it failed."""
+    """The values of a reduction, its counters and notes, and the error of DuckDB if it failed."""
 
     facts: Facts
     reduction: Reduction
     counters: Counters
-    # The values of the metrics that were reduced.
+    notes: list[str]
+    # None if the readable query computes all of them.
     values: pl.DataFrame | None
     failure: duckdb.Error | None = None
 
     def unique_columns(self, metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
         """What must be unique in the tables, and was not looked at by the reduction."""
-        read, conventions = self.reduction, self.reduction.conventions
-        every = self.values is not None and len(read.metrics) == len(metrics)
-        distinct = every and not self.values[SHARED].any()  # type: ignore[index]
-        columns = unique_columns(read.inputs, metrics, conventions, distinct)
-        if every and self.counters.repeats is False:
+        inputs, conventions = self.reduction.inputs, self.reduction.conventions
+        distinct = self.values is not None and not self.values[FLAGGED].any()
+        columns = unique_columns(inputs, metrics, conventions, distinct)
+        if self.counters.repeats is False:
             columns = [column for column in columns if column[0] != "run"]
         return columns
 
 
 def compute(
-    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
+    facts: Facts, metrics: Sequence[Metric], conventions: Conventions, query: Query
 ) -> tuple[pl.DataFrame, list[str], Counters]:
-    """The values per query, notes and counters, after all checks of the data."""
+    """The values per query, notes and counters, after all checks of the data.
+
+    query: the readable query of these metrics.
+    """
     reduced = reduce_tables(facts, metrics, conventions)
     names = [metric.name for metric in metrics]
     notes = require_sound(facts.run_sql, reduced.counters, names, reduced.unique_columns(metrics))
-    values, more = finish(reduced, metrics)
+    values, more = finish(reduced, metrics, query)
     return values, notes + more, reduced.counters
 
 
 def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> Reduced:
-    """One row per ranking: the values of the metrics that can be reduced, and the counters."""
-    reduction = choose_reduction(facts.inputs, metrics, conventions, facts)
-    frame, reduction, failure = _reduce(facts, reduction)
+    """One row per ranking: the values of the metrics, if they can be reduced, and the counters."""
+    reduction, failure = choose_reduction(facts.inputs, metrics, conventions, facts), None
+    try:
+        frame, notes = _run(facts, reduction)
+    except duckdb.Error as error:
+        # Without the error about a negative grade, other errors come first.
+        lenient = replace(conventions, negative="zero")
+        failure, reduction = error, Reduction(facts.inputs, conventions)
+        try:
+            frame, notes = _run(facts, replace(reduction, conventions=lenient))
+        except duckdb.Error:
+            raise error from None
+    values = None
+    if reduction.metrics:
+        judged = frame
+        if facts.inputs.qrels is not None:
+            judged = frame.filter(pl.col("judged").is_not_null())
+        values = pl.concat(reduction.read(judged))
     counters = read_counters(frame, facts.inputs, reduction.find_repeats(frame))
-    return Reduced(facts, reduction, counters, _finish(reduction, frame), failure)
+    return Reduced(facts, reduction, counters, notes, values, failure)
 
 
-def finish(reduced: Reduced, metrics: Sequence[Metric]) -> tuple[pl.DataFrame, list[str]]:
-    """The values per query: those of flagged rankings and of other metrics by the readable query.
-
-    Also a note if they did not fit into memory.
-    """
+def finish(
+    reduced: Reduced, metrics: Sequence[Metric], query: Query
+) -> tuple[pl.DataFrame, list[str]]:
+    """The values per query, those of flagged rankings by the readable query; and notes."""
     facts, conventions = reduced.facts, reduced.reduction.conventions
-    if isinstance(reduced.failure, duckdb.OutOfMemoryException):
-        return _compute_in_parts(facts, metrics, conventions, reduced.failure)
     if reduced.failure is not None:
         raise reduced.failure
-    try:
-        if reduced.values is None:
-            return _read(facts, facts.inputs, metrics, conventions), []
-        named = [metric for metric, _ in reduced.reduction.metrics.values()]
-        values = _replace_flagged(reduced, named)
-        others = [metric for metric in metrics if metric not in named]
-        rest = _read(facts, facts.inputs, others, conventions) if others else values[[]]
-    except duckdb.OutOfMemoryException as error:
-        return _compute_in_parts(facts, metrics, conventions, error)
-    values = values.hstack([x for x in rest.get_columns() if x.name not in values.columns])
-    weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
-    keys = values.columns[: values.columns.index(MISSING) + 1]
-    return values[[*keys, *(metric.name for metric in metrics), *weights]], []
+    if reduced.values is not None:
+        return _replace_flagged(reduced, metrics), reduced.notes
+
+    def write(inputs: Inputs) -> str:
+        own = query if inputs is facts.inputs else write_query(inputs, metrics, conventions)
+        return own.sql
+
+    return _fetch(facts, facts.inputs, write, query.checked)
 
 
 def count_rankings(session: Session, inputs: Inputs, conventions: Conventions) -> Counters:
@@ -107,58 +117,53 @@ def count_rankings(session: Session, inputs: Inputs, conventions: Conventions) -
     return read_counters(frame, inputs)
 
 
-def _reduce(
-    facts: Facts, reduction: Reduction
-) -> tuple[pl.DataFrame, Reduction, duckdb.Error | None]:
-    """The rows of a reduction; only counters if DuckDB raises an error, with that error."""
-    inputs = facts.inputs
-    if reduction.form == "counters" and inputs.qrels is None and not inputs.scored:
-        return pl.DataFrame(), reduction, None
-    try:
-        return _run(facts, reduction), reduction, None
-    except duckdb.Error as error:
-        counters = Reduction(inputs, reduction.conventions)
-        # Without the error about a negative grade, other errors come first.
-        lenient = replace(reduction.conventions, negative="zero")
-        try:
-            return _run(facts, replace(counters, conventions=lenient)), counters, error
-        except duckdb.Error:
-            raise error from None
-
-
-def _run(facts: Facts, reduction: Reduction) -> pl.DataFrame:
-    """The rows of a reduction."""
+def _run(facts: Facts, reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of a reduction, and a note if they were computed in parts."""
     session, inputs = facts.session, facts.inputs
-    few = facts.rows <= FEW_ROWS
+    alone = inputs.qrels is None and not inputs.scored
+    if reduction.form == "counters" and alone:
+        return pl.DataFrame(), []
     keys = not inputs.many and all(table.integer("query") for table in inputs.tables)
-    indexed = reduction.form == "sums" and keys and facts.rows >= UNHASHED_FROM_ROWS
+    indexed = alone and keys and facts.rows >= UNHASHED_FROM_ROWS
     hashing = session.perfect_hashing(inputs.tables, inputs.by) if indexed else nullcontext()
     with hashing:
-        return fetch_frame(session, reduction.sql, few=few)
+        return _fetch(facts, inputs, lambda part: replace(reduction, inputs=part).sql)
 
 
-def _finish(reduction: Reduction, frame: pl.DataFrame) -> pl.DataFrame | None:
-    """The values of the metrics that were reduced; None if there are none."""
-    if not reduction.metrics:
-        return None
-    if reduction.inputs.qrels is not None:
-        frame = frame.filter(pl.col("judged").is_not_null())
-    return pl.concat(reduction.read(frame))
-
-
-def _read(
-    facts: Facts, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> pl.DataFrame:
-    """The values by the readable query."""
-    query = write_query(inputs, metrics, conventions)
-    return fetch_frame(facts.session, query.sql, query.checked, facts.rows <= FEW_ROWS)
+def _fetch(
+    facts: Facts, inputs: Inputs, write: Callable[[Inputs], str], checked: bool = False
+) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of a query; if it does not fit into memory, in parts, with a note that says so."""
+    few = facts.rows <= FEW_ROWS
+    try:
+        return fetch_frame(facts.session, write(inputs), checked, few), []
+    except duckdb.OutOfMemoryException as error:
+        failure = error
+    if inputs.system is not None and not inputs.systems:  # a part may lack one
+        names = facts.run_sql("SELECT DISTINCT system FROM run ORDER BY system")
+        inputs = replace(inputs, systems=tuple(name for (name,) in names))
+    for parts in PARTS:
+        conditions = (f"{inputs.query_hash()} % {parts} = {i}" for i in range(parts))
+        pieces = (
+            replace(inputs, part=" AND ".join(filter(None, [inputs.part, condition])))
+            for condition in conditions
+        )
+        try:
+            rows = pl.concat(fetch_frame(facts.session, write(x), checked, few) for x in pieces)
+        except duckdb.OutOfMemoryException:
+            continue
+        return rows.sort(pl.nth(range(1 + inputs.many)), nulls_last=True), [
+            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
+            "parts. A higher memory_limit is faster"
+        ]
+    raise failure
 
 
 def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFrame:
     """The values, those of flagged rankings by the readable query."""
     facts, values = reduced.facts, reduced.values
     assert values is not None
-    flags, names = values[FLAGGED], [x for x in values.columns if x not in (FLAGGED, SHARED)]
+    flags, names = values[FLAGGED], [name for name in values.columns if name != FLAGGED]
     values = values[names]  # drop() copies
     if not flags.any():
         return values
@@ -173,7 +178,7 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         listed = f"SELECT {key.format(key='query')} FROM {table.sql}"
         inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({listed})")
     keys = [str(i) for i in range(1 + inputs.many)]
-    window = _read_flagged(facts, inputs, metrics, reduced)[names]
+    window = _read_flagged(reduced, inputs, metrics)[names]
     # Names of users may be patterns of polars.
     flagged, values, window = (
         pl.DataFrame({str(i): column for i, column in enumerate(frame[names].get_columns())})
@@ -191,43 +196,23 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
     return rows
 
 
-def _read_flagged(
-    facts: Facts, inputs: Inputs, metrics: Sequence[Metric], reduced: Reduced
-) -> pl.DataFrame:
+def _read_flagged(reduced: Reduced, inputs: Inputs, metrics: Sequence[Metric]) -> pl.DataFrame:
     """The values of flagged rankings. Refuses an item that occurs twice in the first positions."""
-    conventions = reduced.reduction.conventions
-    query = write_query(inputs, metrics, conventions)
-    if reduced.counters.repeats is not False:  # all rows were compared
-        return fetch_frame(facts.session, query.sql)
-    source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
-    repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
-    steps = with_ctes(query.steps, kept="run" if inputs.part else "")
+    facts, conventions = reduced.facts, reduced.reduction.conventions
+    compares = reduced.counters.repeats is False  # only the items of other rankings
     name = f"{INTERNAL_PREFIX}repeats"
-    rows = fetch_frame(
-        facts.session, f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
-    )
-    if rows[name].any():
+
+    def write(inputs: Inputs) -> str:
+        query = write_query(inputs, metrics, conventions)
+        if not compares:
+            return query.sql
+        source = TOP if TOP in query.steps else "run WHERE score IS NOT NULL"
+        repeats = f"SELECT count(*) > count(DISTINCT hash({inputs.keys}, item)) FROM {source}"
+        steps = with_ctes(query.steps, kept="run" if inputs.part else "")
+        return f"{steps}SELECT *, ({repeats}) AS {name} FROM ({query.select})"
+
+    rows, _ = _fetch(facts, inputs, write)
+    if compares and rows[name].any():
         columns = unique_columns(facts.inputs, metrics, conventions, True)
         require_unique(facts.run_sql, facts.inputs, [c for c in columns if c[0] == "run"])
     return rows
-
-
-def _compute_in_parts(
-    facts: Facts,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    error: duckdb.OutOfMemoryException,
-) -> tuple[pl.DataFrame, list[str]]:
-    """The values per query, evaluated in parts, and a note that says so; or raise the error."""
-    part = facts.inputs.query_hash()
-    for parts in PARTS:
-        pieces = (replace(facts.inputs, part=f"{part} % {parts} = {i}") for i in range(parts))
-        try:
-            rows = pl.concat(_read(facts, piece, metrics, conventions) for piece in pieces)
-        except duckdb.OutOfMemoryException:
-            continue
-        return rows.sort(pl.nth(range(1 + facts.inputs.many)), nulls_last=True), [
-            f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
-            "parts. A higher memory_limit is faster"
-        ]
-    raise error

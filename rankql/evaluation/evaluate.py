@@ -254,7 +254,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             evaluation_errors(session, inputs, conventions),
             _own_metric_errors(session, inputs, metrics, conventions),
         ):
-            values, notes, counters = compute(facts, reduced_metrics(metrics), conventions)
+            query = write_query(inputs, reduced_metrics(metrics), conventions)
+            values, notes, counters = compute(facts, reduced_metrics(metrics), conventions, query)
             queries = write_catalogue_queries(inputs, metrics, conventions, arguments.groupings)
             catalogue: dict[str, list[dict[str, Any]]] = {}
             for name, query in queries.items():

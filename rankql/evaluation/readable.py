@@ -176,9 +176,9 @@ def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     if conventions.unjudged == "remove":
         return JUDGED if inputs.qrels else "WHERE rel IS NOT NULL"
     graded = "" if inputs.qrels else "rel > 0 OR "
-    # The ideal ranking of a table with grades has items with a gain only.
-    every = inputs.qrels is not None and any(is_ideal_retrieved(m, conventions) for m in metrics)
-    if every or any(metric.k is None for metric in metrics):
+    if inputs.qrels and any(is_ideal_retrieved(m, conventions) for m in metrics):
+        graded = f"{JUDGED.removeprefix('WHERE ')[:-1]} AND qrels.rel > 0) OR "
+    if any(metric.k is None for metric in metrics):
         return f"WHERE {graded}{place} IS NOT NULL"
     k = max(metric.k or 0 for metric in metrics)
     if not inputs.scored:

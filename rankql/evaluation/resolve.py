@@ -12,9 +12,9 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import evaluation_errors
+from rankql.evaluation.packed import SCALES
 from rankql.evaluation.readable import reads_judged
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner
-from rankql.evaluation.top import SCALES
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import require_scalar
