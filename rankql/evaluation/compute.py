@@ -19,7 +19,7 @@ from rankql.evaluation.readable import Query, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.evaluation.resolve import Facts
 from rankql.evaluation.steps import TOP, with_ctes
-from rankql.macros import INTERNAL_PREFIX
+from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
@@ -50,9 +50,10 @@ class Reduced:
     def unique_columns(self, metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
         """What must be unique in the tables, and was not looked at by the reduction."""
         inputs, conventions = self.reduction.inputs, self.reduction.conventions
-        distinct = self.values is not None and not self.values[FLAGGED].any()
+        every = self.values is not None and len(self.reduction.metrics) == len(metrics)
+        distinct = every and not self.values[FLAGGED].any()  # type: ignore[index]
         columns = unique_columns(inputs, metrics, conventions, distinct)
-        if self.counters.repeats is False:
+        if every and self.counters.repeats is False:
             columns = [column for column in columns if column[0] != "run"]
         return columns
 
@@ -97,18 +98,30 @@ def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventi
 def finish(
     reduced: Reduced, metrics: Sequence[Metric], query: Query
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The values per query, those of flagged rankings by the readable query; and notes."""
+    """The values per query, and notes.
+
+    Those of flagged rankings and of metrics without a formula are of the readable query.
+    """
     facts, conventions = reduced.facts, reduced.reduction.conventions
     if reduced.failure is not None:
         raise reduced.failure
-    if reduced.values is not None:
-        return _replace_flagged(reduced, metrics), reduced.notes
+    named = [metric for metric, _ in reduced.reduction.metrics.values()]
+    others = [metric for metric in metrics if metric not in named]
 
     def write(inputs: Inputs) -> str:
-        own = query if inputs is facts.inputs else write_query(inputs, metrics, conventions)
-        return own.sql
+        is_own = inputs is facts.inputs and not named
+        return (query if is_own else write_query(inputs, others, conventions)).sql
 
-    return _fetch(facts, facts.inputs, write, query.checked)
+    if not named:
+        return _fetch(facts, facts.inputs, write, query.checked)
+    values, notes = _replace_flagged(reduced, named), reduced.notes
+    if others:
+        rest, more = _fetch(facts, facts.inputs, write, query.checked)
+        new = [x for x in rest.get_columns() if x.name not in values.columns]
+        values, notes = values.hstack(new), notes + more
+    weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
+    keys = values.columns[: values.columns.index(MISSING) + 1]
+    return values[[*keys, *(metric.name for metric in metrics), *weights]], notes
 
 
 def count_rankings(session: Session, inputs: Inputs, conventions: Conventions) -> Counters:

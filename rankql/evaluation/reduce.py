@@ -477,27 +477,20 @@ REDUCED_FROM_ROWS = 2_000
 def choose_reduction(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
 ) -> Reduction:
-    """What the metrics need, if all have a formula; otherwise only counters."""
+    """What the metrics that have a formula need; only counters if none is reduced."""
     few = facts.rows < REDUCED_FROM_ROWS
     counters = Reduction(inputs, conventions, few=few)
     packs = facts.packs if facts.packs is not None else not few
     if not packs or conventions.unjudged == "remove":
         return counters
     options = {m.name: formula_options(m, conventions, inputs) for m in metrics}
-    if not all(options.values()) or not facts.grade_scale:
+    named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
+    if not named or not facts.grade_scale:
         return counters
-    named = {metric.name: (metric, options[metric.name]) for metric in metrics}
-    rows = rows_needed(metrics, conventions)
-    words = Reduction(
-        inputs,
-        conventions,
-        "words",
-        named,
-        facts.grade_scale,
-        rows,
-        few,  # type: ignore[arg-type]
-    )
-    if not any(map(_reads_more_than_words, metrics)):
+    reduced = [metric for metric, _ in named.values()]
+    rows = rows_needed(reduced, conventions)
+    words = Reduction(inputs, conventions, "words", named, facts.grade_scale, rows, few)
+    if not any(map(_reads_more_than_words, reduced)):
         return words
     positions = inputs.qrels is None and not inputs.scored
     return counters if positions else replace(words, form="lists")
