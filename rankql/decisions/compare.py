@@ -19,7 +19,8 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.evaluate import describe_counts, evaluate
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.notes import is_of_counts
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
@@ -168,8 +169,8 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     settings.check()
-    counts = describe_counts(result)  # which are not those of the comparison
-    result.notes[:] = [*name_notes, *(note for note in result.notes if note not in counts)]
+    # Their counts are not those of the comparison.
+    result.notes[:] = [*name_notes, *(note for note in result.notes if not is_of_counts(note))]
     if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
         systems = list(runs)
     else:

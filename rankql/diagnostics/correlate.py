@@ -13,6 +13,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks import require_unique, validate_columns
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.means import Meta, require_interval
+from rankql.evaluation.notes import COUNTED, describe
 from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
 from rankql.evaluation.readable import macro_call
 from rankql.evaluation.request import (
@@ -111,8 +112,9 @@ def correlate(
             ask = SqlRunner(session, inputs, conventions)
             _require_unique(ask, inputs)
             rows, counters = fetch_frame(session, sql), count_rankings(session, inputs, conventions)
+            require_ranked_rows(counters)
             notes = [
-                *require_ranked_rows(counters.ranked, inputs, conventions),
+                *describe(COUNTED[:2], counters),
                 *_describe_overlap(rows, inputs, parsed, ask),
             ]
         in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)

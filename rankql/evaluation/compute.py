@@ -6,24 +6,29 @@ they do not fit into memory, the same query is run in parts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.evaluation.checks import require_sound, require_unique
-from rankql.evaluation.overlap import Counters, read_counters
-from rankql.evaluation.readable import Query, unique_columns, write_query
+from rankql.evaluation.overlap import Counters, read_counters, run_label
+from rankql.evaluation.plan import Plan
+from rankql.evaluation.readable import Query, is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.evaluation.resolve import Facts
+from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items
 from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.reader import fetch_frame
+from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 
 # Planning the query twice takes longer than copying the values of so many rows.
@@ -58,18 +63,24 @@ class Reduced:
         return columns
 
 
-def compute(
-    facts: Facts, metrics: Sequence[Metric], conventions: Conventions, query: Query
-) -> tuple[pl.DataFrame, list[str], Counters]:
-    """The values per query, notes and counters, after all checks of the data.
+Catalogue: TypeAlias = dict[str, list[dict[str, Any]]]
 
-    query: the readable query of these metrics.
-    """
-    reduced = reduce_tables(facts, metrics, conventions)
-    names = [metric.name for metric in metrics]
-    notes = require_sound(facts.run_sql, reduced.counters, names, reduced.unique_columns(metrics))
-    values, more = finish(reduced, metrics, query)
-    return values, notes + more, reduced.counters
+
+def compute(plan: Plan) -> tuple[pl.DataFrame, Catalogue, Counters, list[str]]:
+    """The values per query and of the catalogue, and the counters, after all checks; and notes."""
+    metrics = plan.computed
+    reduced = reduce_tables(plan.facts, metrics, plan.conventions)
+    unique = reduced.unique_columns(metrics)
+    counters = require_sound(plan.facts.run_sql, reduced.counters, unique)
+    values, notes = finish(reduced, metrics, plan.query)
+    if plan.inputs.train:
+        shown, popular, _ = HIDDEN
+        if any(m.shown for m in metrics) and values[shown].sum() and not values[popular].sum():
+            raise no_shared_items(plan.facts.run_sql, "train", plan.inputs.popular)
+        counters = replace(counters, seen=count_seen(plan.inputs, values))
+        values = values[[name for name in values.columns if name not in HIDDEN]]
+    catalogue, outside = compute_catalogue(plan)
+    return values, catalogue, replace(counters, outside=outside), notes
 
 
 def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> Reduced:
@@ -91,7 +102,8 @@ def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventi
         if facts.inputs.qrels is not None:
             judged = frame.filter(pl.col("judged").is_not_null())
         values = pl.concat(reduction.read(judged))
-    counters = read_counters(frame, facts.inputs, reduction.find_repeats(frame))
+    repeats = reduction.find_repeats(frame)
+    counters = read_counters(frame, facts.inputs, conventions, repeats)
     return Reduced(facts, reduction, counters, notes, values, failure)
 
 
@@ -106,7 +118,8 @@ def finish(
     if reduced.failure is not None:
         raise reduced.failure
     named = [metric for metric, _ in reduced.reduction.metrics.values()]
-    others = [metric for metric in metrics if metric not in named]
+    together = [metric for metric in metrics if named and is_catalogue(metric)]
+    others = [metric for metric in metrics if metric not in (*named, *together)]
 
     def write(inputs: Inputs) -> str:
         is_own = inputs is facts.inputs and not named
@@ -119,15 +132,53 @@ def finish(
         rest, more = _fetch(facts, facts.inputs, write, query.checked)
         new = [x for x in rest.get_columns() if x.name not in values.columns]
         values, notes = values.hstack(new), notes + more
+    if together:  # a query has no value of its own
+        none = pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
+        values = values.hstack([none.alias(metric.name) for metric in together])
     weights = [name for name in values.columns if name.startswith(f"{INTERNAL_PREFIX}weight of ")]
     keys = values.columns[: values.columns.index(MISSING) + 1]
     return values[[*keys, *(metric.name for metric in metrics), *weights]], notes
 
 
+def compute_catalogue(
+    plan: Plan,
+) -> tuple[Catalogue, dict[str | None, tuple[int, int]]]:
+    """The values of metrics of the catalogue by system and slice.
+
+    Also the different items that each system shows, and those that are in the catalogue.
+    """
+    values: Catalogue = {}
+    items: dict[str | None, tuple[int, int]] = {}
+    for names, sql in plan.catalogue_queries:
+        for row in fetch(plan.session, sql, True):
+            *system, part = row[: 1 + plan.inputs.many]
+            place = {"system": system[0] if system else None, "slice": part}
+            numbers = dict(zip(names, row[1 + plan.inputs.many :], strict=True))
+            if COUNTED.keys() <= numbers.keys():
+                total, known = (int(numbers.pop(name)) for name in COUNTED)
+                if part == "all":
+                    before = items.get(place["system"], (0, 0))
+                    items[place["system"]] = max(before, (total, known))
+            for name, value in numbers.items():
+                if value is not None and not math.isfinite(value):
+                    raise RankqlError(f"metrics: {name} is {value:g}, but must be a finite number")
+                values.setdefault(name, []).append(place | {"value": value})
+    if items and not any(known for _, known in items.values()):
+        raise no_shared_items(plan.facts.run_sql, "catalogue", plan.inputs.known)
+    size = plan.inputs.catalogue
+    for which, (total, _) in items.items():
+        if isinstance(size, int) and total > size:
+            raise RankqlError(
+                f"catalogue={size} is less than the {total:,} items that {run_label(which)} "
+                "shows. Pass the number of items that could be shown, or a table of them"
+            )
+    return values, items
+
+
 def count_rankings(session: Session, inputs: Inputs, conventions: Conventions) -> Counters:
     """The counters of runs and judgments."""
     frame = fetch_frame(session, Reduction(inputs, conventions).sql)
-    return read_counters(frame, inputs)
+    return read_counters(frame, inputs, conventions)
 
 
 def _run(facts: Facts, reduction: Reduction) -> tuple[pl.DataFrame, list[str]]:

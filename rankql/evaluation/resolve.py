@@ -19,7 +19,6 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import require_scalar
 from rankql.sources.inputs import Inputs
-from rankql.sources.private import in_gib
 from rankql.sources.reader import count_values
 from rankql.sources.session import Session
 
@@ -170,18 +169,6 @@ class Facts:
             for grade in [table.number("rel")]
         ]
         return float(sum(judged for judged, _ in counts) / sum(grades for _, grades in counts))
-
-    @cached_property
-    def memory_gib(self) -> float:
-        """The memory limit of DuckDB."""
-        ((limit,),) = self._rows("SELECT current_setting('memory_limit')")
-        return in_gib(limit)
-
-    @cached_property
-    def approximate_rankings(self) -> int:
-        """About how many rankings there are."""
-        sql = f"SELECT approx_count_distinct(({self.inputs.keys})) FROM run"
-        return int(self._rows(sql)[0][0])
 
     def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         with evaluation_errors(self.session, self.inputs, self.conventions):

@@ -398,23 +398,26 @@ def _of_shown(function: str, name: str, sql: str, *aliases: str, **fields: Any) 
 # Metrics of the first k items, which `evaluate` knows by name. Those of a list are averaged over
 # the users.
 SHOWN = (
-    _of_shown("catalogue_coverage", "Coverage", "len(known) / {size}::DOUBLE",
+    _of_shown("catalogue_coverage", "Coverage",
+              "count(DISTINCT CASE WHEN {known} THEN item END) / {size}::DOUBLE",
               "catalogue_coverage", "ItemCoverage"),
-    _of_shown("gini", "Gini", "rankql_gini(known, {size}::DOUBLE, ({norm} = 'n-1')::INT)",
-              "GiniIndex"),
-    _of_shown("shannon_entropy", "Entropy", "rankql_entropy(shown)", "shannon_entropy",
-              "distributional_coverage"),
-    _of_shown("personalisation", "Personalisation", "rankql_personalisation(shown, people)",
+    _of_shown("gini", "Gini",
+              "rankql_gini(rankql_counts(CASE WHEN {known} THEN item END), {size}::DOUBLE, "
+              "({norm} = 'n-1')::INT)", "GiniIndex"),
+    _of_shown("shannon_entropy", "Entropy", "rankql_entropy(rankql_counts(item))",
+              "shannon_entropy", "distributional_coverage"),
+    _of_shown("personalisation", "Personalisation",
+              "rankql_personalisation(rankql_counts(item), count(DISTINCT query))",
               "Personalization"),
     _of_shown("average_popularity", "Popularity",
-              "average_popularity(users, unseen := {unseen})",
+              "average_popularity({users_of}, unseen := {unseen})",
               "AveragePopularity", "AvgRecPopularity", "ARP", level="list"),
     _of_shown("novelty", "Novelty",
-              "novelty(users, {train_users}, {unseen}, {normalized})",
+              "novelty({users_of}, {train_users}, {unseen}, {normalized})",
               "MeanInvUserFreq", "MIUF", level="list"),
     _of_shown("serendipity", "Serendipity",
-              "avg((coalesce(place > {k}, true) AND coalesce(rel >= {threshold}, false))::INT)"),
-    _of_shown("unexpectedness", "Repeats", "avg(coalesce(seen, 0))", better="neither"),
+              "avg((coalesce({place} > {k}, true) AND coalesce(rel >= {threshold}, false))::INT)"),
+    _of_shown("unexpectedness", "Repeats", "avg(coalesce({seen}, 0))", better="neither"),
 )  # fmt: skip
 
 RECORDS: tuple[MetricRecord, ...] = (

@@ -244,9 +244,9 @@ class MetricRecord:
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None
-    # Of a metric of shown items: its SQL over the rows of a list with the columns users (the number
-    # of those who have the item in train), place by it, seen (1 if by this user) and rel; or over
-    # the numbers of users to whom items are shown: `shown` of all, `known` of the catalogue.
+    # Of a metric of shown items: its SQL over ranked rows, with the columns {users_of} (how many
+    # have the item in train), {place} by it, {seen} (1 if this user has it) and {known} (is it in
+    # the catalogue?).
     of_shown: str = ""
 
     @cached_property

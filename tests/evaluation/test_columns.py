@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankql import macros
-from rankql.evaluation import columns, evaluate, packed, reduce
+from rankql.evaluation import columns, packed, plan, reduce
 from rankql.registry import parse
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
@@ -175,7 +175,7 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     records = (*EVALUATED, MetricRecord(function="recall_of_2", name="R2", own=(own,)))
     caches = [macros.read_parameters, macros._statements, macros._private_statement]
     monkeypatch.setattr(macros, "read_sql", lambda: sql)
-    monkeypatch.setattr(evaluate, "parse", lambda names: parse.parse(names, records))
+    monkeypatch.setattr(plan, "parse", lambda names: parse.parse(names, records))
     monkeypatch.setitem(columns.METRICS, "recall_of_2", columns.METRICS["recall_at"])
     try:
         for cached in caches:

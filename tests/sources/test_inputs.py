@@ -16,11 +16,13 @@ from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.evaluation.means import Meta
+from rankql.evaluation.notes import COUNTED, describe
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
 from rankql.sources.reader import count_values
 from rankql.sources.session import open_session
+from support.partition_sums import add_counters
 
 RUN = pl.DataFrame(
     {
@@ -406,7 +408,7 @@ def test_every_function_refuses_scores_of_nan():
 def test_judgments_without_a_grade_are_noted():
     null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
     result = rankql.evaluate(RUN, null, "AP", interval=None)
-    assert result.notes[0].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
+    assert result.notes[1].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
     assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
     assert rankql.evaluate(RUN, QRELS, "AP").notes == []
 
@@ -654,10 +656,10 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}
         for q in sorted({*run["query"], *qrels["query"]})
     ]
-    moments = pl.concat(
-        [partitions.summarise_partition(task, each) for each in tables], how="diagonal"
-    )
-    notes, _ = partitions.merge_reports(moments[partitions.REPORT].drop_nulls())
+    rows = add_counters([partitions.count_partition(task, each) for each in tables])
+    with open_session(None) as session:
+        inputs = task.read_inputs(session, {"run": run.to_arrow(), "qrels": qrels.to_arrow()})
+    notes = describe(COUNTED, partitions.require_sound(inputs, meta, rows))
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
