@@ -1,7 +1,6 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
-from .decisions.associate import associate
-from .decisions.association import Association, AssociationTable
+from .decisions.associate import Association, associate
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
@@ -173,7 +172,6 @@ __version__: str
 
 __all__ = [
     "Association",
-    "AssociationTable",
     "Comparison",
     "Conventions",
     "Explanation",

@@ -2,7 +2,7 @@
 
 - `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
 - `gate`: gate_limits > gate_rows > verdict.
-- `associate`: associate > correlations > association.
+- `associate`, and its coefficients in `stats.correlation`.
 
 Their statistics are in `stats`. It imports engines, evaluation and the packages below. output, cli
 and `rankql.testing` import it.
