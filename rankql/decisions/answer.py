@@ -99,7 +99,7 @@ def _judge(comparison: Comparison, pairs: pl.DataFrame) -> tuple[str, str]:
     if verdict != BETTER:
         return "Undecided", size
     rest = pairs.filter(pl.col("slice") != "all", metric=first)["verdict"]
-    unclear = sum(x not in (BETTER, NO_DIFFERENCE) and "equivalent" not in x for x in rest)
+    unclear = sum(x not in (BETTER, NO_DIFFERENCE) for x in rest)
     also = " and nowhere significantly worse" * (len(pairs) > 1)
     shown = f" (not shown to be no worse: {text.format_count(unclear, 'slice')})"
     return "Yes", f"{size}{also}{shown * (unclear > 0)}"

@@ -167,11 +167,7 @@ class Comparison(EvaluatedTable):
     def _explain_intervals(self) -> str:
         settings, several = self.settings, self.pairs["p"].count() > 1
         level = INTERVAL_LEVELS[settings.correction] if several else ""
-        other = "" if settings.equivalence is None else ", unless the row is equivalent"
-        return (
-            f"{settings.percent} CIs{level} exclude 0 exactly if p is at most "
-            f"{settings.alpha:g}{other}"
-        )
+        return f"{settings.percent} CIs{level} exclude 0 exactly if p is at most {settings.alpha:g}"
 
     def _legend(self) -> str:
         level = f"(adjusted p at most {self.settings.alpha:g})"

@@ -54,7 +54,7 @@ def _cut(sentences: list[str]) -> list[str]:
 def _describe_verdict(word: str) -> str:
     if word == NOT_SIGNIFICANT:
         return "not significantly better or worse"
-    if word in SIGNIFICANT or word.startswith("equivalent"):
+    if word in SIGNIFICANT:
         return word
     return f"not tested ({word})"
 

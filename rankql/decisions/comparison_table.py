@@ -18,7 +18,6 @@ MARKS = {BETTER: "†", WORSE: "‡"}
 # The levels of the intervals, by correction.
 INTERVAL_LEVELS = {
     "none": "",
-    "tukey": ", simultaneous (Tukey) for each metric and slice,",
     "holm": " at the level of their Holm step",
     "bonferroni": ", simultaneous (Bonferroni),",
     "bh": " at the false coverage rate of the significant rows",
@@ -31,7 +30,7 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
     """The table of one pair: both means, the difference, its interval, p and the verdict."""
     a, b = pairs.select("a", "b").row(0)
     keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
-    last = ["lo", "hi", "p", *["p_equivalence"] * ("p_equivalence" in pairs.columns), "verdict"]
+    last = ["lo", "hi", "p", "verdict"]
     names = text.unique_names([a, b, f"{b} - {a}"], [*keys, *last], "system")
     means = (pl.col(x).alias(name) for x, name in zip(_MEANS, names, strict=True))
     return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(
@@ -50,12 +49,9 @@ def lay_out_pair(
     columns = table.columns
     first = columns.index("lo") - 3
     names, last = columns[first : first + 3], columns[columns.index("p") :]
-    # Rows that are equivalent have intervals of another level.
-    several = pairs["verdict"].str.starts_with("equivalent").any()
     long = text.display_width(names[2]) > DIFFERENCE
     header = [*map(Name, names[:2]), Name(names[2], "difference" if long else names[2]),
-              "CI" if several else f"{percent} CI",
-              *(Name(name, "p eq." * (name == "p_equivalence")) for name in last)]  # fmt: skip
+              f"{percent} CI", "p", "verdict"]  # fmt: skip
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)
@@ -126,8 +122,6 @@ def _shorten(verdict: str, p: float | None, room: int) -> str:
         return ""
     if verdict == NOT_SIGNIFICANT:
         return "n.s."
-    if verdict.startswith("equivalent"):
-        return "equivalent"
     return verdict if p is not None or verdict == NO_DIFFERENCE else "not tested"
 
 

@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from rankql.decisions.verdict import (
 )
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import require, require_probability, require_whole_number
+from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.stats.corrections import CORRECTIONS, LEAST_ALPHA
 from rankql.stats.family import Family
-from rankql.stats.sample import Array, Sample
+from rankql.stats.sample import Sample
 from rankql.stats.tests import NOT_TESTABLE, TESTS, PairedTest, TestResult
 
 # Why a metric without values per query has no test.
@@ -48,33 +47,15 @@ class Settings:
     seed: int
     min_queries: int
     weight: str | None = None
-    equivalence: float | None = None
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
-        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS, "tukey"])):
+        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))
         require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
             require_whole_number(name, getattr(self, name), smallest)
-        if self.equivalence is not None:
-            margin = self.equivalence
-            valid = isinstance(margin, int | float) and 0 < margin < math.inf
-            require(valid, f"equivalence must be a number above 0, not {margin!r}")
-            enough = self.alpha < 0.5
-            require(enough, f"equivalence= needs confidence above 0.5, not {self.confidence}")
-        if self.correction == "tukey":
-            # Student's t and the randomisation test have one for all systems together.
-            joint = [name for name, test in TESTS.items() if test.joint is not PairedTest.joint]
-            names = " or ".join(f"test={name!r}" for name in joint)
-            known = self.test in joint
-            require(known, f"correction='tukey' needs {names}, not test={self.test!r}")
-            for option in ("baseline", "cluster", "weight", "equivalence"):
-                if (value := getattr(self, option)) is not None:
-                    raise RankqlError(
-                        f"correction='tukey' does not support {option}={value!r}. Use 'holm'"
-                    )
 
     @property
     def paired_test(self) -> PairedTest:
@@ -90,11 +71,6 @@ class Settings:
     def percent(self) -> str:
         """The confidence in percent."""
         return text.format_percent(self.confidence)
-
-    @property
-    def equivalence_percent(self) -> str:
-        """The confidence of the interval of two one-sided tests, in percent."""
-        return text.format_percent(round(1 - 2 * self.alpha, 12))
 
 
 @dataclass
@@ -152,8 +128,6 @@ class PairComparison:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
         if self.result.p_adjusted is None:
             return self.result.reason
-        if self.result.equivalent:
-            return f"equivalent within {settings.equivalence:g}"
         if self.result.p_adjusted > settings.alpha:
             return NOT_SIGNIFICANT
         return BETTER if (self.sample.mean > 0) != self.lower_is_better else WORSE
@@ -208,18 +182,10 @@ def run_tests(
         comparison.result = TestResult(reason=reason or TOO_FEW * small)
         if not comparison.result.reason:
             tested.append(comparison)
-    families: dict[Any, list[PairComparison]] = {}
-    for comparison in tested:
-        joint = settings.correction == "tukey"
-        key = (comparison.metric, comparison.slice) if joint else None
-        families.setdefault(key, []).append(comparison)
-    for key, members in families.items():
-        samples = [comparison.sample for comparison in members]
-        family = Family(samples, settings.paired_test, settings.correction, settings.alpha,
-                        settings.equivalence)  # fmt: skip
-        results = family.results() if key is None else _test_jointly(family, values, members)
-        for comparison, outcome in zip(members, results, strict=True):
-            comparison.result = outcome
+    samples = [comparison.sample for comparison in tested]
+    family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
+    for comparison, outcome in zip(tested, family.results(), strict=True):
+        comparison.result = outcome
     return comparisons, len(tested)
 
 
@@ -236,24 +202,3 @@ def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
         f"Rare losses may not be seen: {effectively}{count}{fewest} contain none of the losses "
         f"that hit one {unit} in twenty in {0.95**number:.0%} of samples"
     ]
-
-
-def _test_jointly(
-    family: Family, values: SystemValues, members: Sequence[PairComparison]
-) -> list[TestResult]:
-    """Tukey's test of all systems on a metric and slice."""
-    metric, part = members[0].metric, members[0].slice
-    rows = shared_values(values, metric, part)
-    if any(member.queries != len(rows) for member in members):
-        raise RankqlError(
-            f"correction='tukey' needs queries that all systems share: {metric} is undefined in "
-            "some systems only. Use correction='holm'"
-        )
-    places = [(values.systems.index(x.a), values.systems.index(x.b)) for x in members]
-    return family.joint_results(rows, places)
-
-
-def shared_values(values: SystemValues, metric: str, part: str) -> Array:
-    """The values of the queries of a slice for which all systems are defined, by system."""
-    rows = values.values[metric][values.slices[part]]
-    return rows[~np.isnan(rows).any(axis=1)]

@@ -17,7 +17,6 @@ from rankql.decisions.pair_comparisons import (
     Settings,
     describe_rare_losses,
     run_tests,
-    shared_values,
 )
 from rankql.decisions.system_values import SystemValues, describe_left_out
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, TOO_FEW
@@ -36,7 +35,6 @@ from rankql.stats.tests import (
     ZERO_VARIANCE,
     count_required_units,
 )
-from rankql.stats.tukey import vary_differently
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
@@ -65,8 +63,6 @@ def compare_pairs(
     rows = [_row(pair, settings, tests) for pair in comparisons]
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
-    if settings.equivalence is not None:
-        schema |= {"p_equivalence": pl.Float64}
     return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 
 
@@ -94,7 +90,6 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "hi": pair.result.hi,
         "p": pair.result.p,
         "p_adjusted": pair.result.p_adjusted,
-        "p_equivalence": pair.result.p_equivalence,
         "effect": pair.sample.effect if has_values else None,
         "wins": negative if lower else positive,
         "ties": ties,
@@ -115,23 +110,16 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         digits = text.count_decimals_apart(result.lo, result.hi)
         ends = sorted((sign * result.lo, sign * result.hi))
         difference, low, high = (text.format_decimal(x, digits) for x in (sign * mean, *ends))
-        percent = settings.equivalence_percent if result.equivalent else settings.percent
-        interval = f"{percent} CI {low} to {high}; "
-    shown = result.p_equivalence if result.equivalent else result.p_adjusted
-    p = text.format_p(shown or 0.0, settings.alpha)
-    adjusted = _ADJUSTED[settings.correction]
-    if settings.correction == "tukey":
-        p += f", {adjusted}"
-    elif tests > 1 and settings.correction != "none":
-        p += f", {adjusted} for {tests} tests"
+        interval = f"{settings.percent} CI {low} to {high}; "
+    p = text.format_p(result.p_adjusted, settings.alpha)
+    if tests > 1 and settings.correction != "none":
+        p += f", {_ADJUSTED[settings.correction]} for {tests} tests"
     queries = text.format_queries(pair.queries)
     if isinstance(pair.sample, CorrectedSample):
         queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
         return f"{b} {'beats' if verdict == BETTER else 'loses to'} {a} by {basis}"
-    if result.equivalent:
-        return f"{b} and {a} are {verdict}: {basis}"
     words, detectable = f"no significant difference between {b} and {a}: {basis}", None
     if not pair.sample.constant and result.level != 0:
         detectable = pair.detectable(settings)
@@ -176,7 +164,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
 
 # By correction: p-values are ...
 _ADJUSTED = {
-    "none": "not adjusted", "tukey": "Tukey-adjusted", "holm": "Holm-adjusted",
+    "none": "not adjusted", "holm": "Holm-adjusted",
     "bonferroni": "Bonferroni-adjusted", "bh": "Benjamini-Hochberg-adjusted",
 }  # fmt: skip
 
@@ -190,8 +178,6 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
     queries = f"{few}{text.format_queries(counts[-1])}{' by metric' if few else ''}"
     family = text.format_count(tests, "test") if tests else "nothing could be tested"
     if tests > 1:
-        joint = settings.correction == "tukey"
-        family = "all pairs of each metric and slice" if joint else family
         family = f"{_ADJUSTED[settings.correction]} for {family}"
     return f"{settings.paired_test.label}, {family}, {queries}"
 
@@ -211,14 +197,6 @@ def describe_tests(
         if count := sum(pair.result.reason == reason for pair in pairs):
             rows = text.format_count(count, "row")
             notes.append(f"{rows} {text.has_or_have(count)} no interval: {reason}")
-    if tests and settings.equivalence is not None:
-        notes.append(
-            f"p_equivalence: two one-sided tests that the difference is less than "
-            f"{settings.equivalence:g} either way. Rows that are equivalent have the "
-            f"{settings.equivalence_percent} interval, which lies within it"
-        )
-    if settings.correction == "tukey" and tests:
-        notes += _describe_unequal(values, pairs)
     notes += describe_rare_losses([x.sample for x in pairs if x.result.p is not None])
     if tests and test.resampled:
         notes += _describe_resampling(pairs, tests, settings)
@@ -236,27 +214,11 @@ def describe_tests(
     return [*notes, *describe_left_out(values, rules), *direction]
 
 
-def _describe_unequal(values: SystemValues, pairs: Sequence[PairComparison]) -> Iterator[str]:
-    """A note on metrics where systems vary differently, which Tukey's test does not allow."""
-    tested = {(x.metric, x.slice) for x in pairs if x.result.p is not None}
-    if unequal := sum(vary_differently(shared_values(values, *x)) for x in tested):
-        yield (
-            "Tukey's test assumes that systems vary alike, but their standard deviations differ in "
-            f"{unequal:,} of {len(tested):,} metrics and slices. Use correction='holm'"
-        )
-
-
 def _describe_resampling(
     pairs: Sequence[PairComparison], tests: int, settings: Settings
 ) -> Iterator[str]:
     """Notes on the precision of resampled p-values, and on too few resamples."""
     resamples = f"{settings.resamples:,}"
-    if settings.correction == "tukey":
-        yield (
-            "All orders of the systems within queries were counted if there are at most 2^20, "
-            f"otherwise {resamples} random ones (seed {settings.seed})"
-        )
-        return
     exact = [settings.paired_test.is_exact(x.sample) for x in pairs if x.result.p is not None]
     if all(exact):
         yield "p-values are exact: all patterns of signs were counted"

@@ -44,12 +44,6 @@ def test_the_answer_comes_first_with_its_size(new, max_drop, words):
     assert words in answer(compare("old", new), max_drop)
 
 
-def test_an_equivalent_system_is_not_called_undistinguished():
-    """A difference can be significant, and too small to matter."""
-    line = answer(compare("old", "up", equivalence=0.2))
-    assert "Undecided: +0.1000 AP overall (95% CI " in line and "equivalent within 0.2)" in line
-
-
 def table(**changes):
     """Values of 60 queries in two parts: 0.5, some noise, and a change in each part."""
     noise = pl.Series([i // 2 % 5 / 100 - 0.02 for i in range(60)])
