@@ -7,7 +7,6 @@ from .decisions.gate import gate
 from .decisions.judges import JudgeReport, judges
 from .decisions.verdict import Verdict
 from .diagnostics.check import check
-from .diagnostics.correlate import correlate
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import Funnel, funnel
@@ -207,7 +206,6 @@ __all__ = [
     "compare",
     "consensus",
     "convert",
-    "correlate",
     "cosine_diversity",
     "counterfactual",
     "dcg",

@@ -48,20 +48,6 @@ def eval_command(inputs: Sequence[str], **options: Any) -> None:
     show(call(*split_inputs(inputs), **options))
 
 
-@task("correlate", "diagnostics.correlate", "correlate new.run old.run",
-      "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'", leave_out=["rel"])  # fmt: skip
-@click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... REFERENCE")
-@PER_QUERY
-@WIDE
-@LONG
-def correlate_command(inputs: Sequence[str], **options: Any) -> None:
-    """Measure how similar rankings are to those of a reference."""
-    run, reference = split_inputs(inputs)
-    if reference is None:
-        raise click.UsageError("The reference is missing. Pass RUN... REFERENCE.")
-    show(call(run, reference, **options))
-
-
 @task("explain", "diagnostics.explain", "explain my.run my.qrels -m nDCG@10",
       "explain my.run my.qrels --of q7")  # fmt: skip
 @click.argument("inputs", type=DATA, nargs=-1, required=True,

@@ -309,7 +309,6 @@ ERRORS = {
     "report one.run two.run qrels -o page.html --texts item=no": "file 'no' does not exist",
     "sql --dialect spark": "With --dialect, pass one QUERY",
     "sql a b --dialect spark": "With --dialect, pass one QUERY",
-    "correlate one.run": "Pass RUN... REFERENCE",
 }
 
 
