@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.evaluation.wide_table import LARGE
-from rankql.layout import NAME, Block, join_letters
+from rankql.layout import NAME, Block
 from rankql.text import Name, Status
 
 # The marks of systems that differ significantly from the baseline.
@@ -22,8 +23,8 @@ INTERVAL_LEVELS = {
     "bonferroni": ", simultaneous (Bonferroni),",
     "bh": " at the false coverage rate of the significant rows",
 }
-# A longer name of a difference becomes 'difference' in plain text.
-DIFFERENCE = 16
+# More letters in a row are a range.
+RUN = 4
 
 
 def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -41,88 +42,30 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
 _MEANS = ("mean_a", "mean_b", "difference")
 
 
-def lay_out_pair(
-    pairs: pl.DataFrame, groupings: Sequence[Sequence[str]], percent: str, alpha: float
-) -> Iterator[list[Block]]:
-    """The layouts of a pair, the widest first: a table, or at last one for each metric."""
+def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float, short: bool = False) -> Block:
+    """The table of one pair as text; a short one has no column p, and n.s. for not significant."""
     table = tabulate_pair(pairs)
-    columns = table.columns
-    first = columns.index("lo") - 3
-    names, last = columns[first : first + 3], columns[columns.index("p") :]
-    long = text.display_width(names[2]) > DIFFERENCE
-    header = [*map(Name, names[:2]), Name(names[2], "difference" if long else names[2]),
-              f"{percent} CI", "p", "verdict"]  # fmt: skip
+    first = table.columns.index("lo") - 3
+    keys, names = table.columns[:first], table.columns[first : first + 3]
+    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
+    header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", *["p"] * (not short)]
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)
-    decimals, sliced = _count_decimals(by_metric, names), "slice" in columns
-    # The attribute of all slices, whose name then heads the column.
-    attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
-    stripped = strip_attribute(table["slice"].unique() if sliced else [], attribute)
-    can_strip = bool(stripped)
-
-    def lay_out(strip: bool, short: bool, apart: bool, top: Sequence[str] = header) -> list[Block]:
-        blocks: dict[str, list[list[str]]] = {}
-        for metric, members in by_metric.items():
-            block = blocks.setdefault(metric if apart else "", [])
-            for i, row in enumerate(members):
-                lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
-                part = [
-                    Name((stripped if strip else {}).get(x, x)) for x in [row.get("slice")] if x
-                ]
-                block.append([
-                    *[Name("" if i else metric)] * (not apart),
-                    *part,
-                    *(_format(row[name], places) for name in names),
-                    "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
-                    *(text.format_p_cell(row[name], alpha) for name in last[:-1]),
-                    Status(verdict, _shorten(verdict, row["p"], NAME * (not short))),
-                ])  # fmt: skip
-        kind = [attribute if strip else "slice"] * sliced
-        tops = {metric: [Name(metric)] if apart else ["metric", *kind] for metric in blocks}
-        keys = (not apart) + max(apart, sliced)
-        right = range(keys, keys + len(header) - 1)
-        return [
-            Block([[*tops[metric], *top], *body], right, "", keys)
-            for metric, body in blocks.items()
-        ]
-
-    alone = sliced and len(by_metric) == 1
-    yield lay_out(False, False, alone)
-    if can_strip:
-        yield lay_out(True, False, alone)
-    yield lay_out(can_strip, True, alone)
-    yield lay_out(False, False, sliced)
-    yield lay_out(False, True, sliced)
-    letters = [Name(names[0], "a"), Name(names[1], "b"), "b - a", *header[3:]]
-    yield lay_out(can_strip, True, False, letters)
-    yield lay_out(can_strip, True, sliced, letters)
-
-
-def strip_attribute(slices: Iterable[str], attribute: str) -> dict[str, str]:
-    """The slices without the name of their only attribute; none if two are then the same."""
-    stripped = {part: part.removeprefix(f"{attribute}=") for part in slices}
-    return stripped if attribute and len({*stripped.values()}) == len(stripped) else {}
-
-
-def label_slices(slices: Iterable[str], groupings: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Name slices in a sentence: 'vip' for segment=vip if the values are words."""
-    names = [*slices]
-    attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
-    short = strip_attribute(names, attribute)
-    not_words = ("true", "false", "null")
-    if short and all(x[:1].isalpha() and x.lower() not in not_words for x in short.values()):
-        return short
-    return {name: name for name in names}
-
-
-def _shorten(verdict: str, p: float | None, room: int) -> str:
-    """A shorter verdict; '' if it fits."""
-    if len(verdict) <= room:
-        return ""
-    if verdict == NOT_SIGNIFICANT:
-        return "n.s."
-    return verdict if p is not None or verdict == NO_DIFFERENCE else "not tested"
+    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
+    for metric, rows in by_metric.items():
+        for i, row in enumerate(rows):
+            lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
+            if short and verdict not in (*SIGNIFICANT, NO_DIFFERENCE):
+                verdict = "n.s." if verdict == NOT_SIGNIFICANT else "not tested"
+            body.append([
+                *(Name("" if i and key == "metric" else row[key]) for key in keys),
+                *(_format(row[name], places) for name in names),
+                "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
+                *[text.format_p_cell(row["p"], alpha)] * (not short),
+                Status(verdict),
+            ])  # fmt: skip
+    return Block([[*header, "verdict"], *body], range(first, len(header)))
 
 
 def _format(value: float | None, decimals: int) -> str:
@@ -175,3 +118,21 @@ def mark_pairs(
         beaten.setdefault((metric, part, winner), []).append(loser)
     order = [*letters]
     return {key: join_letters(sorted(map(order.index, x)), [*letters]) for key, x in beaten.items()}
+
+
+def name_letters(systems: Sequence[str]) -> dict[str, str]:
+    """A letter for each system: a to z, aa, ab, ..."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    words = itertools.chain.from_iterable(
+        map("".join, itertools.product(alphabet, repeat=n)) for n in itertools.count(1)
+    )
+    return dict(zip(systems, words, strict=False))
+
+
+def join_letters(places: Sequence[int], systems: Sequence[str]) -> str:
+    """The letters of systems at these places, more than four in a row as a range: 'bc', 'b-g'."""
+    names, parts = [*name_letters(systems).values()], list[str]()
+    for _, run in itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        members = [names[place] for _, place in run]
+        parts += [f"{members[0]}-{members[-1]}"] if len(members) > RUN else members
+    return (", " if any(len(part) > 1 for part in parts) else "").join(parts)

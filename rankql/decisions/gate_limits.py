@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.request import DEFAULT_METRICS
@@ -15,6 +16,8 @@ from rankql.registry.argument_checks import parse_number
 from rankql.registry.parse import is_metric, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
 from rankql.stats.means import ROUNDING
+
+Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
@@ -62,7 +65,7 @@ class GateLimit:
 
 def parse_limits(
     argument: str,
-    value: str | Sequence[str] | Mapping[str, float],
+    value: Limits,
     known: Sequence[Sequence[str]],
 ) -> list[GateLimit]:
     """The limits of an argument. `known` has the metrics of each input that is a result."""
@@ -115,7 +118,7 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     ]
 
 
-def split_limits(argument: str, value: str | Sequence[str] | Mapping[str, float]) -> Iterable[str]:
+def split_limits(argument: str, value: Limits) -> Iterable[str]:
     """The limits of an argument as texts."""
     if argument != "minimum" and isinstance(value, Mapping):
         value = [f"{metric}:{limit}" for metric, limit in value.items()]

@@ -21,7 +21,7 @@ from rankql.decisions.verdict import (
 from rankql.errors import RankqlError
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
-from rankql.stats.power import difference_by_interval, queries_to_decide, round_up
+from rankql.stats.power import queries_to_decide
 from rankql.stats.tests import MeanTest, SkewedStudent
 
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
@@ -49,7 +49,7 @@ def limit_rows(
     The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
     """
     pairs = [pair for pair in pairs if pair.metric == metric]
-    if limit.operator and alpha is not None:
+    if alpha is not None and (limit.operator or not limit.bound):
         _require_interval(pairs[0])
     decisions = _decide(limit, pairs, alpha, min_queries)
     for pair in pairs:
@@ -186,47 +186,6 @@ def _require_interval(pair: PairComparison) -> None:
             "limit on its value with minimum= (CLI: --min) alone, or on its drop with max_drop= "
             "(CLI: --max-drop)"
         )
-
-
-def describe_rule(
-    minima: Sequence[GateLimit], drops: Sequence[GateLimit], minimum_bound: bool, alpha: float,
-    sliced: bool,
-) -> list[str]:  # fmt: skip
-    """Notes on how limits are tested by intervals."""
-    levels = {2 * alpha if limit.side else alpha for limit in drops}
-    levels |= {alpha} if minimum_bound else set()
-    if not levels:
-        return []
-    which = "A limit" if minimum_bound or not minima else "A limit on a drop"
-    notes = [
-        f"{which} passes if the {_format_level(1 - min(levels))} confidence interval (CI) is "
-        "within it, fails if the CI is beyond it, and is inconclusive otherwise"
-    ]
-    if any(not limit.bound for limit in drops):
-        notes.append("A limit of 0 on a drop fails only if the CI is beyond it")
-    if 2 * alpha in levels:
-        level = _format_level(1 - 2 * alpha)
-        notes.append(f"equivalence= limits the drop and the gain: two one-sided tests, {level} CIs")
-    return notes + ["CIs of slices are adjusted for the number of slices (Holm)"] * sliced
-
-
-def recommend_limit(metric: str, pairs: Sequence[PairComparison], alpha: float) -> list[str]:
-    """A note on the smallest limit on a drop that this number of queries can test."""
-    pair = next(pair for pair in pairs if (pair.metric, pair.slice) == (metric, "all"))
-    _require_interval(pair)
-    result = SkewedStudent().apply(pair.sample, alpha)
-    if result.lo is None or result.hi is None or pair.sample.constant:
-        return []
-    ends = Interval(result.lo, result.hi)
-    margin = round_up(difference_by_interval(pair.sample, ends, alpha))
-    advice = "are too few to test any other limit"
-    if margin < pair.sample.highest:
-        option = f"'{metric}:{margin:g}'"
-        advice = (
-            f"can test a limit of about {margin:g}: max_drop={option} (CLI: --max-drop {option})"
-        )
-    queries = text.format_queries(pair.queries)
-    return [f"{metric} has no limit, so only a significant drop fails. These {queries} {advice}"]
 
 
 def _format_level(confidence: float) -> str:

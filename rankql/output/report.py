@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rankql.decisions.answer import answer
+from rankql.decisions.gate import gate_comparison
+from rankql.decisions.gate_limits import Limits
 from rankql.errors import require_package
 from rankql.layout import Block
 from rankql.output.page import bundle_vega, read_file, render_page
@@ -24,7 +25,7 @@ def render_report(
     title: str | None = None,
     date: str | None = None,
     texts: Mapping[str, Any] | None = None,
-    max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
+    max_drop: Limits | None = None,
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
     for package in ("altair", "vl_convert"):
@@ -32,11 +33,15 @@ def render_report(
     import jinja2
     import markupsafe
 
+    from rankql.output.report_elements import Section
     from rankql.output.report_sections import SECTIONS
     from rankql.output.report_source import Texts, open_source
 
     with open_source(comparison, Texts(texts)) as source:
         sections = [section for make in SECTIONS if (section := make(source))]
+    if max_drop:
+        gate = gate_comparison(comparison, max_drop)
+        sections.insert(0, Section("gate", gate.title, gate._rendered()))
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True,
@@ -65,7 +70,7 @@ def render_report(
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
         facts=facts,
-        verdict=answer(comparison, max_drop),
+        verdict=f"{comparison.title}.",
         sections=sections,
         remarks=[
             ("Settings", ", ".join(f"{k}={v}" for k, v in settings if v is not None)),
