@@ -246,6 +246,11 @@ class MetricRecord:
     # the numbers of users to whom items are shown: `shown` of all, `known` of the catalogue.
     of_shown: str = ""
 
+    @property
+    def has_forms(self) -> bool:
+        """Is there a form over lists, and one by score?"""
+        return self.level == "ranking" and self.columns == ("rel", "pos")
+
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of the macro but its columns."""
