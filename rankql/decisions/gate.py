@@ -149,8 +149,7 @@ def gate(
         require(baseline is not None or not is_set, f"{name}= needs a baseline. Pass baseline=")
     require(alpha < 0.5 or not equivalence, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
-        raise RankqlError("minimum_bound=True (CLI: --min-bound) needs a limit on a mean. Pass "
-                          "minimum= (CLI: --min)")  # fmt: skip
+        raise RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     require_package("scipy", "stats", "gate")
     from rankql.decisions.gate_rows import limit_rows
     from rankql.decisions.pair_comparisons import describe_rare_losses, list_pairs
@@ -202,7 +201,7 @@ def gate(
     if any(not limit.bound for limit in drops):
         notes.append(
             "A limit of 0 fails only if a drop is significant. To bound drops that are not, pass "
-            "max_drop= (CLI: --max-drop) with a number above 0"
+            "max_drop= with a number above 0"
         )
     decided = []
     if minima:

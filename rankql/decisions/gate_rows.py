@@ -183,8 +183,7 @@ def _require_interval(pair: PairComparison) -> None:
     if pair.overall is not None:
         raise RankqlError(
             f"{pair.metric} is one value for all queries, so it has no confidence interval. Set a "
-            "limit on its value with minimum= (CLI: --min) alone, or on its drop with max_drop= "
-            "(CLI: --max-drop)"
+            "limit on its value with minimum= alone, or on its drop with max_drop="
         )
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import polars as pl  # noqa: F401
+
 from rankql.expressions import cascade, gain, order, precision
 from rankql.expressions.variants import list_form, score_form
 from rankql.registry.all_metrics import FUNCTIONS
@@ -22,5 +24,6 @@ for _record in FUNCTIONS.values():
         _name, _example = _record.function, EXAMPLES.get(_record.function, "")
         _families = map(vars, (gain, precision, cascade, order))
         _metric = next(family[_name] for family in _families if _name in family)
+        globals()[_name] = _metric  # for the examples, as pl
         globals()[f"list_{_name}"] = list_form(_metric, _name not in WITHOUT_IDEAL, _example)
         globals()[f"{_name}_by_score"] = score_form(_metric, _example, _record.halves_ties)
