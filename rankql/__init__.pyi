@@ -96,7 +96,7 @@ from .expressions.precision import (
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, krippendorff_alpha
-from .logs.debiasing import counterfactual, debiased
+from .logs.debiasing import counterfactual, debiased, harvested_propensity, randomised_propensity
 from .logs.interleaving import (
     sign_test,
     team_draft,
@@ -113,7 +113,6 @@ from .logs.labels import (
     weighted_mean,
 )
 from .logs.popular import most_popular
-from .logs.propensities import harvested_propensity, randomised_propensity
 from .macros import register
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions

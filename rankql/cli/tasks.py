@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rankql.cli.command import COLUMNS, command, task
-from rankql.cli.console import call, show
-from rankql.cli.hints import as_cli_options
+from rankql.cli.console import as_cli_options, call, show
 from rankql.cli.inputs import name_runs, split_inputs, split_name, split_query
 from rankql.cli.options import DATA
 from rankql.writing import write_file

@@ -121,8 +121,7 @@ def compare(
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.alignment import align_systems, keep_shared_queries
-    from rankql.decisions.pair_comparisons import Settings
-    from rankql.decisions.pair_table import compare_pairs
+    from rankql.decisions.pairs import Settings, compare_pairs
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
                         min_queries, weight)  # fmt: skip

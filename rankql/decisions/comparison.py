@@ -16,12 +16,12 @@ from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.comparison_table import (
     INTERVAL_LEVELS,
+    comparison_title,
     lay_out_pair,
     mark_pairs,
     name_letters,
     tabulate_pair,
 )
-from rankql.decisions.title import comparison_title
 from rankql.decisions.verdict import NO_DIFFERENCE, SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
@@ -41,7 +41,7 @@ from rankql.writing import output_path
 if TYPE_CHECKING:
     import altair as alt
 
-    from rankql.decisions.pair_comparisons import Settings
+    from rankql.decisions.pairs import Settings
 
 # The default cutoffs of `Comparison.cutoffs`.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)

@@ -25,13 +25,6 @@ from rankql.decisions.arguments import (
     require_attributes,
     require_metrics,
 )
-from rankql.decisions.gate_limits import (
-    GateLimit,
-    Limits,
-    default_drops,
-    parse_limits,
-    split_limits,
-)
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
@@ -49,11 +42,11 @@ from rankql.registry.argument_checks import (
     require_whole_number,
 )
 from rankql.sources.tables import Data
-from rankql.stats.corrections import LEAST_ALPHA
 from rankql.writing import remember_inputs
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
+    from rankql.decisions.gate_limits import GateLimit, Limits
 
 
 @remember_inputs
@@ -141,6 +134,12 @@ def gate(
     0.4 over 12 queries
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
+    require_package("scipy", "stats", "gate")
+    from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, split_limits
+    from rankql.decisions.pairs import describe_rare_losses, list_pairs
+    from rankql.decisions.system_values import SystemValues, describe_left_out
+    from rankql.stats.family import LEAST_ALPHA
+
     require_probability("alpha", alpha, LEAST_ALPHA)
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
@@ -150,11 +149,6 @@ def gate(
     require(alpha < 0.5 or not equivalence, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
         raise RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
-    require_package("scipy", "stats", "gate")
-    from rankql.decisions.gate_rows import limit_rows
-    from rankql.decisions.pair_comparisons import describe_rare_losses, list_pairs
-    from rankql.decisions.system_values import SystemValues, describe_left_out
-
     require_known_options(options, gate)
     groups = parse_groupings(by)
     attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
@@ -242,8 +236,8 @@ def gate(
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems, or of the best one to the baseline, to limits."""
-    from rankql.decisions.gate_rows import limit_rows
-    from rankql.decisions.pair_comparisons import list_pairs
+    from rankql.decisions.gate_limits import limit_rows, parse_limits
+    from rankql.decisions.pairs import list_pairs
     from rankql.decisions.system_values import SystemValues
 
     settings, result = comparison.settings, comparison.result

@@ -18,7 +18,7 @@ from scipy import special, stats
 
 import rankql
 from rankql.stats import tests
-from rankql.stats.corrections import CORRECTIONS, adjust_p_values, significance_levels
+from rankql.stats.family import CORRECTIONS, adjust_p_values, significance_levels
 from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Sample
 from rankql.stats.tests import (

@@ -18,7 +18,7 @@ from rankql import text as show
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
 from rankql.output import page as html_page
-from rankql.output import report_sections
+from rankql.output import report
 from rankql.output.report_source import Texts
 from support import components
 from support.parameters import cycled
@@ -77,9 +77,9 @@ def pages(sliced, nasty, tmp_path_factory):
         *simulated([f"system {i}" for i in range(12)], 12), ["nDCG@10", "RR", "P@5"]
     )
     one = rankql.compare(*simulated(["only"]), ["nDCG@10"])
-    for name, report in {"sliced": sliced, "nasty": nasty, "many": many, "one": one}.items():
+    for name, compared in {"sliced": sliced, "nasty": nasty, "many": many, "one": one}.items():
         paths[name] = folder / f"{name}.html"
-        report.save(paths[name], date=DATE)
+        compared.save(paths[name], date=DATE)
     return paths
 
 
@@ -428,7 +428,7 @@ def test_equal_changes_keep_the_order_of_the_ranking():
     old = pl.DataFrame({"item": ["x", "y"], "pos": [1, 2], "rel": 1, "contribution": [0.5, 0.25]})
     new = old.with_columns(pos=pl.Series([2, 1]), contribution=pl.Series([0.25, 0.5 + 1.2e-16]))
     assert new["contribution"][1] > 0.5
-    cases = report_sections._Cases("nDCG", "", old, {}, {"x": "x", "y": "y"})
+    cases = report._Cases("nDCG", "", old, {}, {"x": "x", "y": "y"})
     assert [row[0] for row in cases._list_moved(old, new)] == ["x", "y"]
 
 

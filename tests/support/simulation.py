@@ -17,7 +17,7 @@ import polars as pl
 from scipy import stats
 
 from rankql.evaluation.means import mean_intervals
-from rankql.stats.corrections import adjust_p_values
+from rankql.stats.family import adjust_p_values
 from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS, TestResult
