@@ -18,7 +18,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.stats import correlation
 from rankql.stats.correlation import correlate_values
-from support.simulation import REPEATS
+from research.simulation import REPEATS
 
 COEFFICIENTS = ("pearson", "spearman")
 ENDS = ("", "_lo", "_hi", "_p")

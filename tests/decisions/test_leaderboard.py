@@ -6,7 +6,7 @@ import pytest
 
 import rankql
 from rankql.decisions.comparison import rank_systems
-from support.simulation import REPEATS, at_most
+from research.simulation import REPEATS, at_most
 
 MEANS = pl.DataFrame(
     {"metric": "AP", "slice": "all", "system": [*"abcd"], "mean": [0.1, 0.5, 0.4, 0.2]}

@@ -471,8 +471,8 @@ def comparison_tables(repeats):
 
 
 def main():
-    from support.judge_simulation import judge_table
-    from support.monitor_simulation import monitor_table
+    from research.judge_simulation import judge_table
+    from research.monitor_simulation import monitor_table
 
     tables = {"means": means_tables, "gate": gate_tables, "weights": weight_tables,
               "monitor": monitor_table, "judges": judge_table}  # fmt: skip
