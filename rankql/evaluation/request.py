@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
-# Those of `correlate`.
-DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 
 class Columns(TypedDict, total=False):

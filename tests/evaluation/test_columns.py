@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankql import macros
-from rankql.evaluation import columns, packed, plan, reduce
+from rankql.evaluation import columns, packed, reduce
 from rankql.registry import parse
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
@@ -174,8 +174,9 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     own = Parameter("threshold", 2)
     records = (*EVALUATED, MetricRecord(function="recall_of_2", name="R2", own=(own,)))
     caches = [macros.read_parameters, macros._statements, macros._private_statement]
+    caches += [parse._index, parse._record_of]
     monkeypatch.setattr(macros, "read_sql", lambda: sql)
-    monkeypatch.setattr(plan, "parse", lambda names: parse.parse(names, records))
+    monkeypatch.setattr(parse, "EVALUATED", records)
     monkeypatch.setitem(columns.METRICS, "recall_of_2", columns.METRICS["recall_at"])
     try:
         for cached in caches:

@@ -307,14 +307,6 @@ def test_one_item_must_match(ours, theirs, message):
     assert rankql.evaluate(*good, "RR")["RR"] == 1
 
 
-def test_one_item_of_a_reference_must_match():
-    bad = RUN.with_columns(item="i" + pl.col("item"))
-    with pytest.raises(RankqlError, match=r"^No item of the run is in the reference .* 'ix'"):
-        rankql.correlate(bad, RUN)
-    other = RUN.with_columns(score=-pl.col("score")).filter(pl.col("query") == "a")
-    assert rankql.correlate(RUN, other, "RBO(p=0.9)", k=1).notes  # below the cutoff they match
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("matching", [1, 4, 5])
 def test_few_items_in_common_are_noted(matching):
@@ -400,7 +392,7 @@ def test_nan_is_refused_in_every_frame(role, kind, problem):
 
 def test_every_function_refuses_scores_of_nan():
     run = RUN.with_columns(score=float("nan"))
-    for call in (*calls(run, QRELS), lambda: rankql.correlate(run, RUN)):
+    for call in calls(run, QRELS):
         with pytest.raises(RankqlError, match=r"^run( 'one')?: score must be a number, not nan"):
             call()
 
@@ -440,13 +432,12 @@ def test_rows_without_a_score_count_as_not_retrieved():
     note = "1 of 5 rows of the run have no score (NULL) and count as not retrieved"
     for run in (null, null.to_arrow(), null.to_pandas().astype({"score": "Float64"})):
         assert rankql.evaluate(run, QRELS, "RR").notes == [note]
-    assert note in rankql.correlate(null, RUN).notes
 
 
 def test_one_row_must_have_a_score_or_position():
     nothing = RUN.with_columns(score=pl.lit(None, pl.Float64))
     places = RUN.select("query", "item", pos=pl.lit(None, pl.Int64))
-    for call in (*calls(nothing, QRELS), lambda: rankql.correlate(nothing, RUN)):
+    for call in calls(nothing, QRELS):
         with pytest.raises(RankqlError, match=r"^Every score of (the run|run 'one') is NULL"):
             call()
     for run, name in (
@@ -502,7 +493,6 @@ def test_every_function_takes_distances(run, options):
     assert rankql.compare(runs, NEAREST, "AP", **options).pairs["mean_a"][0] == ap
     assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
     assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
-    assert rankql.correlate(run, NEGATED, "TauB", **options)["TauB"] == 1
     graded = run.join(NEAREST, on=["query", "item"], how="left")
     assert rankql.evaluate(graded, metrics="AP", **options)["AP"] == ap
     mixed = {"one": DISTANCES, "two": NEGATED}
