@@ -78,7 +78,7 @@ def check(
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     reading = Reading.of(options, check, ReadingOptions)
     with open_session(con, run, qrels, train) as session:
-        inputs = open_inputs(session, run, qrels, reading, train=train, graded=False)
+        inputs = open_inputs(session, run, qrels, reading, False, train=train)
         inputs = inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
         with duckdb_errors(session):
             data = CheckData(session, inputs, k, reading.conventions.threshold)

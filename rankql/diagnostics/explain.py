@@ -29,10 +29,9 @@ from rankql.evaluation.checks import (
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.notes import COUNTED, describe
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
-from rankql.evaluation.plan import plan_metrics, read_rankings
+from rankql.evaluation.plan import Facts, plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns
 from rankql.evaluation.request import EvaluationOptions, Reading
-from rankql.evaluation.resolve import Facts, resolve_conventions
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.macros import MISSING, literal, quote

@@ -39,9 +39,8 @@ from rankql.evaluation.overlap import (
     no_common_items,
     require_judged_queries,
 )
-from rankql.evaluation.plan import own_columns
+from rankql.evaluation.plan import Facts, own_columns
 from rankql.evaluation.readable import write_query
-from rankql.evaluation.resolve import Facts
 from rankql.evaluation.result import Result, connect
 from rankql.evaluation.result_checks import WEIGHT_SUMS, check_counts, count_queries
 from rankql.evaluation.steps import SqlRunner

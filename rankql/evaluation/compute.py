@@ -18,10 +18,9 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import require_sound, require_unique
 from rankql.evaluation.overlap import Counters, read_counters, run_label
-from rankql.evaluation.plan import Plan
+from rankql.evaluation.plan import Facts, Plan
 from rankql.evaluation.readable import Query, is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
-from rankql.evaluation.resolve import Facts
 from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items
 from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING

@@ -36,7 +36,7 @@ from rankql.evaluation.columns import (
     to_double,
 )
 from rankql.evaluation.packed import Words, count_grades, read_counts
-from rankql.evaluation.resolve import Facts
+from rankql.evaluation.plan import Facts
 from rankql.evaluation.steps import (
     attributes_by_query,
     has_one_value,
