@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from glob import escape, glob, has_magic
 from pathlib import Path
@@ -115,6 +116,15 @@ def name_columns(data: Any, columns: Any) -> Any:
     return HeaderlessPath(path, lists)
 
 
+# The paths that the arguments of the call name which is making a result.
+_CALL_PATHS: ContextVar[Sequence[str]] = ContextVar("paths", default=())
+
+
+def call_paths() -> Sequence[str]:
+    """The paths that the arguments of the present call name."""
+    return _CALL_PATHS.get()
+
+
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
     """Let the result of a function refuse to be saved over a file that an argument names.
 
@@ -135,9 +145,11 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
                 for each, is_data in zip(args, flags, strict=False)
             )
             keywords.update({x: name_columns(keywords[x], columns) for x in data & {*keywords}})
-        result = function(*args, **keywords)
-        vars(result)["input_paths"] = [*named_paths([*args, *keywords.values()])]
-        return result
+        outer = _CALL_PATHS.set([*named_paths([*args, *keywords.values()])])
+        try:
+            return function(*args, **keywords)
+        finally:
+            _CALL_PATHS.reset(outer)
 
     return call
 

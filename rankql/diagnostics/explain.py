@@ -27,7 +27,7 @@ from rankql.evaluation.checks import (
     validate_columns,
 )
 from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.notes import COUNTED, describe
+from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
 from rankql.evaluation.plan import Facts, plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns
@@ -191,7 +191,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     require_ranked_rows(counters)
     if inputs.qrels is not None:
         counters = require_common_items(ask, inputs, counters)
-    notes = describe(COUNTED, replace(counters, queries=()))
+    notes = describe_notes(COUNTED, replace(counters, queries=()))
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     task = replace(task, inputs=inputs)
     terms = metric_terms(metric, conventions)
@@ -280,7 +280,7 @@ def _evaluate(
         unique = unique_columns(inputs, plan.metrics, conventions)
         counters = require_sound(plan.facts.run_sql, counters, unique, one_query)
         sentences = [*session.notes, *inputs.notes]
-        sentences += [] if one_query else describe(COUNTED, counters)
+        sentences += [] if one_query else describe_notes(COUNTED, counters)
     else:
         require_unique(plan.facts.run_sql, inputs, [("qrels", "item", "")])
     result = Result(

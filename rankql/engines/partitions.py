@@ -3,7 +3,7 @@
 `Task` holds what all partitions share. `evaluate_partition` returns the values per query of one
 partition. `count_partition` returns them by metric, as they count in means, and rows of counters,
 of each system and a last one, whose columns say how Spark combines them: "sum rows" is added up.
-`require_sound` raises errors about all rows.
+`combine_counters` raises errors about all rows.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def _count_matches(ask: SqlRunner, inputs: Inputs) -> dict[str | None, dict[str,
     return rows
 
 
-def require_sound(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any]]) -> Counters:
+def combine_counters(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any]]) -> Counters:
     """The counters of all partitions, from the rows of each system; raise errors about all rows."""
     last: Mapping[str, Any] = next((row for row in rows if row["system"] is None), {})
     for table in inputs.tables:
@@ -286,12 +286,12 @@ def require_sound(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any]])
             system, *matches[3:]
         ):
             few.append((system, items, judged, common))
-    check_counts(meta, read_counts(last))
+    check_counts(meta, combined_counts(last))
     place = "score" if inputs.scored else "position"
     return Counters(queries, ranked, [], place, few=few, doubts=doubts)
 
 
-def read_counts(last: Mapping[str, Any]) -> dict[str, Any]:
+def combined_counts(last: Mapping[str, Any]) -> dict[str, Any]:
     """The counts of values of all partitions."""
     weights = {name.partition(" weight ")[2]: x for name, x in last.items() if " weight " in name}
     counts = {

@@ -24,7 +24,7 @@ from rankql.evaluation.means import (
     summarise_groups,
     system_columns,
 )
-from rankql.evaluation.notes import COUNTED, describe
+from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.plan import plan_metrics
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
 from rankql.registry.conventions import choose
@@ -124,17 +124,17 @@ def evaluate_in_spark(
     none = partitions.count_partition(task, empty)
     counted = _distribute(rows, labels, task, partitions.count_partition, none)
     moments, counters = _add_up(counted, meta)
-    known = partitions.require_sound(inputs, meta, counters)
+    known = partitions.combine_counters(inputs, meta, counters)
     return SparkResult(
         meta=meta,
         sql=sql,
         columns=read,
-        notes=describe(COUNTED, known),
+        notes=describe_notes(COUNTED, known),
         interval=interval,
         confidence=confidence,
         means=summarise_groups(moments, meta, interval, confidence),
         values=values,
-        counts=partitions.read_counts(counters[0]),
+        counts=partitions.combined_counts(counters[0]),
     )
 
 

@@ -58,7 +58,7 @@ def require_sound(
     require_one_weight(session, inputs)
     if not one_query:
         require_ranked_rows(counters)
-    counters = replace(counters, attributes=require_attributes(run_sql, inputs))
+    counters = replace(counters, attributes=match_attributes(run_sql, inputs))
     if inputs.qrels is not None:
         overlap = counters.queries
         judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
@@ -69,7 +69,7 @@ def require_sound(
     return counters
 
 
-def require_attributes(run_sql: SqlRunner, inputs: Inputs) -> tuple[int, int, Sequence[object]]:
+def match_attributes(run_sql: SqlRunner, inputs: Inputs) -> tuple[int, int, Sequence[object]]:
     """The queries, those with attributes, and examples of others; refuse attributes of none."""
     if inputs.attributes is None:
         return 0, 0, ()

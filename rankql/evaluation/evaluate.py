@@ -18,7 +18,7 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.checks import evaluation_errors
 from rankql.evaluation.compute import compute
 from rankql.evaluation.means import require_interval
-from rankql.evaluation.notes import COUNTED, OTHERS, Evaluated, describe
+from rankql.evaluation.notes import COUNTED, OTHERS, Evaluated, describe_notes
 from rankql.evaluation.plan import Plan, make_plan
 from rankql.evaluation.readable import is_catalogue, write_catalogue_queries, write_query
 from rankql.evaluation.request import (
@@ -245,8 +245,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             sql=plan.sql,
             columns=plan.columns,
             notes=[
-                *session.notes, *inputs.notes, *describe(COUNTED, counters),
-                *describe(OTHERS, evaluated), *notes,
+                *session.notes, *inputs.notes, *describe_notes(COUNTED, counters),
+                *describe_notes(OTHERS, evaluated), *notes,
             ],
             interval=arguments.interval,
             confidence=arguments.confidence,

@@ -74,7 +74,7 @@ class Evaluated:
         return [name for name in self.meta.metrics if name not in self.meta.catalogue]
 
 
-def describe(notes: Sequence[Note], known: Any) -> list[str]:
+def describe_notes(notes: Sequence[Note], known: Any) -> list[str]:
     """The sentences that apply. One that several runs have names them all."""
     sentences: dict[str, list[str]] = {}
     for note in notes:

@@ -16,7 +16,7 @@ from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.evaluation.means import Meta
-from rankql.evaluation.notes import COUNTED, describe
+from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
@@ -649,7 +649,7 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     rows = add_counters([partitions.count_partition(task, each) for each in tables])
     with open_session(None) as session:
         inputs = task.read_inputs(session, {"run": run.to_arrow(), "qrels": qrels.to_arrow()})
-    notes = describe(COUNTED, partitions.require_sound(inputs, meta, rows))
+    notes = describe_notes(COUNTED, partitions.combine_counters(inputs, meta, rows))
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
