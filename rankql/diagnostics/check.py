@@ -70,6 +70,7 @@ def check(
 
     Examples
     --------
+    >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "x"], "score": [2.0, 1.0]})
     >>> check(run, k=2).findings[0].message
     'item appears more than once in a ranking: 1 item'
