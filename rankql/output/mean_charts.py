@@ -36,7 +36,7 @@ from rankql.output.specs import (
 from rankql.registry.metric_record import RECALL
 from rankql.registry.parse import is_metric, parse
 from rankql.stats.means import ROUNDING
-from rankql.text import add_slice
+from rankql.text import add_slice, format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -220,14 +220,14 @@ def draw_funnel(funnel: Funnel) -> Spec:
 DAY_WIDTH, DAY_HEIGHT = 480, 140
 
 
-def draw_days(frame: pl.DataFrame) -> Spec:
+def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
     """Draw a panel per series, one below the other."""
     series = frame.partition_by("slice", "metric", "kind", maintain_order=True)
-    return join_panels([_draw_series(part) for part in series])
+    return join_panels([_draw_series(part, period) for part in series])
 
 
-def _draw_series(frame: pl.DataFrame) -> Spec:
-    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by day"
+def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
+    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by {period}"
     columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries", "alarm")
     frame = frame.select(*columns).with_columns(pl.col("day").cast(pl.String))
     alarms = frame["alarm"].sum()
@@ -246,7 +246,7 @@ def _draw_series(frame: pl.DataFrame) -> Spec:
         make_layer("point", means, color=PALETTE[1], filled=True, size=45)
         | {"transform": [{"filter": "datum.alarm"}]},
     ]  # fmt: skip
-    words = f"{title}: {len(frame)} days, {alarms} with an alarm."
+    words = f"{title}: {format_count(len(frame), period)}, {alarms} with an alarm."
     return {
         "title": f"{title}; grey: what chance explains",
         "description": words,

@@ -42,10 +42,12 @@ FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
-{# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. #}
-{% test no_alarm(model, column_name, day='day') %}
+{# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. A series that is not
+   compared on the newest day keeps its alarm for 28 days, as in `rankql monitor`. #}
+{% test no_alarm(model, column_name, day='day', series='series') %}
 FROM {{ model }}
-WHERE {{ column_name }} {{ rankql.newest(model, day) }}
+WHERE {{ column_name }} IS NOT NULL AND {{ day }} >= (SELECT max({{ day }}) - INTERVAL 28 DAYS FROM {{ model }})
+QUALIFY {{ column_name }} AND {{ day }} = max({{ day }}) OVER (PARTITION BY {{ series }})
 {% endtest %}
 
 {# The rule of `rankql gate`: a limit passes if the confidence interval of the drop lies within it, fails if the interval

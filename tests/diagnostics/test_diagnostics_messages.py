@@ -74,8 +74,11 @@ MESSAGES = [
      "It is TIMESTAMP WITH TIME ZONE: cast it to DATE"),
     (lambda: days(DAYS.with_columns(day=pl.format("on {}", "day"))), "days: day must be a date"),
     (lambda: days(baseline=45), "No metric can be watched: pass days after the baseline"),
-    (lambda: days(DAYS.filter(pl.col("query") < 5)), "in it each weekday three times with 10"),
-    (lambda: days(baseline=20), "2026-09-20 must have each weekday three times"),
+    (lambda: days(baseline=20), "2026-09-01 to 2026-09-20, and in it each weekday three times"),
+    (lambda: days(period="week"), "No metric can be watched: pass weeks after the baseline"),
+    (lambda: days(DAYS.with_columns(day=pl.lit(date(2026, 1, 1)).dt.offset_by(
+        pl.format("{}mo", (pl.col("day") - pl.lit(date(2026, 9, 1))).dt.total_days())))),
+     "day= (CLI: --day) has months, which are too few to compare. Pass days with period='week'"),
     (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
     (lambda: days(baseline=10**12), "not '1000000000000'"),
     (lambda: days(DAYS.rename({"query": "search"})), "has no column 'query'. Name one"),
@@ -120,6 +123,7 @@ def test_messages_of_metrics_of_two_rankings(metric, group, options, message, en
         ([[0.1, "a", 1]] * 2, "", "day 2026-09-01 occurs twice. Name the column of the series"),
         ([[0.1, "a", 1]] * 2, ", series := 's'", "2026-09-01 occurs twice in the series a"),
         ([[0.1, "a", -1]], ", error := 'error'", "error must not be negative, not -1"),
+        ([[0.1, "a", 1]], ", period := 'month'", "period must be 'day' or 'week', not month"),
         ([[0.1, "a", 1]], ", baseline := NULL", "baseline must be the last day of the baseline"),
     ],
 )

@@ -242,6 +242,12 @@ TESTS = {
     },
 }
 
+UNWATCHED_DAYS = "SELECT DATE '2026-01-01' AS day, NULL AS series, NULL::BOOLEAN AS alarm"
+# Two days of alarm of a series that is not compared on the last day, or 29 days before it.
+KEPT_DAYS = """
+SELECT * FROM (VALUES ('a', DATE '2026-02-01', true), ('a', DATE '2026-02-02', NULL),
+                      ('b', DATE '2026-{}', false)) AS t (series, day, alarm)
+"""
 # Series 1 drops on the last day, series 0 five days before.
 DAYS = """
 WITH days AS (
@@ -253,6 +259,7 @@ FROM monitor_days('days', DATE '2026-01-28', series := 'series')
 """
 ALARMS = {"fail_alarm": ("no_alarm", {})}
 UNWATCHED = {"pass_in_the_baseline": ("no_alarm", {})}
+KEPT = {"kept": ("02-10", "fail_not_compared"), "ended": ("03-02", "pass_ended")}
 
 
 def test_the_tests(project, dbt, tmp_path):
@@ -267,7 +274,9 @@ def test_the_tests(project, dbt, tmp_path):
     (project / "models").mkdir()
     (project / "models" / "t.sql").write_text(TABLE)
     (project / "models" / "days.sql").write_text(DAYS)
-    (project / "models" / "unwatched.sql").write_text("SELECT 1 AS day, NULL::BOOLEAN AS alarm")
+    (project / "models" / "unwatched.sql").write_text(UNWATCHED_DAYS)
+    for model, (last, _) in KEPT.items():
+        (project / "models" / f"{model}.sql").write_text(KEPT_DAYS.format(last))
     (project / "models" / "one_day.sql").write_text(f"SELECT * FROM ({TABLE}) WHERE day = 2")
 
     def named(tests):
@@ -286,6 +295,13 @@ def test_the_tests(project, dbt, tmp_path):
         {"name": "t", "columns": columns, "data_tests": named(keys)},
         {"name": "days", "columns": [{"name": "alarm", "data_tests": named(ALARMS)}]},
         {"name": "unwatched", "columns": [{"name": "alarm", "data_tests": named(UNWATCHED)}]},
+        *(
+            {
+                "name": model,
+                "columns": [{"name": "alarm", "data_tests": named({test: ("no_alarm", {})})}],
+            }
+            for model, (_, test) in KEPT.items()
+        ),
         {"name": "one_day", "columns": [{"name": "same", "data_tests": named(first)}]},
     ]
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
@@ -293,7 +309,7 @@ def test_the_tests(project, dbt, tmp_path):
     message = {
         n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))
     }
-    assert message == {name: name[:4] for name in message} and len(message) == 19
+    assert message == {name: name[:4] for name in message} and len(message) == 21
 
 
 def test_a_macro_of_the_user(project, dbt):
