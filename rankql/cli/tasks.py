@@ -78,16 +78,15 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
       "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
-      leave_out=["collapse", "positions", "order", "system", "undefined", "missing"])  # fmt: skip
+      leave_out=["order", "system", "undefined", "missing"])  # fmt: skip
 @INPUTS
 def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     """Show which stage of a pipeline loses how much nDCG.
 
-    Each RUN has the items after a stage, the last one is the final ranking.
+    Each RUN has the items after a stage, the last one is the final ranking. Without QRELS, each has
+    lists of retrieved and of relevant ids.
     """
     runs, qrels = split_inputs(inputs)
-    if qrels is None:
-        raise click.UsageError("The judgments are missing. Pass them last: RUN... QRELS.")
     show(call(runs if isinstance(runs, dict) else dict([split_name(runs)]), qrels, **options))
 
 
