@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import duckdb
 import polars as pl
@@ -19,6 +19,7 @@ from rankql.diagnostics.check_rows import (
 )
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
+from rankql.evaluation.collapse import read_rankings
 from rankql.evaluation.overlap import (
     few_common_items_note,
     find_judged_queries,
@@ -52,6 +53,7 @@ def check(
     qrels: Data | None = None,
     *,
     k: int = 10,
+    collapse: str | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **columns: Unpack[Columns],
 ) -> Report:
@@ -59,7 +61,7 @@ def check(
 
     Parameters
     ----------
-    run, qrels, con
+    run, qrels, collapse, con
         As in `evaluate`. Without `qrels`, only the run is checked.
     k : int
         Cutoff for ties and for the share of judged items.
@@ -75,7 +77,8 @@ def check(
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     with open_session(con, run, qrels) as session:
-        inputs = _read_inputs(session, run, qrels, Reading.of(columns, check, Columns))
+        reading = replace(Reading.of(columns, check, Columns), collapse=collapse)
+        inputs = _read_inputs(session, run, qrels, reading)
         with duckdb_errors(session):
             data = CheckData(session, inputs, k)
             findings = [
@@ -109,17 +112,23 @@ def _read_inputs(
 ) -> Inputs:
     """The tables that evaluate would read; a run alone needs no grades."""
     columns = reading.columns
-    rest = (None, columns, reading.system)
     if qrels is None:
         run = open_runs(session, run)
         tables = [*flatten_inputs(run)]
         found = {t.find("rel") for t in tables} - {None, *map(str, columns.values())}
         lists = all(find_name(t.columns, x) for t in tables for x in (RETRIEVED, RELEVANT))
         if columns["rel"] is None and not found and not lists:
-            empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-            inputs = read_inputs(session, run, empty, *rest, descending=reading.descending)
-            return replace(inputs, qrels=None)
-    return read_inputs(session, run, qrels, *rest, descending=reading.descending)
+            none = pl.DataFrame({"query": "", "item": "", "rel": "0"})
+            return replace(_read_rankings(session, run, none, reading), qrels=None)
+    return _read_rankings(session, run, qrels, reading)
+
+
+def _read_rankings(session: Session, run: Any, qrels: Data | None, reading: Reading) -> Inputs:
+    """The inputs as they are, or the documents of chunks."""
+    if reading.collapse is not None:
+        return read_rankings(session, run, qrels, reading)
+    columns, order = reading.columns, reading.descending
+    return read_inputs(session, run, qrels, None, columns, reading.system, descending=order)
 
 
 def _find_id_types(data: CheckData) -> Iterator[Finding]:
