@@ -130,10 +130,12 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **options: Any) -> None:
     """Compare labels of language models with human labels.
 
-    HUMAN and LLM are judgments of the same items; NAME=LLM names a judge. With --run, also compare
-    how both order the runs.
+    HUMAN and LLM are judgments of the same items; NAME=LLM names a judge, and NAME=HUMAN another
+    annotator. With --run, also compare how both order the runs.
     """
-    show(call(name_runs(llm, "judge"), human, name_runs(runs) or None, **options))
+    name, path = split_name(human)
+    named: Any = human if path == human else {name: path}
+    show(call(name_runs(llm, "judge"), named, name_runs(runs) or None, **options))
 
 
 @task("associate", "decisions.associate",

@@ -59,6 +59,8 @@ class JudgeReport(TableResult):
     threshold: float
     confidence: float
     notes: list[str] = field(default_factory=list)
+    # Who gave the human labels, in the sentences.
+    human: str = "people"
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -93,8 +95,8 @@ class JudgeReport(TableResult):
         pairs, queries = self.table.filter(judge=judge).select("pairs", "queries").row(0)
         intervals = f" ({text.format_percent(self.confidence)} CI)" if queries > 1 else ""
         yield (
-            f"{judge} and people give the same grade to {_percent(value['exact_agreement'])} of "
-            f"{text.format_count(pairs, 'item')} in {text.format_queries(queries)}{intervals}. "
+            f"{judge} and {self.human} give the same grade to {_percent(value['exact_agreement'])} "
+            f"of {text.format_count(pairs, 'item')} in {text.format_queries(queries)}{intervals}. "
             "Beyond chance: Cohen's kappa "
             f"{text.format_interval(value['cohen_kappa'])}, with quadratic weights "
             f"{text.format_interval(value['weighted_kappa'])}, Krippendorff's alpha "
@@ -102,10 +104,11 @@ class JudgeReport(TableResult):
         )
         relevant = self.grades.filter(pl.col("judge") == judge, pl.col("grade") >= self.threshold)
         yield (
-            f"{judge} calls {relevant['llm'].sum():.0%} of the items relevant, people "
-            f"{relevant['human'].sum():.0%}: it calls {_percent(value['false_positives'])} of the "
-            f"irrelevant items relevant, and misses {_percent(value['false_negatives'])} of the "
-            f"relevant ones. Its grades are {_shift(value['mean_difference'])} on average"
+            f"{judge} calls {relevant['llm'].sum():.0%} of the items relevant, {self.human} "
+            f"{relevant['human'].sum():.0%}: {judge} calls {_percent(value['false_positives'])} of "
+            f"the items relevant that are irrelevant to {self.human}, and misses "
+            f"{_percent(value['false_negatives'])} of those relevant to {self.human}. The grades "
+            f"of {judge} are {_shift(value['mean_difference'])} on average"
         )
         rows_of_orders = self.orders.rows(named=True)
         for row in (row for row in rows_of_orders if row["judge"] == judge):
@@ -160,7 +163,8 @@ def judges(
     llm : table or dict
         Labels by a language model (query, item and grade), or a dict of name: table for several.
     human : table
-        Human labels of some of the same items.
+        Human labels of some of the same items. Of two annotators, name the other one too:
+        judges({"ann": labels}, {"bo": others}).
     runs : run or dict, optional
         Runs to evaluate under both labels, as in `compare`.
 
@@ -187,6 +191,10 @@ def judges(
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
     tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
+    other = "people"
+    if is_several_runs(human):
+        require(len(human) == 1, "human must be one table of labels, not several")
+        ((other, human),) = human.items()
     require(bool(tables), "judges needs at least one table of labels. Pass a dict of name: table")
     columns = {name: options.get(name) for name in ("query", "item", "rel")}
     with open_session(con, human, *tables.values()) as session:
@@ -205,9 +213,9 @@ def judges(
         fewest = min(fewest, both["query"].n_unique())
         if lacking := people.height - both.height:
             notes.append(
-                f"{lacking:,} items that people labelled have no label of {name}: left out"
+                f"{lacking:,} items that {other} labelled have no label of {name}: left out"
             )
-        notes += note_scales("people", both["human"], name, both["llm"])
+        notes += note_scales(other, both["human"], name, both["llm"])
         frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
             results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
@@ -230,6 +238,7 @@ def judges(
         threshold=threshold,
         confidence=confidence,
         notes=notes,
+        human=other,
     )
 
 

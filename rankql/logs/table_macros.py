@@ -73,7 +73,7 @@ def table_function(
             given = {*call.arguments}
             call.apply_defaults()
             (_, data), *arguments = call.arguments.items()
-            columns = {name: value for name, value in arguments if name in of_columns}
+            columns = {name: _as_key(value) for name, value in arguments if name in of_columns}
             others = {name: value for name, value in arguments if name not in of_columns}
             macro, pandas = function.__name__, is_pandas(data)
             every = result is None or (isinstance(result, str) and not pandas)
@@ -94,6 +94,15 @@ def table_function(
         return cast("TableFunction[Args]", of_table)
 
     return decorate
+
+
+def _as_key(columns: Any) -> Any:
+    """A column; several columns are one key, a struct."""
+    if not isinstance(columns, list | tuple):
+        return columns
+    require(bool(columns), "a column must be a name, an expression or a list of them, not []")
+    names = ", ".join(column(each).meta.output_name() for each in columns)
+    return pl.struct([column(each) for each in columns]).alias(names)
 
 
 def _return_rows(

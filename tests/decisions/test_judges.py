@@ -3,9 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
-from rankql import judges
+from rankql import RankqlError, judges
+from rankql.cli.main import main
 from support.paths import ROOT
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
@@ -91,7 +93,7 @@ def test_grades_and_confusion():
         counts = frame["rel"].value_counts(normalize=True).sort("rel")
         assert report.grades[side].to_list() == pytest.approx(counts["proportion"].to_list())
     called, relevant = ((frame["rel"] >= 2).mean() for frame in (llm, human))
-    words = f"calls {called:.0%} of the items relevant, people {relevant:.0%}: "
+    words = f"calls {called:.0%} of the items relevant, people {relevant:.0%}: llm calls "
     assert words in report.sentences[1]
     shares = report.confusion.select("lo", "hi", value="share")
     for ends in (report.grades.select(lo="human_lo", hi="human_hi", value="human"), shares):
@@ -177,3 +179,23 @@ def test_labels_of_one_only_are_left_out_and_counted():
         assert any("rough" in note for note in many.notes) == noted
     one = judges(llm.head(1), human)
     assert "1 item in 1 query. " in one.sentences[0] and "has no interval" in one.notes[-1]
+
+
+def test_two_annotators(tmp_path):
+    """Named in the sentences, and on the command line."""
+    human, llm, _ = simulated()
+    report = judges({"ann": llm}, {"bo": human})
+    assert report.sentences[0].startswith("ann and bo give the same grade to ")
+    assert "to bo, and misses" in report.sentences[1]
+    assert "The grades of ann are" in report.sentences[1]
+    words = " ".join([*report.sentences, *report.notes])
+    assert "people" not in words and " it " not in words
+    expected = judges(llm, human)
+    assert report.table.drop("judge").equals(expected.table.drop("judge"))
+    for name, frame in (("a", llm), ("b", human)):
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    command = ["judges", f"bo={tmp_path}/b.parquet", f"ann={tmp_path}/a.parquet"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0 and report.sentences[0] in done.stdout
+    with pytest.raises(RankqlError, match="human must be one table of labels, not several"):
+        judges(llm, {"bo": human, "cy": human})
