@@ -270,7 +270,7 @@ def test_a_unit_of_several_columns(function, unit):
 
 
 def test_messages_of_a_unit_of_several_columns():
-    with pytest.raises(rankql.RankqlError, match="annotator [AB] has labelled unit, label "):
+    with pytest.raises(rankql.RankqlError, match=r"annotator [AB] has labelled unit, label "):
         rankql.cohen_kappa(pl.concat([CODERS, CODERS]), unit=["unit", "label"])
     with pytest.raises(rankql.RankqlError, match="a list of them, not"):
         rankql.cohen_kappa(CODERS, unit=[])
