@@ -51,7 +51,7 @@ from rankql.registry.all_metrics import RATING
 from rankql.registry.argument_checks import require
 from rankql.registry.column_names import ROLES, SUBTOPICS
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import parse
+from rankql.registry.parse import is_metric, parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import holds_numbers
 from rankql.sources.inputs import Inputs, list_subtopics
@@ -202,6 +202,13 @@ def evaluate(
     """
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    listed = isinstance(qrels, list | tuple) and all(isinstance(name, str) for name in qrels)
+    named = con is None and isinstance(qrels, str) and is_metric(qrels)
+    if (listed and qrels) or (named and not os.path.exists(str(qrels))):
+        raise RankqlError(
+            f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
+            f"metrics={qrels!r}"
+        )
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:
