@@ -114,6 +114,21 @@ GROUP BY ALL
 HAVING count(*) > 1
 {% endtest %}
 
+{# At most five rows of each test of rankql that failed or warned, with their status: dbt prints only their number. #}
+{% macro print_failures(results) %}
+    {% for result in results or [] if execute and result.status in ['fail', 'warn'] and result.node.test_metadata
+           and result.node.test_metadata.namespace == 'rankql' %}
+        {% do log('rankql: ' ~ result.node.name ~ ' (' ~ result.status ~ ')', info=true) %}
+        {% for row in run_query('FROM (' ~ result.node.compiled_code ~ ') LIMIT 5') %}
+            {% set cells = [] %}
+            {% for name, value in row.dict().items() if value is not none %}
+                {% do cells.append(name ~ ' = ' ~ value) %}
+            {% endfor %}
+            {% do log('  ' ~ cells | join(', '), info=true) %}
+        {% endfor %}
+    {% endfor %}
+{% endmacro %}
+
 {% macro newest(model, day) %}
     {% if day %} AND {{ day }} = (SELECT max({{ day }}) FROM {{ model }}) {% endif %}
 {% endmacro %}

@@ -148,7 +148,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 12 and all(macro["description"] for macro in macros)
+    assert len(macros) == 13 and all(macro["description"] for macro in macros)
 
 
 def test_one_table_with_grades_and_positions(project, dbt):
@@ -193,6 +193,18 @@ def test_a_bad_day_fails(project, bin, dbt):
         for test in ("at_least", "no_drop"):
             assert any(name.startswith(f"rankql_{test}_{table}") for name in failed)
     assert len(failed) == 4
+    # What dbt does not say: the rows that fail, with their status.
+    assert "rankql: rankql_no_drop_daily_ndcg_10" in output
+    assert "status = failed, yesterday = " in output and "segment = vip" in output
+
+
+@pytest.mark.parametrize("days", [1, 3])
+def test_the_first_build_passes(project, dbt, days):
+    """With as many days as simulate.py writes, and with one."""
+    for number in range(days):
+        write(project / "data", number)
+    dbt("deps", "build")
+    assert {*outcomes(project).values()} <= {"pass", "success"}
 
 
 # A row for each day and slice: the last two days count. Each test is called by what it must say.
