@@ -18,7 +18,7 @@ from support.paths import ROOT
 def run(*command):
     outside = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, env=outside, cwd=cwd
+        [*map(str, command)], capture_output=True, text=True, env=outside, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr
