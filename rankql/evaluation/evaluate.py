@@ -437,7 +437,7 @@ def describe_result(
             metrics=[metric.name for metric in metrics],
             conventions=conventions.as_dict(),
             system=inputs.many,
-            systems=[*filter(None, inputs.runs)],
+            systems=[*filter(None, inputs.runs)] or [*inputs.first_to_last],
             by=list(inputs.by),
             groupings=[list(group) for group in groups],
             weight=inputs.weight,

@@ -37,7 +37,7 @@ from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
 from rankql.sources.id_lists import find_list
 from rankql.sources.private import private_connection
-from rankql.sources.reader import fetch_frame
+from rankql.sources.reader import fetch_frame, list_in_order
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_number, is_text
 
@@ -169,6 +169,7 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
         metrics=columns.metrics,
         conventions=conventions,
         system=columns.system is not None,
+        systems=list_in_order(session, table, columns.system) if columns.system else [],
         by=columns.attributes,
         groupings=[columns.attributes] if columns.attributes else [],
         canonical={name: x for name, x in canonical.items() if x != name},

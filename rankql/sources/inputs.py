@@ -31,6 +31,7 @@ from rankql.sources.computed import (
 )
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import find_list, unnest_lists
+from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Data,
@@ -64,6 +65,8 @@ class Inputs:
     reference: Table | None = None
     # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
+    # The values of `system` in the order of the rows, if these have one.
+    first_to_last: Sequence[str] = ()
     # A condition on the query, written {query}, if only some queries are evaluated.
     part: str = ""
     # Notes on what was dropped.
@@ -276,6 +279,8 @@ def read_inputs(
                 "system= is for a single run. The runs of a dict have their names already"
             )
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
+    if system is not None and opened_runs[0].has(system):
+        inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or catalogue is not None:
         beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
