@@ -144,7 +144,7 @@ def test_what_other_tools_count_otherwise():
     microsoft = sum(logs[item] for item in "cbac") / 4
     assert lists.filter(pl.col("user") < 3)["interactions"].mean() == pytest.approx(microsoft)
 
-    orders = pl.DataFrame({"order": [1, 1, 2], "item": ["a", "b", "None"], "rel": 1})
-    guess = pl.DataFrame({"order": [1, 2, 2], "item": ["a", "None", "c"], "pos": [1, 1, 2]})
+    orders = pl.DataFrame({"query": [1, 1, 2], "item": ["a", "b", "None"], "rel": 1})
+    guess = pl.DataFrame({"query": [1, 2, 2], "item": ["a", "None", "c"], "pos": [1, 1, 2]})
     f1 = rankql.evaluate(guess, orders, "SetF")["SetF"]
     assert f1 == pytest.approx((2 / 3 + 2 / 3) / 2)
