@@ -46,9 +46,11 @@ def answer(comparison: Comparison, max_drop: Drops | None = None) -> str:
     several = len(others) > 1
     if max_drop and several and base is None:
         raise RankqlError("max_drop= needs two systems or a baseline. Pass baseline=")
-    if comparison.pairs["difference"].count() == 0 or (several and not max_drop):
+    directed = [name for name, higher in comparison.higher_is_better.items() if higher is not None]
+    known = comparison.pairs.filter(pl.col("metric").is_in(directed))
+    if known["difference"].count() == 0 or (several and not max_drop):
         return headline
-    short, finding = _judge(comparison, comparison.pairs.filter(a=old, b=others[0]))
+    short, finding = _judge(comparison, known.filter(a=old, b=others[0]), directed[0])
     if not max_drop:
         return f"Is {others[0]} better than {old}? {short}: {finding}."
     verdict = _check_drops(comparison, old, others[0], max_drop)
@@ -64,9 +66,9 @@ def answer(comparison: Comparison, max_drop: Drops | None = None) -> str:
     )
 
 
-def _judge(comparison: Comparison, pairs: pl.DataFrame) -> tuple[str, str]:
+def _judge(comparison: Comparison, pairs: pl.DataFrame, first: str) -> tuple[str, str]:
     """Yes, no or undecided: the size of the difference overall, and where the system is worse."""
-    first, percent = comparison.metrics[0], comparison.settings.percent
+    percent = comparison.settings.percent
     labels = label_slices(pairs["slice"].unique(), comparison.result.meta.groupings)
     (overall,) = pairs.filter(metric=first, slice="all").to_dicts()
     verdict, everywhere = overall["verdict"], " overall" * (len(labels) > 1)

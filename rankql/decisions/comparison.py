@@ -96,9 +96,9 @@ class Comparison(EvaluatedTable):
         return self.result.metrics
 
     @property
-    def higher_is_better(self) -> dict[str, bool]:
-        """The direction of each metric."""
-        return {name: not self.result.lower_is_better(name) for name in self.metrics}
+    def higher_is_better(self) -> dict[str, bool | None]:
+        """The direction of each metric, None if it has none."""
+        return {name: self.result.higher_is_better(name) for name in self.metrics}
 
     @property
     def _is_pair(self) -> bool:
@@ -154,7 +154,7 @@ class Comparison(EvaluatedTable):
             rows = means["metric", "mean", "lo", "hi"].rows()
             values = [f"{name} {format_interval(ends)}" for name, *ends in rows[:NAMES]]
             return f"{self.systems[0]}: {', '.join(values)}"
-        return ". ".join(self._findings())
+        return ". ".join(self._findings()) or "No metric says whether higher or lower is better"
 
     @property
     def method(self) -> str:
@@ -228,7 +228,9 @@ class Comparison(EvaluatedTable):
         """
         if self.settings.baseline is not None:
             raise RankqlError("leaderboard needs all pairs. Call compare without baseline=")
-        return rank_systems(self.summary, self.pairs, self.higher_is_better)
+        higher = {name: x for name, x in self.higher_is_better.items() if x is not None}
+        means = self.summary.filter(pl.col("metric").is_in([*higher]))
+        return rank_systems(means, self.pairs, higher)
 
     def agreement(self) -> pl.DataFrame:
         """How similarly two metrics order the systems: Kendall's tau-b of their means.
@@ -240,7 +242,8 @@ class Comparison(EvaluatedTable):
         rows = []
         for one, other in itertools.combinations(self.metrics, 2):
             x, y = (
-                means[name] * (1 if self.higher_is_better[name] else -1) for name in (one, other)
+                means[name] * (-1 if self.result.lower_is_better(name) else 1)
+                for name in (one, other)
             )
             rows.append((one, other, *compare_orders(x, y)))
         kinds = [pl.String, pl.String, pl.Float64, pl.Int64, pl.Int64]

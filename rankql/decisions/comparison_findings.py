@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from rankql import text
-from rankql.decisions.verdict import BETTER, NOT_SIGNIFICANT, SIGNIFICANT
+from rankql.decisions.verdict import BETTER, NO_DIRECTION, NOT_SIGNIFICANT, SIGNIFICANT
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.text import join_words
@@ -23,7 +23,7 @@ def join_names(names: Sequence[str], noun: str) -> str:
 
 def describe_pair_findings(pairs: pl.DataFrame) -> list[str]:
     """Where the second of two systems is better or worse: a sentence for each pattern of slices."""
-    rows = pairs["metric", "slice", "verdict"].rows()
+    rows = pairs.filter(pl.col("verdict") != NO_DIRECTION)["metric", "slice", "verdict"].rows()
     slices: dict[tuple[str, str], list[str]] = {}
     for metric, part, verdict in rows:
         slices.setdefault((metric, verdict), []).append(part)
@@ -74,7 +74,7 @@ def describe_detectable(pairs: pl.DataFrame) -> list[str]:
 
 
 def describe_leaders(
-    pairs: pl.DataFrame, means: pl.DataFrame, higher_is_better: Mapping[str, bool],
+    pairs: pl.DataFrame, means: pl.DataFrame, higher_is_better: Mapping[str, bool | None],
     baseline: str | None,
 ) -> list[str]:  # fmt: skip
     """Which of three or more systems leads on which metrics, and what it beats."""
@@ -82,7 +82,7 @@ def describe_leaders(
     pairs, means = pairs.filter(slice="all"), means.filter(slice="all")
     for metric, higher in higher_is_better.items():
         rows = means.filter(metric=metric)["system", "mean"].drop_nulls()
-        if len(rows):
+        if len(rows) and higher is not None:
             of_metric = pairs.filter(metric=metric)
             start, value, end = _describe_leader(of_metric, rows.rows(), higher, baseline)
             groups.setdefault((start, end), []).append(metric + value)

@@ -17,6 +17,7 @@ from rankql.decisions.system_values import SystemValues
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
+    NO_DIRECTION,
     NOT_SIGNIFICANT,
     TOO_FEW,
     WORSE,
@@ -206,7 +207,12 @@ def run_tests(
         reason = reason or NO_DIFFERENCE * comparison.identical
         reason = reason or settings.paired_test.explain_untestable(comparison.sample)
         comparison.result = TestResult(reason=reason or TOO_FEW * small)
-        if not comparison.result.reason:
+        if result.higher_is_better(comparison.metric) is None:
+            ends = TestResult()
+            if not comparison.result.reason:  # the interval of this test alone
+                ends = settings.paired_test.apply(comparison.sample, settings.alpha)
+            comparison.result = TestResult(lo=ends.lo, hi=ends.hi, reason=NO_DIRECTION)
+        elif not comparison.result.reason:
             tested.append(comparison)
     families: dict[Any, list[PairComparison]] = {}
     for comparison in tested:

@@ -20,7 +20,7 @@ from rankql.decisions.pair_comparisons import (
     shared_values,
 )
 from rankql.decisions.system_values import SystemValues, describe_left_out
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, TOO_FEW
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NO_DIRECTION, SIGNIFICANT, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
@@ -166,6 +166,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     why = {
         NOT_TESTABLE: f"the {label} needs at least {needed} {units}",
         DOMINATED: DOMINATED,
+        NO_DIRECTION: "neither a higher nor a lower value is better",
         TOO_FEW: f"fewer than {text.format_queries(settings.min_queries)}",
         ZERO_VARIANCE: f"the difference is the same for every query, and the {label} needs some "
         "variance",

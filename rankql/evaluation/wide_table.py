@@ -30,7 +30,7 @@ class WideTable(TableResult):
 
     table: pl.DataFrame
     # The columns of means: is higher better?
-    higher_is_better: Mapping[str, bool]
+    higher_is_better: Mapping[str, bool | None]
     # The columns of marks, by column of means.
     marks: Mapping[str, str] = field(default_factory=dict)
     # The columns whose values have a block of rows each.
@@ -87,11 +87,13 @@ class WideTable(TableResult):
 
     def _find_best(self, column: str) -> set[int]:
         """The rows with the best mean of their slice, if it has several systems."""
-        if "system" not in self.table.columns or "system" in self.parts:
+        higher = self.higher_is_better[column]
+        if "system" not in self.table.columns or "system" in self.parts or higher is None:
             return set()
         part = "slice" if "slice" in self.table.columns else pl.lit("all")
-        value = pl.col(column) if self.higher_is_better[column] else -pl.col(column)
+        value = pl.col(column) if higher else -pl.col(column)
         is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
+        is_best &= is_best.sum() == 1  # equal values have no best one
         return {*self.table.select(is_best.over(part)).to_series().arg_true()}
 
 
@@ -110,7 +112,7 @@ def _transpose(block: Block) -> Block:
 
 def make_wide_table(
     summary: pl.DataFrame,
-    higher_is_better: Mapping[str, bool],
+    higher_is_better: Mapping[str, bool | None],
     systems: Sequence[str] = (),
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
