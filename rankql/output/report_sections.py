@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from rankql.output.chart_selection import (
 )
 from rankql.output.panels import shorten_names
 from rankql.output.report_elements import Case, Section, make_block
-from rankql.output.report_source import ReportSource, parse_metric
+from rankql.output.report_source import ERRORS, ReportSource, parse_metric
 from rankql.output.specs import PALETTE
 from rankql.text import format_cell, format_count, join_words
 
@@ -42,7 +43,7 @@ def make_cases_section(source: ReportSource) -> Section | None:
     section = Section("cases", "Largest losses and gains")
     if runs is None:
         section.notes = [source.reason]
-        return section
+        return section if source.reason else None
     metrics = filter(None, map(parse_metric, comparison.metrics))
     metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
     if metric is None:
@@ -66,7 +67,7 @@ def make_cases_section(source: ReportSource) -> Section | None:
     if runs.keywords.get("seen"):
         section.notes = ["Not shown: seen='drop' moves items up. Drop them in the runs first."]
         return section
-    with source.errors_as_notes(section):
+    with suppress(*ERRORS):
         left_out = ("by", "attributes", "output", "train", "catalogue", "seen")
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
@@ -80,10 +81,11 @@ def make_cases_section(source: ReportSource) -> Section | None:
         )
         for a, b, title, rows in selected:
             section.cases[title] = [cases.make(row, a, b) for row in rows]
-    count = comparison.pairs.select("a", "b").n_unique()
-    if count > len(pairs):
-        section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
-    return section
+        count = comparison.pairs.select("a", "b").n_unique()
+        if count > len(pairs):
+            section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
+        return section
+    return None
 
 
 def _select_queries(
@@ -262,10 +264,10 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     section = Section("cutoffs", "Cutoffs")
     if source.runs is None:
         section.notes = [source.reason]
-        return section
+        return section if source.reason else None
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
-    with source.errors_as_notes(section):
+    with suppress(*ERRORS):
         frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
             order = mean_charts.describe_order(frame)
@@ -273,7 +275,8 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
                 section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
             if len(comparison.systems) > 1:
                 section.remarks.append(f"{mean_charts.without_cutoff(name)}: {order}.")
-    return section
+        return section
+    return None
 
 
 SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (

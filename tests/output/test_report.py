@@ -363,8 +363,39 @@ def test_runs_that_are_gone_do_not_break_the_report(tmp_path):
     file.unlink()
     con.close()
     for comparison in comparisons:
-        text = saved(comparison, tmp_path).text
-        assert text.count("Not shown: the runs could not be read again: ") == 2
+        page = saved(comparison, tmp_path)
+        text = page.text
+        ids = [section["id"] for section in page.all("section")]
+        assert {"differences", "queries"} <= {*ids} and not {"cutoffs", "cases"} & {*ids}
+        assert not any(x in text for x in ("Not shown", "read again", "does not exist", "closed"))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("collapse", ["#", "document", "split_part(item, '#', 1)"])
+@pytest.mark.parametrize("form", ["frames", "files", "lists"])
+def test_a_report_of_collapsed_chunks_has_every_section(collapse, form, tmp_path):
+    runs, qrels = simulated(["a", "b"])
+    for name, run in runs.items():
+        chunks = run.with_columns(document="item").join(pl.DataFrame({"n": [1, 2]}), how="cross")
+        runs[name] = chunks.with_columns(
+            pl.format("{}#{}", "item", "n").alias("item"), pl.col("score") - pl.col("n") / 100
+        ).drop("n")
+    if form == "lists":
+        collapse = collapse.replace("item", "retrieved").replace("document", "#")
+        gold = qrels.filter(pl.col("rel") > 0).group_by("query").agg(relevant="item")
+        runs = {
+            name: run.sort("score", descending=True).group_by("query").agg(retrieved="item")
+            .join(gold, on="query") for name, run in runs.items()
+        }  # fmt: skip
+        qrels = None
+    if form == "files":
+        for name, run in runs.items():
+            run.write_parquet(tmp_path / f"{name}.parquet")
+            runs[name] = str(tmp_path / f"{name}.parquet")
+    page = saved(rankql.compare(runs, qrels, ["nDCG@5"], collapse=collapse), tmp_path)
+    ids = {section["id"] for section in page.all("section")}
+    assert {"differences", "queries", "cutoffs", "cases"} <= ids
+    assert not any(words in page.text for words in ("Not shown", "Did you mean", "no column"))
 
 
 def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
