@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.registry.argument_checks import as_number, require
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import resolve_names
@@ -133,6 +133,7 @@ class Association(TableResult):
             )
         return AssociationTable(table, sentences, notes)
 
+    @name_arguments
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
     ) -> alt.TopLevelMixin:

@@ -114,8 +114,9 @@ def evaluate(
         Add slices of the means: one per value of an attribute of the queries.
 
         Attributes are columns of `attributes`, the qrels or the run, or SQL expressions of the
-        columns of a row, such as "timestamp::date AS day". A nested list is a grouping of its own:
-        by=[["segment"], ["segment", "device"]].
+        columns of a row, such as "timestamp::date AS day". Several attributes are crossed:
+        by=["segment", "device"]. A nested list is a grouping of its own: by=[["segment"],
+        ["device"]] has the slices of each, as --by segment --by device.
     attributes : table, optional
         Table with attributes of the queries, and the query column.
     weight : str, optional

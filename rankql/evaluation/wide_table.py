@@ -39,6 +39,8 @@ class WideTable(TableResult):
     notes: list[str] = field(default_factory=list)
     input_paths: Sequence[str] = ()
     caption: str = "Means"
+    # What the columns of means are.
+    across: str = "metric"
 
     def _rendered(self, room: int | None = None) -> list[Block]:
         """Metrics as columns or, if they do not fit, as rows."""
@@ -47,7 +49,7 @@ class WideTable(TableResult):
     def _layouts(self) -> Iterator[list[Block]]:
         blocks = [*self._blocks()]
         yield blocks
-        yield [_transpose(block) for block in blocks]
+        yield [_transpose(block, self.across) for block in blocks]
         yield blocks
 
     def _blocks(self) -> Iterator[Block]:
@@ -101,13 +103,13 @@ def _format_key(name: str, value: Any) -> str:
     return f"{value:,}" if name == "queries" else Name(value)
 
 
-def _transpose(block: Block) -> Block:
+def _transpose(block: Block, across: str) -> Block:
     """Metrics as rows, systems or slices as columns."""
     header, *body = block.rows
     first = min(block.right)
     names = [Name(" ".join(filter(None, row[:first])) or "mean") for row in body]
     rows = [[header[i], *(row[i] for row in body)] for i in range(first, len(header))]
-    return Block([["metric", *names], *rows], range(1, 1 + len(names)), block.title)
+    return Block([[across, *names], *rows], range(1, 1 + len(names)), block.title)
 
 
 def make_wide_table(
@@ -168,6 +170,5 @@ def make_cross_table(summary: pl.DataFrame, rows: str, columns: str, **fields: A
         means.setdefault(tuple(row[key] for key in keys), {})[names[row[columns]]] = row["mean"]
     schema = dict.fromkeys(keys, pl.String) | dict.fromkeys(names.values(), pl.Float64)
     data = [dict(zip(keys, key, strict=True)) | found for key, found in means.items()]
-    return WideTable(
-        pl.DataFrame(data, schema), dict.fromkeys(names.values(), True), {}, parts, **fields
-    )
+    higher = dict.fromkeys(names.values(), True)
+    return WideTable(pl.DataFrame(data, schema), higher, {}, parts, across=columns, **fields)

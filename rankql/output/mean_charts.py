@@ -24,7 +24,6 @@ from rankql.output.specs import (
     HEIGHT,
     PALETTE,
     ROW_HEIGHT,
-    WIDTH,
     Spec,
     calculate,
     inline_data,
@@ -53,8 +52,12 @@ def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
         frame, series = panels.split_times(frame.select("slice", *columns))
+        # Panels of the same metric are read side by side.
+        ends = [part.select(lo=pl.min_horizontal("mean", "lo").min(), hi=pl.max_horizontal(
+            "mean", "hi").max()).row(0) for part in series.values()]  # fmt: skip
+        span = [min(lo for lo, _ in ends), max(hi for _, hi in ends)] if len(ends) > 1 else None
         lines = [
-            panels.make_time_panel(part, f"{metric} by {attribute}", colour)
+            panels.make_time_panel(part, f"{metric} by {attribute}", colour, span=span)
             for attribute, part in series.items()
         ]
         return [panels.make_dot_panel(frame.head(SLICES), f"{metric}: means", colour), *lines]
@@ -212,8 +215,7 @@ def draw_funnel(funnel: Funnel) -> Spec:
         | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
     title = f"{funnel.metric}: where it is lost"
-    panel = panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
-    return panel | {"width": WIDTH - STAGE_WIDTH}
+    return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 
 
 # The size of a panel by day.
