@@ -95,11 +95,10 @@ class Monitoring(TableResult):
     @property
     def states(self) -> pl.DataFrame:
         """A row per series: when it was last compared, and its state."""
-        compared = pl.col("day").filter(pl.col("alarm").is_not_null())
+        newest, is_compared = self._newest, pl.col("alarm").is_not_null()
         last = self.table.group_by(KEYS, maintain_order=True).agg(
-            pl.max("day").alias("latest"), compared=compared.max(),
-            alarm=pl.col("alarm").filter(pl.col("alarm").is_not_null()).last())  # fmt: skip
-        newest = self._newest
+            pl.max("day").alias("latest"), compared=pl.col("day").filter(is_compared).max(),
+            alarm=pl.col("alarm").filter(is_compared).last())  # fmt: skip
         old = pl.coalesce("compared", "latest") < newest - KEPT
         words = (
             pl.when(old).then(pl.lit("ended"))
@@ -139,7 +138,7 @@ class Monitoring(TableResult):
         ]  # fmt: skip
         count = text.format_count(len(names), "alarm") if names else "No alarm"
         if self.exit_code == 3:
-            count = f"Nothing compared in {SILENT} {self._period.name}s"
+            count = f"Nothing was compared in the {SILENT} {self._period.name}s"
         old = pl.col("latest") < newest - KEPT
         unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
         others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
@@ -425,6 +424,9 @@ def _score(
     rule = f"{literal(session.table(known, 'daily').sql)}, DATE '{last}', series := 'series'"
     rule += f", error := 'error', period := '{period.name}'"
     scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
+    if last == date.max:  # no series is watched, so nothing is expected
+        scored = scored.with_columns(
+            expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
     scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
     limit = (pl.col("expected") - pl.col("band")) * sign
     return scored.with_columns(pl.col("expected") * sign, limit=limit)

@@ -231,7 +231,9 @@ def make_differences_section(source: ReportSource) -> Section | None:
 def make_queries_section(source: ReportSource) -> Section | None:
     """Show what every query gained or lost."""
     comparison, same = source.comparison, source.same
+    directed = comparison.higher_is_better
     metrics = [name for name in select_chart_metrics(comparison) if name not in same]
+    metrics = [name for name in metrics if directed[name] is not None]
     pairs = select_pairs(comparison)
     if not pairs or not metrics:
         return None

@@ -357,7 +357,7 @@ def test_an_outage_is_not_kept_for_ever():
     """After 28 days without a comparison it is inconclusive, and no all-clear."""
     result = watch_outage(14, [9] * 29)
     assert result.exit_code == 3 and not result and result.active.is_empty()
-    assert result.title == "Nothing compared in 7 days to 2026-12-22; 1 not watched: nDCG@3"
+    assert result.title == "Nothing was compared in the 7 days to 2026-12-22; 1 not watched: nDCG@3"
     assert result.states.filter(kind="metric")["state"].to_list() == ["ended"]
     assert result.displayed()[0].filter(metric="nDCG@3")["alarm"][-1] == "ended"
 
@@ -393,7 +393,8 @@ def test_a_slice_that_is_never_compared_is_in_the_title():
 def test_nothing_is_compared():
     result = rankql.monitor(LOG.filter(pl.col("query") < 8), metrics="nDCG@3")
     assert result.exit_code == 3 and not result
-    assert result.title == "Nothing compared in 7 days to 2026-10-15; 1 not watched: nDCG@3"
+    assert result.title == "Nothing was compared in the 7 days to 2026-10-15; 1 not watched: nDCG@3"
+    assert result.table["expected"].null_count() == len(result.table)
 
 
 @pytest.mark.slow
