@@ -29,6 +29,7 @@ from rankql.sources.tables import Data, Table
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"
+_BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # The kinds of series that are watched, and two that explain alarms.
 METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
 JUDGED, QUERIES = "judged items only", "queries"
@@ -291,6 +292,9 @@ def monitor(
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
         if isinstance(day, str):
+            # The same query on two days of a week is two.
+            if by_week := _BY_WEEK.fullmatch(day):
+                day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
         for name, role in ((day, "day"), (query, "query")):

@@ -481,7 +481,11 @@ def test_weeks_of_days_pool_the_queries_of_small_slices():
     lost = pl.col("query") >= 1 + (pl.col("day").dt.weekday() % 7)  # 1 to 7 queries a day
     frame = frame.filter(~lost | (pl.col("query") == 0))
     assert rankql.monitor(frame, metrics="nDCG@3").exit_code == 3
-    result = rankql.monitor(frame, metrics="nDCG@3", period="week")
+    frame = frame.with_columns(seen=pl.col("day").cast(pl.Datetime) + pl.duration(hours=9))
+    truncated = frame.drop("day")
+    result = rankql.monitor(truncated, metrics="nDCG@3", day="date_trunc('week', seen)")
+    other = rankql.monitor(frame, metrics="nDCG@3", period="week")
+    assert result.table.equals(other.table) and result.title == other.title
     assert result.exit_code == 1 and result.conventions["period"] == "week"
     values = rankql.evaluate(frame, metrics="nDCG@3", query=["day", "query"], by="day").per_query
     week = values.with_columns(pl.col("day").cast(pl.Date).dt.truncate("1w"))
