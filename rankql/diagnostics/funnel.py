@@ -15,7 +15,7 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import evaluation_errors, require_unique, validate_columns
-from rankql.evaluation.collapse import read_rankings
+from rankql.evaluation.collapse import is_separator, read_rankings
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
@@ -136,11 +136,14 @@ def funnel(
         tables = {name: replace(table, unnested=True) for name, table in tables.items()}
         judged = replace(judged, unnested=True)
         reading = replace(reading, columns={**columns, **ordering})
+        if _has_documents(session, tables[last], judged, reading):
+            reading = replace(reading, collapse=None, positions=None)
+            rest |= {"collapse": None, "positions": None}
         final_run = read_rankings(session, tables[last], judged, reading)
         scored = {name: x.with_column(_SCORE, "0.0", "DOUBLE") for name, x in tables.items()}
         unordered = replace(
             reading, columns={**columns, "score": _SCORE}, descending=None, order=None,
-            positions=None,
+            collapse=options.get("collapse"), positions=None,
         )  # fmt: skip
         inputs = read_rankings(session, scored, judged, unordered)
         ranked = final_run.runs[None].with_column(_SCORE, _score_of(final_run.runs[None]), "DOUBLE")
@@ -312,6 +315,17 @@ def loss_of(stage: str) -> str:
 def recall_of(stage: str) -> str:
     """The name of the recall of a stage among the metrics of the result."""
     return f"recall: {stage}"
+
+
+def _has_documents(session: Session, table: Table, qrels: Table, reading: Reading) -> bool:
+    """Are the ids of the final ranking documents already, without the separator of chunks?"""
+    mark = reading.collapse
+    if mark is None or not is_separator(mark) or table.has(mark):
+        return False
+    plain = replace(reading, collapse=None, positions=None)
+    run = read_rankings(session, table, qrels, plain).runs[None]
+    sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
+    return not session.con.execute(sql).fetchall()[0][0]
 
 
 def _score_of(table: Table) -> str:

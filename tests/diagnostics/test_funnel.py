@@ -291,3 +291,14 @@ def test_the_judgments_are_lists_of_the_stages(form, tmp_path):
         assert done.exit_code == 0 and done.stdout.startswith(expected.title)
         return
     assert rankql.funnel(stages, k=2, **options).table.equals(expected.table)
+
+
+def test_a_final_ranking_of_documents_after_chunks():
+    stages, qrels = draw("chunks", nested=True)
+    expected = rankql.funnel(stages, qrels, 3)
+    mixed = {**chunked(stages, "score"), "final": stages["final"]}
+    found = rankql.funnel(mixed, qrels, 3, collapse="#")
+    assert found.table["loss"].to_list() == pytest.approx(expected.table["loss"].to_list())
+    assert found.items["position"].to_list() == expected.items["position"].to_list()
+    with pytest.raises(rankql.RankqlError, match="no id of the run contains '#'"):
+        rankql.funnel(stages, qrels, 3, collapse="#")
