@@ -23,7 +23,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import parse_number
-from rankql.registry.parse import is_metric, parse, resolve_names, value_range
+from rankql.registry.parse import is_metric, lower_is_better, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
@@ -133,8 +133,9 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
 
 def split_limits(argument: str, value: Limits) -> Iterable[str]:
     """The limits of an argument as texts."""
-    if argument != "minimum" and isinstance(value, Mapping):
-        value = [f"{metric}:{limit}" for metric, limit in value.items()]
+    if isinstance(value, Mapping):
+        least = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
+        value = [f"{name}{least[lower_is_better(name)]}{x}" for name, x in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")

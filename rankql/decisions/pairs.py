@@ -19,6 +19,7 @@ from rankql.decisions.system_values import SystemValues, describe_left_out
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
+    NO_DIRECTION,
     NOT_SIGNIFICANT,
     SIGNIFICANT,
     TOO_FEW,
@@ -198,7 +199,12 @@ def run_tests(
         reason = reason or NO_DIFFERENCE * comparison.identical
         reason = reason or settings.paired_test.explain_untestable(comparison.sample)
         comparison.result = TestResult(reason=reason or TOO_FEW * small)
-        if not comparison.result.reason:
+        if result.higher_is_better(comparison.metric) is None:
+            ends = TestResult()
+            if not comparison.result.reason:  # the interval of this test alone
+                ends = settings.paired_test.apply(comparison.sample, settings.alpha)
+            comparison.result = TestResult(lo=ends.lo, hi=ends.hi, reason=NO_DIRECTION)
+        elif not comparison.result.reason:
             tested.append(comparison)
     samples = [comparison.sample for comparison in tested]
     family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
@@ -340,6 +346,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     why = {
         NOT_TESTABLE: f"the {label} needs at least {needed} {units}",
         DOMINATED: DOMINATED,
+        NO_DIRECTION: "neither a higher nor a lower value is better",
         TOO_FEW: f"fewer than {text.format_queries(settings.min_queries)}",
         ZERO_VARIANCE: f"the difference is the same for every query, and the {label} needs some "
         "variance",

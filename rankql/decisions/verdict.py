@@ -23,6 +23,8 @@ BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (
     "better", "worse", "not significant", "no difference"
 )  # fmt: skip
 SIGNIFICANT = (BETTER, WORSE)
+# The verdict of compare on metrics of which neither a higher nor a lower value is better.
+NO_DIRECTION = "no direction"
 # The statuses of a gate.
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)

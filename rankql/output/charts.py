@@ -82,5 +82,6 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
     for name in names:
         if name not in result.metrics:
             evaluated = ", ".join(result.metrics)
-            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
+            hint = f". Kinds of plot are those of compare: plot({name!r})" * (name in KINDS)
+            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}{hint}.")
     return names

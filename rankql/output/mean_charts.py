@@ -24,7 +24,6 @@ from rankql.output.specs import (
     HEIGHT,
     PALETTE,
     ROW_HEIGHT,
-    WIDTH,
     Spec,
     calculate,
     inline_data,
@@ -36,7 +35,7 @@ from rankql.output.specs import (
 from rankql.registry.metric_record import RECALL
 from rankql.registry.parse import is_metric, parse
 from rankql.stats.means import ROUNDING
-from rankql.text import add_slice
+from rankql.text import add_slice, format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -53,8 +52,12 @@ def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
         frame, series = panels.split_times(frame.select("slice", *columns))
+        # Panels of the same metric are read side by side.
+        ends = [part.select(lo=pl.min_horizontal("mean", "lo").min(), hi=pl.max_horizontal(
+            "mean", "hi").max()).row(0) for part in series.values()]  # fmt: skip
+        span = [min(lo for lo, _ in ends), max(hi for _, hi in ends)] if len(ends) > 1 else None
         lines = [
-            panels.make_time_panel(part, f"{metric} by {attribute}", colour)
+            panels.make_time_panel(part, f"{metric} by {attribute}", colour, span=span)
             for attribute, part in series.items()
         ]
         return [panels.make_dot_panel(frame.head(SLICES), f"{metric}: means", colour), *lines]
@@ -212,22 +215,21 @@ def draw_funnel(funnel: Funnel) -> Spec:
         | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
     title = f"{funnel.metric}: where it is lost"
-    panel = panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
-    return panel | {"width": WIDTH - STAGE_WIDTH}
+    return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 
 
 # The size of a panel by day.
 DAY_WIDTH, DAY_HEIGHT = 480, 140
 
 
-def draw_days(frame: pl.DataFrame) -> Spec:
+def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
     """Draw a panel per series, one below the other."""
     series = frame.partition_by("slice", "metric", "kind", maintain_order=True)
-    return join_panels([_draw_series(part) for part in series])
+    return join_panels([_draw_series(part, period) for part in series])
 
 
-def _draw_series(frame: pl.DataFrame) -> Spec:
-    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by day"
+def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
+    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by {period}"
     columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries", "alarm")
     frame = frame.select(*columns).with_columns(pl.col("day").cast(pl.String))
     alarms = frame["alarm"].sum()
@@ -246,7 +248,7 @@ def _draw_series(frame: pl.DataFrame) -> Spec:
         make_layer("point", means, color=PALETTE[1], filled=True, size=45)
         | {"transform": [{"filter": "datum.alarm"}]},
     ]  # fmt: skip
-    words = f"{title}: {len(frame)} days, {alarms} with an alarm."
+    words = f"{title}: {format_count(len(frame), period)}, {alarms} with an alarm."
     return {
         "title": f"{title}; grey: what chance explains",
         "description": words,

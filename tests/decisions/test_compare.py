@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -420,3 +421,52 @@ def test_a_system_that_finds_less_does_not_look_better():
         assert any(cause in x and "bad for 2" in x for x in three.notes)
     # A query that a run lacks counts as 0 in a metric that is defined there.
     assert rankql.compare({"x": {"q1": ["a"]}, "y": good}, qrels, "RR").pairs["n"].item() == 3
+
+
+def systems_table(first, second):
+    """Two systems in one table, the first one first."""
+    rows = [
+        (system, query, item, pos, int((query + pos + shift) % 3 == 0))
+        for shift, system in enumerate((first, second))
+        for query in range(12) for pos, item in enumerate("abc", 1)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("names", [("old", "new"), ("before", "after"), ("旧版", "新版"), (9, 10)])
+@pytest.mark.parametrize(
+    "form", ["polars", "pandas", "parquet", "csv", "jsonl", "values", "result"]
+)
+def test_systems_of_a_column_are_in_order_of_first_appearance(form, names, tmp_path):
+    """So "is old better than new?" is not asked backwards."""
+    frame = systems_table(*names)
+    if form == "values":
+        frame = frame.group_by("system", "query", maintain_order=True).agg(mine=pl.mean("rel"))
+    data = {"pandas": frame.to_pandas, "result": lambda: rankql.evaluate(frame, metrics="RR")}
+    data = data.get(form, lambda: frame)()
+    if form in ("parquet", "csv", "jsonl"):
+        path = tmp_path / f"log.{form}"
+        write = {"parquet": "write_parquet", "csv": "write_csv", "jsonl": "write_ndjson"}[form]
+        getattr(frame, write)(path)
+        data = str(path)
+    result = rankql.compare(data, metrics=None if form in ("values", "result") else "RR")
+    assert result.systems == [*map(str, names)]
+    assert result.pairs.row(0, named=True)["a"] == str(names[0])
+    assert not any("order of their names" in note for note in result.notes)
+
+
+def test_systems_without_an_order_are_in_that_of_their_names(tmp_path):
+    """A note names baseline=."""
+    frame = systems_table("before", "after")
+    for name, part in frame.partition_by("system", as_dict=True).items():
+        part.write_parquet(tmp_path / f"{name[0][:1] * 2}.parquet")
+    con = duckdb.connect()
+    con.register("frame", frame)
+    con.execute("CREATE TABLE log AS FROM frame")
+    for data, options in (("log", {"con": con}), (f"{tmp_path}/*.parquet", {})):
+        result = rankql.compare(data, metrics="RR", **options)
+        assert result.systems == ["after", "before"]
+        assert any("Pass baseline=" in note for note in result.notes)
+        result = rankql.compare(data, metrics="RR", baseline="before", **options)
+        assert not any("Pass baseline=" in note for note in result.notes)

@@ -741,3 +741,55 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
     assert statuses(sliced, "all") == ["failed"]
     assert sliced.table.filter(slice="user=100")["confidence"].to_list() == [0.95]
     assert statuses(sliced).count("too few queries") == 100
+
+
+def recommenders(tmp_path):
+    """Two runs of 40 users, the items that they had before, and those that they bought then."""
+    users = pl.DataFrame({"user": range(40)})
+    old = users.with_columns(item=pl.lit([*"abcd"])).explode("item")
+    old = old.with_columns(pos=pl.int_range(1, pl.len() + 1).over("user"))
+    frames = {
+        "old": old,
+        "new": old.with_columns(pos=5 - pl.col("pos")),
+        "test": users.with_columns(item=pl.lit("c")),
+        "train": users.with_columns(item=pl.lit([*"ad"])).explode("item"),
+    }
+    for name, frame in frames.items():
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    return frames
+
+
+def test_a_gate_with_train_catalogue_and_seen(tmp_path):
+    """As evaluate and compare have them; on the command line too."""
+    frames = recommenders(tmp_path)
+    run, test, train = frames["new"], frames["test"], frames["train"]
+    limits = {"minimum": {"RR": 0.4, "Coverage@2": 0.1}}
+    verdict = rankql.gate(run, test, train=train, catalogue=10, **limits)
+    expected = rankql.evaluate(run, test, ["RR", "Coverage@2"], train=train, catalogue=10)
+    for metric in ("RR", "Coverage@2"):
+        mean = verdict.table.filter(metric=metric)["mean"].item()
+        assert mean == pytest.approx(expected[metric])
+    dropped = rankql.gate(run, test, train=train, seen="drop", minimum={"RR": 0.9})
+    assert dropped.passed and not rankql.gate(run, test, minimum={"RR": 0.9}).passed
+    both = rankql.gate(run, test, frames["old"], train=train, max_drop={"Novelty@2": 0.1})
+    assert both.table["difference"].item() == pytest.approx(
+        rankql.compare(frames["old"], run, test, "Novelty@2", train=train).pairs["difference"][0]
+    )
+    paths = [str(tmp_path / f"{name}.parquet") for name in ("new", "test", "train")]
+    done = CliRunner().invoke(
+        main, ["gate", *paths[:2], "--train", paths[2], "--catalogue", "10", "--min", "RR>=0.4",
+               "--min", "Coverage@2>=0.1"])  # fmt: skip
+    assert done.exit_code == verdict.exit_code == 0
+    result = rankql.evaluate(run, test, "RR")
+    with pytest.raises(rankql.RankqlError, match="train= needs rankings, not results"):
+        rankql.gate(result, train=train, minimum="RR>=0.1")
+
+
+def test_limits_on_means_may_be_a_dict():
+    frame = pl.DataFrame({"query": range(20), "item": "a", "score": 1.5, "rel": 1})
+    verdict = rankql.gate(frame, minimum={"P@1": 0.9, "RMSE": 0.6})
+    assert verdict.table["check"].to_list() == ["P@1 >= 0.9", "RMSE <= 0.6"]
+    assert verdict.passed
+    assert not rankql.gate(frame, minimum={"RMSE": 0.4}).passed
+    with pytest.raises(rankql.RankqlError, match="Cannot parse the limit 'P@1>=high'"):
+        rankql.gate(frame, minimum={"P@1": "high"})

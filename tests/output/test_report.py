@@ -326,8 +326,39 @@ def test_runs_that_are_gone_do_not_break_the_report(tmp_path):
     file.unlink()
     con.close()
     for comparison in comparisons:
-        text = saved(comparison, tmp_path).text
-        assert text.count("Not shown: the runs could not be read again: ") == 2
+        page = saved(comparison, tmp_path)
+        text = page.text
+        ids = [section["id"] for section in page.all("section")]
+        assert {"differences", "queries"} <= {*ids} and not {"cutoffs", "cases"} & {*ids}
+        assert not any(x in text for x in ("Not shown", "read again", "does not exist", "closed"))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("collapse", ["#", "document", "split_part(item, '#', 1)"])
+@pytest.mark.parametrize("form", ["frames", "files", "lists"])
+def test_a_report_of_collapsed_chunks_has_every_section(collapse, form, tmp_path):
+    runs, qrels = simulated(["a", "b"])
+    for name, run in runs.items():
+        chunks = run.with_columns(document="item").join(pl.DataFrame({"n": [1, 2]}), how="cross")
+        runs[name] = chunks.with_columns(
+            pl.format("{}#{}", "item", "n").alias("item"), pl.col("score") - pl.col("n") / 100
+        ).drop("n")
+    if form == "lists":
+        collapse = collapse.replace("item", "retrieved").replace("document", "#")
+        gold = qrels.filter(pl.col("rel") > 0).group_by("query").agg(relevant="item")
+        runs = {
+            name: run.sort("score", descending=True).group_by("query").agg(retrieved="item")
+            .join(gold, on="query") for name, run in runs.items()
+        }  # fmt: skip
+        qrels = None
+    if form == "files":
+        for name, run in runs.items():
+            run.write_parquet(tmp_path / f"{name}.parquet")
+            runs[name] = str(tmp_path / f"{name}.parquet")
+    page = saved(rankql.compare(runs, qrels, ["nDCG@5"], collapse=collapse), tmp_path)
+    ids = {section["id"] for section in page.all("section")}
+    assert {"differences", "queries", "cutoffs", "cases"} <= ids
+    assert not any(words in page.text for words in ("Not shown", "Did you mean", "no column"))
 
 
 def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
@@ -552,3 +583,69 @@ def test_on_paper_and_by_keyboard(browser, pages):
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.querySelectorAll('details.print:not([open])').length") > 0
     page.context.close()
+
+
+def test_columns_that_are_0_leave_the_cards_on_a_phone():
+    runs, qrels = simulated(["a"], parts=["x", "y"])
+    page = rankql.evaluate(runs["a"], qrels, ["nDCG@5", "P@5"], by="part")._render_page()
+    cells = re.findall(r'<td data-label="(\w+)" (class="idle" )?', page)
+    assert {name for name, idle in cells if idle} == {"undefined", "missing"}
+    assert ("queries", "") in cells and "td.idle { display: none; }" in page
+
+
+def test_the_axis_names_what_differs_between_slices():
+    names = [f"a long name of a category of products, {word}" for word in ("new", "old", "used")]
+    frame = pl.DataFrame({
+        "query": range(60), "kind": [names[i % 3] for i in range(60)],
+        "item": "a", "pos": 1, "rel": [i % 2 for i in range(60)],
+    })  # fmt: skip
+    result = rankql.evaluate(frame, metrics="P@1", by="kind")
+    other = frame.with_columns(rel=1 - pl.col("rel"))
+    three = {"a": frame, "b": other, "c": frame}
+    comparisons = [rankql.compare({"a": frame, "b": other}, metrics="P@1", by="kind"),
+                   rankql.compare(three, metrics="P@1", by="kind")]  # fmt: skip
+    charts = [result.plot(), *(each.plot("slices") for each in comparisons)]
+    for chart in charts:
+        spec = json.dumps(chart.to_dict())
+        for word in ("new", "old", "used"):
+            assert re.search(rf"u2026[^\"]{{0,15}}, {word}", spec)
+
+
+def test_panels_of_slices_by_time_have_one_scale():
+    rows = [(q, "a", 1, int(q % 5 < 2 + (q % 2) * 2), ["de", "fr"][q % 2], f"2026-W{q % 8 + 10}")
+            for q in range(160)]  # fmt: skip
+    names = ["query", "item", "pos", "rel", "country", "week"]
+    frame = pl.DataFrame(rows, names, orient="row")
+    chart = rankql.evaluate(frame, metrics="P@1", by=["country", "week"]).plot().to_dict()
+    panels_ = chart.get("concat") or chart["vconcat"]
+    layers = [layer["encoding"] for panel in panels_ for layer in panel["layer"]]
+    scales = [x["y"]["scale"] for x in layers if "temporal" in json.dumps(x.get("x", {}))]
+    domains = {json.dumps(scale["domain"]) for scale in scales}
+    assert len(scales) >= 6
+    assert len(domains) == 1
+
+
+def test_the_funnel_has_the_width_of_other_charts():
+    """So its text is not larger on a page."""
+    stage = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
+    qrels = pl.DataFrame({"query": [1], "item": ["b"], "rel": [1]})
+    funnel = rankql.funnel({"first": stage, "last": stage}, qrels).plot().to_dict()
+    means = rankql.evaluate(stage, qrels, "RR").plot().to_dict()
+    assert funnel["width"] == means["width"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda result, _: result.plot(kind="slices"), r"plot takes metric=: .*'kind'"),
+        (lambda _, c: c.plot(by="part"), r"plot takes kind=, metric=, a=, b=: .*'by'"),
+        (lambda _, c: c.leaderboard("P@5"), "leaderboard takes no arguments. Filter the frame"),
+    ],
+)
+def test_type_errors_name_what_there_is(call, message):
+    runs, qrels = simulated(["a", "b"])
+    both = rankql.evaluate(runs, qrels, "P@5"), rankql.compare(runs, qrels, "P@5")
+    with pytest.raises(TypeError, match=message):
+        call(*both)
+    with pytest.raises(rankql.RankqlError, match=r"Kinds of plot are those of compare: plot\("):
+        both[0].plot("slices")
