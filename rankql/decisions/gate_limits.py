@@ -181,8 +181,11 @@ def limit_rows(
     The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
     """
     pairs = [pair for pair in pairs if pair.metric == metric]
-    if alpha is not None and (limit.operator or not limit.bound):
-        _require_interval(pairs[0])
+    if alpha is not None and (limit.operator or not limit.bound) and pairs[0].overall is not None:
+        raise RankqlError(
+            f"{metric} is one value for all queries, so it has no confidence interval. Set a limit "
+            "on its value with minimum= alone, or on its drop with max_drop="
+        )
     decisions = _decide(limit, pairs, alpha, min_queries)
     for pair in pairs:
         decision, several = decisions[pair.slice], not limit.operator
@@ -308,18 +311,6 @@ def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
     digits = text.count_decimals_apart(lo, hi, limit)
     size = text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
     ends = " to ".join(text.format_decimal(x, digits) for x in (lo, hi))
-    return f"{size} ({_format_level(decision.confidence)} CI {ends})"
-
-
-def _require_interval(pair: PairComparison) -> None:
-    if pair.overall is not None:
-        raise RankqlError(
-            f"{pair.metric} is one value for all queries, so it has no confidence interval. Set a "
-            "limit on its value with minimum= alone, or on its drop with max_drop="
-        )
-
-
-def _format_level(confidence: float) -> str:
-    """A confidence level with as many digits as it needs: 95%, 98.3%, 99.75%."""
-    digits = 1 + max(0, -math.floor(math.log10(100 * (1 - confidence))))
-    return f"{100 * confidence:.{digits}f}".rstrip("0").rstrip(".") + "%"
+    percent = 100 * decision.confidence  # as many digits as it needs: 95%, 98.3%, 99.75%
+    level = f"{percent:.{1 + max(0, -math.floor(math.log10(100 - percent)))}f}"
+    return f"{size} ({level.rstrip('0').rstrip('.')}% CI {ends})"
