@@ -157,8 +157,6 @@ class Comparison(EvaluatedTable):
     @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        if self.pairs.is_empty():
-            return self.result.caption
         if self._is_pair or self._long:
             return f"Differences with {self.settings.percent} confidence intervals"
         return "Means"

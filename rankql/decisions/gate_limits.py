@@ -54,6 +54,8 @@ class GateLimit:
     operator: str = ""
     # Of a limit on equivalence, which has two: 'drop' or 'gain'.
     side: str = ""
+    # Did nobody set it?
+    is_default: bool = False
 
     def name(self, result: Result) -> str:
         """The name of the metric in a result."""
@@ -125,7 +127,7 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     if not names and known:
         names = [name for name in known[0] if name in known[-1]]
     return [
-        GateLimit(spelling, metric, 0.0)
+        GateLimit(spelling, metric, 0.0, is_default=True)
         for name in dict.fromkeys(names or DEFAULT_METRICS)
         for spelling, metric in _parse_metrics(name, known)
     ]
@@ -181,7 +183,8 @@ def limit_rows(
     The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
     """
     pairs = [pair for pair in pairs if pair.metric == metric]
-    if alpha is not None and (limit.operator or not limit.bound) and pairs[0].overall is not None:
+    by_interval = limit.operator or limit.is_default
+    if alpha is not None and by_interval and pairs[0].overall is not None:
         raise RankqlError(
             f"{metric} is one value for all queries, so it has no confidence interval. Set a limit "
             "on its value with minimum= alone, or on its drop with max_drop="

@@ -202,7 +202,7 @@ def run_tests(
             tested.append(comparison)
     samples = [comparison.sample for comparison in tested]
     family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
-    for comparison, outcome in zip(tested, family.results(), strict=True):
+    for comparison, outcome in zip(tested, family.results() if tested else (), strict=True):
         comparison.result = outcome
     return comparisons, len(tested)
 
