@@ -22,7 +22,7 @@ from rankql.decisions.comparison_table import (
     name_letters,
     tabulate_pair,
 )
-from rankql.decisions.verdict import NO_DIFFERENCE, SIGNIFICANT
+from rankql.decisions.verdict import SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
@@ -129,13 +129,14 @@ class Comparison(EvaluatedTable):
         """The test, the correction, the number of queries, and how to read the table."""
         if not self.pairs["p"].count():
             return self.tests
-        shows_intervals = self._is_pair or self._long
-        return f"{self.tests}; {self._explain_intervals() if shows_intervals else self._legend()}"
-
-    def _explain_intervals(self) -> str:
+        if not (self._is_pair or self._long):
+            return f"{self.tests}; {self._legend()}"
         settings, several = self.settings, self.pairs["p"].count() > 1
         level = INTERVAL_LEVELS[settings.correction] if several else ""
-        return f"{settings.percent} CIs{level} exclude 0 exactly if p is at most {settings.alpha:g}"
+        return (
+            f"{self.tests}; {settings.percent} CIs{level} exclude 0 exactly if p is at most "
+            f"{settings.alpha:g}"
+        )
 
     def _legend(self) -> str:
         level = f"(adjusted p at most {self.settings.alpha:g})"
@@ -154,19 +155,8 @@ class Comparison(EvaluatedTable):
         return [*self._method_line(), *super().remarks()]
 
     @property
-    def ranked_metrics(self) -> list[str]:
-        """The metrics with tests of all pairs of three or more systems over all queries."""
-        if len(self.systems) < 3 or self.settings.baseline is not None:
-            return []
-        tested = pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE)
-        rows = self.pairs.filter(tested, slice="all")
-        return rows["metric"].unique(maintain_order=True).to_list()
-
-    @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        if self.pairs.is_empty():
-            return self.result.caption
         if self._is_pair or self._long:
             return f"Differences with {self.settings.percent} confidence intervals"
         return "Means"

@@ -156,11 +156,8 @@ def judges(
         for frame, rows in frames_of_judge.items():
             frames[frame] += [{"judge": name, **row} for row in rows]
     if fewest < FEW_QUERIES:
-        queries = text.format_queries(fewest)
-        quality = (
-            f"Intervals of {queries} are rough" if fewest > 1 else f"{queries} has no interval"
-        )
-        notes.append(f"{quality}. Label at least {FEW_QUERIES}")
+        rough = f"Intervals of {text.format_queries(fewest)} are rough, and one query has none"
+        notes.append(f"{rough}. Label at least {FEW_QUERIES}")
     notes = list(dict.fromkeys(notes))
     return JudgeReport(
         **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},

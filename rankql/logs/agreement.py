@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.expressions.columns import Column
+from rankql.expressions.checked_columns import Column
 from rankql.logs.table_macros import Schema, table_function
 from rankql.sources.tables import Data
 

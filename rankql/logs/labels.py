@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.expressions.columns import Column, as_float, as_time, column, is_pandas, refuse_values
+from rankql.expressions.checked_columns import (
+    Column,
+    as_float,
+    as_time,
+    column,
+    is_pandas,
+    refuse_values,
+)
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import ROWS_TABLE, run_query, table_function, value_sql
 from rankql.macros import literal, quote

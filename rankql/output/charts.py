@@ -37,7 +37,8 @@ def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> Spec:
     """Draw a comparison, a panel for each metric and, by query, for each pair."""
-    _require_kind(kind, KINDS)
+    if kind not in KINDS:
+        raise RankqlError(describe_unknown("kind of plot", kind, KINDS))
     if kind == PRECISION_RECALL:
         return plot_means(comparison, kind)
     metrics = _select_metrics(comparison, metric)
@@ -59,11 +60,6 @@ def plot_comparison(
     if not by_query:
         raise RankqlError(f"No query has a difference on {metrics[0]}. Pass kind='means'.")
     return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
-
-
-def _require_kind(kind: str, kinds: Sequence[str]) -> None:
-    if kind not in kinds:
-        raise RankqlError(describe_unknown("kind of plot", kind, kinds))
 
 
 def _join(panels: Sequence[Spec]) -> Spec:

@@ -175,7 +175,7 @@ def test_labels_of_one_only_are_left_out_and_counted():
         many = judges(*simulated(queries)[1::-1])
         assert any("rough" in note for note in many.notes) == noted
     one = judges(llm.head(1), human)
-    assert one.table["lo"].null_count() == 7 and "has no interval" in one.notes[-1]
+    assert one.table["lo"].null_count() == 7 and "one query has none" in one.notes[-1]
 
 
 def test_two_annotators(tmp_path):

@@ -1,7 +1,6 @@
 """The report: its structure, names that try to break out of it, and what a browser makes of it."""
 
 import html.parser
-import itertools
 import json
 import random
 import re
@@ -361,16 +360,6 @@ def test_a_report_of_collapsed_chunks_has_every_section(collapse, form, tmp_path
     assert not any(words in page.text for words in ("Not shown", "Did you mean", "no column"))
 
 
-def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
-    runs, qrels = simulated(["a", "b"], parts=["x", "y"])
-    table = pl.concat(run.with_columns(system=pl.lit(name)) for name, run in runs.items())
-    options = {"by": "part", "attributes": qrels.select("query", "part").unique()}
-    options |= {"system": "system", "cluster": "part"}
-    result = rankql.compare(table, qrels.drop("part"), ["nDCG@5", "microP@5"], **options)
-    text = saved(result, tmp_path).text
-    assert "part=x" in text and "b gains most against a" in text and "Not shown" not in text
-
-
 def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
     changed = values(AP=0.3, RR=0, P=0).with_columns(P=pl.lit(None, pl.Float64))
     page = saved(rankql.compare({"a": values(AP=0, RR=0, P=0), "b": changed}), tmp_path)
@@ -379,16 +368,6 @@ def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
     assert {*page.specs()} == {"differences-1", "queries-1"}
     rows = page.specs()["differences-1"]["data"]["values"]
     assert [(row["verdict"], row["better"]) for row in rows] == [("better", "b")]
-
-
-def test_what_is_not_significant_is_grey(sliced):
-    """The colour of a difference is that of the better system."""
-    (spec,) = charts.draw_slices(sliced, "nDCG@10")
-    rows = spec["data"]["values"]
-    assert {row["better"] for row in rows if row["verdict"] == "not significant"} <= {None}
-    assert all(row["better"] in sliced.systems for row in rows if row["verdict"] == "better")
-    colour = spec["layer"][-1]["encoding"]["color"]
-    assert colour["condition"] == {"test": "datum.better === null", "value": panels.GREY}
 
 
 def test_a_report_without_defined_metric(tmp_path):
@@ -401,22 +380,6 @@ def test_what_is_left_out_is_counted(parsed):
     assert "The charts show 6 of 66 pairs: the best system, system 1" in parsed["many"].text
     assert "8 systems have a colour" in parsed["many"].text
     assert "this section shows 12 charts and leaves out 6" in parsed["many"].text
-
-
-def test_many_queries_are_thinned(tmp_path):
-    draw, frames = random.Random(1), {}
-    for name, power in (("a", 2), ("b", 1.5)):
-        ap = [draw.random() ** power for _ in range(20_000)]
-        frames[name] = pl.DataFrame({"query": range(20_000), "AP": ap})
-    comparison = rankql.compare(frames)
-    assert "There are 20,000 queries, so one in 67 is drawn" in saved(comparison, tmp_path).text
-    assert (tmp_path / "page.html").stat().st_size < 1_300_000
-    bars = charts.draw_differences(comparison, "AP", "a", "b")["data"]["values"]
-    assert len(bars) <= charts.BARS and (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
-    assert all(bar["to"] == after["from"] for bar, after in itertools.pairwise(bars))
-    own = comparison.differences("AP", "a", "b")["difference"]
-    expected = [own[bar["from"]] for bar in bars]
-    assert [bar["difference"] for bar in bars] == pytest.approx(expected, rel=1e-5)
 
 
 def test_from_the_command_line(tmp_path, monkeypatch):
@@ -463,26 +426,6 @@ def test_equal_changes_keep_the_order_of_the_ranking():
     assert [row[0] for row in cases._list_moved(old, new)] == ["x", "y"]
 
 
-def run_with_hits(pos):
-    """One relevant item per query, at this position; every third time one below."""
-    rows = [(f"q{q}", f"x{p}", p, q % 3) for q in range(12) for p in range(1, 12)]
-    frame = pl.DataFrame(rows, schema=["query", "item", "pos", "turn"], orient="row")
-    is_hit = pl.col("pos") == pos + (pl.col("turn") == 0)
-    return frame.select("query", "pos", item=pl.when(is_hit).then(pl.lit("hit")).otherwise("item"))
-
-
-def test_leaderboard():
-    qrels = pl.DataFrame({"query": [f"q{q}" for q in range(12)], "item": "hit", "rel": 1})
-    qrels = pl.concat([qrels, qrels.with_columns(item=pl.lit("gone"))])
-    runs = {name: run_with_hits(pos) for name, pos in {"a": 1, "b": 2, "c": 9}.items()}
-    comparison = rankql.compare(runs, qrels, ["RR@10", "nDCG@10"])
-    rows = comparison.leaderboard().filter(metric="RR@10").to_dicts()
-    ranks = [(row["system"], row["rank_lo"], row["rank_hi"], row["maybe_best"]) for row in rows]
-    assert ranks == [("a", 1, 1, True), ("b", 2, 2, False), ("c", 3, 3, False)]
-    with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
-        rankql.compare(runs, qrels, "RR", baseline="a").leaderboard()
-
-
 def test_plots_of_a_result():
     runs, qrels = simulated(["a", "b"], parts=["x", "y"])
     assert rankql.evaluate(runs, qrels, ["nDCG@5", "RR"]).plot().to_dict()["$schema"]
@@ -491,17 +434,6 @@ def test_plots_of_a_result():
     assert [row["slice"] for row in rows] == ["all", "part=x", "part=y"]
     with pytest.raises(rankql.RankqlError, match="'AP' was not evaluated"):
         single.plot("AP")
-
-
-def test_a_system_has_one_colour(sliced):
-    colours = set()
-    for kind in ("differences", "means", "slices", "cutoffs"):
-        for panel in json.dumps(sliced.plot(kind).to_dict()).split('"scale": ')[1:]:
-            scale = json.JSONDecoder().raw_decode(panel)[0]
-            if "range" in scale and isinstance(scale.get("domain"), list):
-                colours |= {*zip(scale["domain"], scale["range"], strict=False)}
-    named = [colour for name, colour in colours if name in sliced.systems]
-    assert len(named) == len({*named}) == 3
 
 
 # In a browser
@@ -541,47 +473,6 @@ def test_in_a_browser(browser, pages, name, screen):
     scrolls = page.evaluate("getComputedStyle(document.querySelector('.scroll'))"
                             ".backgroundAttachment")  # fmt: skip
     assert scrolls == "local, local, scroll, scroll"
-    page.context.close()
-
-
-def test_dark_and_light_can_be_read(browser, pages):
-    def contrast(page, selector, property_):
-        back, front = (
-            [int(part) for part in re.findall(r"\d+", value)[:3]]
-            for value in page.evaluate(
-                "([selector, property]) => [getComputedStyle(document.body).backgroundColor, "
-                "getComputedStyle(document.querySelector(selector))[property]]",
-                [selector, property_],
-            )
-        )
-        parts = ([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in
-                  (v / 255 for v in colour)] for colour in (back, front))  # fmt: skip
-        lights = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05 for r, g, b in parts)
-        return lights[1] / lights[0]
-
-    for screen in ("wide", "dark"):
-        page, _ = opened(browser, pages["sliced"], **SCREENS[screen])
-        for selector, property_ in (("body", "color"), (".reading", "color"), ("a", "color"),
-                                    (".chart text", "fill"), ("summary", "color")):  # fmt: skip
-            assert contrast(page, selector, property_) >= 4.5, (screen, selector)
-        page.context.close()
-
-
-def test_on_paper_and_by_keyboard(browser, pages):
-    page, _ = opened(browser, pages["sliced"], **SCREENS["dark"])
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#means"
-    page.emulate_media(media="print")
-    ink, paper = page.evaluate(
-        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
-    )
-    assert (ink, paper) == ("rgb(26, 31, 38)", "rgb(255, 255, 255)")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate("document.querySelectorAll('details.print:not([open])').length") == 0
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate("document.querySelectorAll('details.print:not([open])').length") > 0
     page.context.close()
 
 
