@@ -298,10 +298,15 @@ def no_common_items(
 ) -> tuple[bool, str]:
     """Whether no item in common with so many judged queries is an error, and the message.
 
-    It may be true of few queries, if ids are of one type and are not those of chunks.
+    It may be true of few queries, if no id is another one in capitals, with zeros or of a chunk.
     """
     is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item")
-    is_error = is_error or bool(describe_chunk(run_sql, inputs))
+    if not is_error and not (is_error := bool(describe_chunk(run_sql, inputs))):
+        one, other = (
+            f"ltrim(lower(trim(CAST({x}.item AS VARCHAR))), '0')" for x in ("run", "qrels")
+        )
+        on = f"run.query = qrels.query AND {one} = {other}"
+        is_error = bool(run_sql(f"SELECT 1 FROM run SEMI JOIN qrels ON {on} LIMIT 1"))
     return is_error, no_common_item_message(run_sql, inputs, system, is_error)
 
 
