@@ -79,6 +79,7 @@ class Task:
         runs = {name: tables[table_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
+        session.reads_values = False  # of a partition
         inputs = read_inputs(
             session, run, *others, self.columns, self.system, self.groups, None, self.descending
         )

@@ -194,7 +194,7 @@ def read_inputs(
     if not (weight is None or isinstance(weight, str)):
         raise RankqlError(f"weight must be the name of a column, not {weight!r}")
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
-    opened = open_runs(session, run)
+    given, opened = columns, open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
@@ -238,7 +238,7 @@ def read_inputs(
         for name, table in runs.items()
     }
     for table in runs.values():
-        _refuse_single_rows(session, table, sides[0].get("query"))
+        _refuse_single_rows(session, table, given.get("query"))
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
     if len({"pos" in table.roles for table in runs.values()}) > 1:
@@ -274,7 +274,7 @@ def read_inputs(
             )
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
     if history or catalogue is not None:
-        beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
+        beyond = read_beyond(session, history, catalogue, given, opened_runs, inputs.tables)
         inputs = replace(inputs, train=beyond[0], catalogue=beyond[1])
     _require_different_names(inputs)
     for table in inputs.tables:
@@ -492,7 +492,6 @@ def _number_rows(
             f"those of {table.label} in SQL: row_number() OVER (PARTITION BY {keys} ORDER BY ...) "
             "AS pos"
         )
-    table = replace(table, roles={})
     return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
 
 

@@ -50,6 +50,8 @@ class Reader:
         self.hint = "No table has this name"
         # The names of the DuckDB files that are attached, by path.
         self.catalogs: dict[str, str] = {}
+        # May values decide which columns are read? Not of a part of the rows.
+        self.reads_values = True
         # What was left out of the files.
         self.notes: list[str] = []
 

@@ -75,6 +75,8 @@ class Table:
     unnested: bool = False
     # What the Columns line says of columns whose cells may have several ids.
     cells: Mapping[str, str] = field(default_factory=dict)
+    # How to name the columns of query and item that values decided.
+    chosen: str = ""
     # The value of `split`, if these are its rows in a table of train and test.
     split: str = ""
     # The frame, if it is from pandas.
@@ -99,6 +101,7 @@ class Table:
         assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
         assumed |= {"system": self.system} if self.system else {}
         assumed |= {"split": self.split} if self.split else {}
+        assumed |= {"chosen by values": self.chosen} if self.chosen else {}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
     @property

@@ -47,8 +47,8 @@ def test_lists_are_evaluated_like_rows(form, tmp_path):
     data, con = written(lists, form, tmp_path)
     result = rankql.evaluate(data, None, METRICS, con=con)
     assert result.per_query.equals(EXPECTED) and result.notes == []
-    columns = {"query": "query", "item": "retrieved", "pos": "order in retrieved"}
-    assert result.columns["run"] == columns
+    item = "retrieved.id" if lists is not LISTS else "retrieved"
+    assert result.columns["run"] == {"query": "query", "item": item, "pos": "order in retrieved"}
     assert result.columns["qrels"]["rel"] == "1 for every row"
 
 
@@ -93,8 +93,11 @@ def test_names_by_keyword():
     lists = LISTS.rename({"query": "key", "retrieved": "hits", "relevant": "right"})
     result = rankql.evaluate(lists, None, METRICS, query="key", item=["hits", "right"])
     assert result.per_query.rename({"key": "query"}).equals(EXPECTED)
-    with pytest.raises(RankqlError, match=r"lists \(hits, right\).*item=\['hits', 'right'\]"):
-        rankql.evaluate(lists, None, METRICS)
+    for names in ({"hits": "hits"}, {"hits": "other"}):  # the order is not guessed
+        with pytest.raises(
+            RankqlError, match=r"item=\[RETRIEVED, RELEVANT\].* two of: \w+, right$"
+        ):
+            rankql.evaluate(lists.rename(names), None, METRICS)
     # A name that only one of the tables has.
     right = RELEVANT.rename({"relevant": "right"})
     assert rankql.evaluate(RETRIEVED, right, "RR", item="right")["RR"] == 0.75
@@ -587,7 +590,8 @@ def test_labels_in_objects_ask_as_numbers_do():
         return pl.DataFrame({"query": keys, "retrieved": [["x", "y"]] * 2, "relevant": objects})
 
     with pytest.raises(RankqlError, match=r"is says the grade .* rel=\('says', \{'No': ..., 'Yes'"):
-        rankql.evaluate(lists("says", [("No", "Yes")] * 2), None, "RR")
+        rankql.evaluate(lists("says", [("No", "Yes"), ("Yes", "No")]), None, "RR")
+    assert rankql.evaluate(lists("says", [("No", "Yes")] * 2), None, "RR")["RR"] == 1  # of the id
     for field in ("title", "time"):  # texts that do not repeat, and times
         table = lists(field, [("A", "B"), ("C", "D")] if field == "title" else [("1", "2")] * 2)
         assert rankql.evaluate(table, None, "RR")["RR"] == 1
