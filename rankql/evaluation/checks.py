@@ -83,7 +83,8 @@ def note_users(session: Session, inputs: Inputs) -> list[str]:
     for table in inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
         free = [name for name in table.columns if name not in taken]
-        for name in [x for x in free if squash(x) in USERS] if "query" in table.roles else ():
+        users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
+        for name in [*([table.shared] if table.shared else []), *users]:
             rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
             queries = f"""
                 SELECT any_value(u) AS u, count(DISTINCT u) AS users
@@ -327,7 +328,9 @@ def find_duplicates(
         others = [name for name in table.own_columns if name not in roles and name != key]
         others = sorted(others, key=lambda name: name not in table.known("query"))
         others = [name for name in others if _is_finer(run_sql.session, table, key, name)]
-        hint += f", or queries: query={others[0]!r}" if others else ""
+        for name in others[:1]:  # the judgments may be those of one column of the key
+            alone = inputs.qrels is None or inputs.qrels.has(name)
+            hint += f", or queries: query={name if alone else [name, key]!r}"
     remedy = _unique_remedy(run_sql, inputs.qrels if source == "qrels" else None)
     return f"{source} has duplicates: {examples}. {remedy}{hint}"
 

@@ -166,6 +166,8 @@ def tier_of(role: str, name: str, in_objects: bool = False) -> tuple[int, int]:
         return 0, 0
     if in_objects and tail in ("id", "key"):
         return KNOWN, 2 * len(own)
+    if role == "query" and tail in USERS:  # of whom each has several queries
+        return OTHER, 0
     return (OTHER if _LIKE_ID.isdisjoint(_words(name.rpartition(".")[2])) else LIKE_ID), 1
 
 

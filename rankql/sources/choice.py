@@ -267,20 +267,18 @@ def _sample(
     limit = QUERIES if any(x.column for x in items) else ROWS
     texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (*queries, *items)}
     where = " OR ".join(f"{texts[q]} IN ({keys})" for q in queries) if keys else "true"
-    base = " UNION ALL ".join(
-        f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql} WHERE {where} "
-        f"LIMIT {limit})"
-        for n, table in enumerate(side.tables)
-    )
     found = {}
     for lists in dict.fromkeys(x.lists for x in items):
         of_list = [x for x in items if x.lists == lists]
-        rows = f"(SELECT *, unnest({lists}) AS x_ FROM ({base}))" if lists else f"({base})"
         values = ", ".join(texts[x] for x in (*queries, *of_list))
-        sql = f"SELECT {values} FROM {rows} LIMIT {ROWS * len(side.tables)}"
-        columns = [*zip(*con.execute(sql).fetchall(), strict=True)] or [()] * (
-            len(queries) + len(of_list)
-        )
+        rows = []
+        for n, table in enumerate(side.tables):
+            row = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql}"
+            row += f" WHERE {where} LIMIT {limit})"
+            row = f"(SELECT *, unnest({lists}) AS x_ FROM {row})" if lists else row
+            rows.append(f"(SELECT {values} FROM {row} LIMIT {ROWS})")
+        sampled = con.execute(" UNION ALL ".join(rows)).fetchall()
+        columns = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
         for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
             pairs = zip(columns[n], columns[m], strict=True)
             found[q, i] = [pair for pair in pairs if None not in pair]

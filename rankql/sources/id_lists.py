@@ -47,6 +47,7 @@ from rankql.sources.tables import (
     require_column,
     text_number,
 )
+from rankql.text import format_count
 
 # Lists of fractions are not ids.
 _VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
@@ -95,7 +96,8 @@ def unnest_lists(
     runs = {name: _flatten(table) for name, table in runs.items()}
     qrels = qrels and _flatten(qrels)
     specs = _name_columns(runs, qrels, columns)
-    runs = {name: _compute(session, table, specs[0]) for name, table in runs.items()}
+    for name, table in runs.items():
+        runs[name] = _compute(session, table, (*specs[0], None if qrels else specs[1][1]))
     qrels = qrels and _compute(session, qrels, specs[1])
     taken = {*kept, *(x for r in ("rel", "pos", "score") if isinstance(x := columns.get(r), str))}
     ours = {n: _find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
@@ -153,21 +155,22 @@ def _choose(
 ) -> list[Choice | None]:
     """The columns of each run and its judgments, one decision for runs with the same columns."""
     choices: dict[str | None, Choice | None] = {}
+    listed = {x: any(i.column for i in (*ours[x], *theirs[x])) for x in runs}
+    least = {x: OTHER if listed[x] else LIKE_ID for x in runs}
+    keys = {x: _find_queries(runs[x], specs[0][0], taken, least[x]) if qrels else [] for x in runs}
+    names = {x: [i.name for i in (*ours[x], *keys[x])] for x in runs}
     for name, table in runs.items():
         if name in choices:
             continue
-        same = [x for x in runs if [i.name for i in ours[x]] == [i.name for i in ours[name]]]
-        left = Side([runs[x] for x in same], (), ours[name], table.label)
+        same = [x for x in runs if names[x] == names[name]]
+        left = Side([runs[x] for x in same], keys[name], ours[name], table.label)
         right = left._replace(items=theirs[name])
-        listed = any(x.column for x in (*ours[name], *theirs[name]))
         if qrels:
-            least = OTHER if listed else LIKE_ID
-            left = left._replace(queries=_find_queries(table, specs[0][0], taken, least))
-            keys = _find_queries(qrels, specs[1][0], taken, least)
-            right = Side([qrels], keys, theirs[name], "qrels")
-        choice = choose(session.con, left, right, not listed, session.reads_values)
+            others = _find_queries(qrels, specs[1][0], taken, least[name])
+            right = Side([qrels], others, theirs[name], "qrels")
+        choice = choose(session.con, left, right, not listed[name], session.reads_values)
         choices |= dict.fromkeys(same, choice)
-        if choice is None and listed:
+        if choice is None and listed[name]:
             for each in filter(None, (table, qrels)):
                 assign_roles(each, {}, ["query"], con=session.con)  # an error
         if choice and qrels:  # the first runs decide for the others
@@ -198,7 +201,7 @@ def _has(table: Table, name: str) -> bool:
 
 def _compute(session: Session, table: Table, specs: Sequence[Any]) -> Table:
     """The table with the expressions and keys that the caller names."""
-    for role, spec in zip(("query", "item"), specs, strict=True):
+    for role, spec in zip(("query", "item", "item"), specs, strict=False):
         expression = isinstance(spec, str) and spec.strip() and not spec.isidentifier()
         if isinstance(spec, tuple) or (expression and not _has(table, spec)):
             table = add_column(session, table, role, spec)
@@ -244,9 +247,9 @@ def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | Non
     if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
         return column
     column = find_name(table.columns, known)
-    if column and not table.known("item") and find_name(table.columns, RETRIEVED):
-        if not is_text(table.columns[column]):  # which may be ids in cells
-            raise _wrong_type(table, column)
+    both = not table.known("item") and find_name(table.columns, RETRIEVED)
+    if column and both and not is_text(table.columns[column]):  # text may be ids in cells
+        raise _wrong_type(table, column)
     side = "run" if known is RETRIEVED else "qrels"
     mine = [x for x in nested if list_side(x) == side and not _VECTOR.fullmatch(table.columns[x])]
     return mine[0] if len(mine) == 1 else None
@@ -527,7 +530,20 @@ def _read_lists(
             raise _wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
+    if kind in ("BIGINT[]", "INTEGER[]"):
+        _refuse_padding(session, table, column)
     return _Lists(column, name, "x_", "1", every)
+
+
+def _refuse_padding(session: Session, table: Table, column: str) -> None:
+    """Refuse -1 at the end of lists of whole numbers, which is no id."""
+    sql = f"SELECT count(*) FILTER ({quote(column)}[-1] = -1), min(list_min({quote(column)})) FROM "
+    ((padded, least),) = session.con.execute(sql + table.sql).fetchall()
+    if padded and least == -1:
+        raise RankqlError(
+            f"{table.label}: {column} ends with -1 in {format_count(padded, 'row')}, which is no "
+            f"id. Drop it by an expression in item=: list_filter({column}, lambda x: x <> -1)"
+        )
 
 
 def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:

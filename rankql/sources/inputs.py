@@ -28,6 +28,7 @@ from rankql.sources.computed import (
     assume_grades,
     map_events,
     resolve_columns,
+    spread_judgments,
 )
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import find_list, unnest_lists
@@ -205,6 +206,8 @@ def read_inputs(
         ((name, table),) = runs.items()
         if found := _find_system(session, table, columns, by):
             system, runs = found, {name: replace(table, system=found)}
+    if judgments:
+        judgments = spread_judgments(session, [*runs.values()], judgments, columns)
     if compared is None:
         words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
         kept = [*by, *itertools.chain(*words), *([system] if system else [])]
@@ -303,7 +306,9 @@ _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 def _find_system(
     session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
 ) -> str | None:
-    """The column of a known name without which items of a query repeat, and with which not."""
+    """The column of a known name without which items or positions of a query repeat, and with
+    which none does.
+    """
     query, item = (
         name[0] if isinstance(name, list | tuple) and role == "item" and name else name
         for role, name in ((role, columns.get(role)) for role in ("query", "item"))
@@ -312,20 +317,32 @@ def _find_system(
     found = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
     if not (names := [name for name in found if name is not None and name not in taken]):
         return None
-    keys = ids = []
+    keys: list[Any] = []
+    ids: list[list[str]] = []
     with suppress(RankqlError):  # which is raised later, if at all
         keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
-        ids = [*keys, *([] if find_list(table, RETRIEVED, item) else [table.find("item", item)])]
-    if not ids or not all(isinstance(name, str) and table.has(name) for name in ids):
+        if find_list(table, RETRIEVED, item):
+            ids = [[]]
+        else:
+            ids = [
+                [x] for x in (table.find("item", item), table.find("pos", columns.get("pos"))) if x
+            ]
+    if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
         return None
-    key, pairs = (", ".join(quote(str(name)) for name in each) for each in (keys, ids))
+    key = ", ".join(map(quote, keys))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
-    counts = ", ".join(f"count(DISTINCT ({pairs}, {quote(name)}))" for name in names)
-    sql = f"SELECT count(*), count(DISTINCT ({pairs})), {counts} FROM {rows}"
-    ((total, without, *each),) = session.con.execute(sql).fetchall()
-    unique = (name for name, count in zip(names, each, strict=True) if count == total > without)
-    return next(unique, None)
+    for name in names:
+        counts = ", ".join(
+            f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
+            for own in ids
+            for each in ([], [name])
+        )
+        sql = f"SELECT count(*), {counts} FROM {rows}"
+        ((total, *each),) = session.con.execute(sql).fetchall()
+        if all(count == total for count in each[1::2]) and any(x < total for x in each[::2]):
+            return name
+    return None
 
 
 def _require_different_names(inputs: Inputs) -> None:

@@ -77,6 +77,8 @@ class Table:
     cells: Mapping[str, str] = field(default_factory=dict)
     # How to name the columns of query and item that values decided.
     chosen: str = ""
+    # The column of the judgments that several queries share, because it is one of their key.
+    shared: str = ""
     # The value of `split`, if these are its rows in a table of train and test.
     split: str = ""
     # The frame, if it is from pandas.
@@ -350,7 +352,15 @@ MAX_LABELS = 10
 
 def describe_mapping(con: Any, table: Table, name: str) -> str:
     """How rel= maps the values of a column of text, if they are a few labels; else ""."""
-    known = [*ROLES["query"], *ROLES["item"], *RANKED_SYSTEMS, *SUBTOPIC_NAMES, *TIMES, "q0"]
+    known = [
+        *ROLES["query"],
+        *ROLES["item"],
+        *RANKED_SYSTEMS,
+        *SUBTOPIC_NAMES,
+        *TIMES,
+        "q0",
+        "split",
+    ]
     if find_name([name], known):
         return ""
     value = f"CAST({quote(name)} AS VARCHAR)"
@@ -434,9 +444,6 @@ def assign_roles(
                 hint = ", or rel='1' if every row is relevant"
                 if ranked:
                     hint = ", or qrels= (CLI: the judgments as the last file)"
-                if table.has("split"):  # of leave_one_out or time_split
-                    what = ". It has a split: keep the rows with split = 'test'"
-                    raise missing_column(role, f" in {table.label}", table.own_columns, hint=what)
                 left = [n for n in table.free_columns(role) if n not in roles.values()]
                 texts = [n for n in left if not table.trec and is_text(table.columns[n])]
                 events = [find_name(texts, EVENTS), *texts] if con else []

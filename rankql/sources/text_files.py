@@ -187,7 +187,18 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
             f"or .zst. If it has commas or tabs, call it .csv or .tsv and {named}"
         )
+    last = [line.split()[-1] for line in lines]
+    if len(first) == 4 and all(x.isdecimal() and int(x) > _YEAR_1973 for x in last):
+        names = ["query", "item", "rel", "time"]
+        raise file.error(
+            "has times in its last column, so it is not TREC. Name its columns, such as "
+            f"columns={names!r} (CLI: --columns {','.join(names)})"
+        )
     return _QRELS if len(first) == 4 else _RUN, False
+
+
+# In seconds; no grade is so high.
+_YEAR_1973 = 10**8
 
 
 def _is_marco(lines: Sequence[str]) -> bool:
