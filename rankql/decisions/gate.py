@@ -42,6 +42,7 @@ from rankql.registry.argument_checks import (
     require_probability,
     require_whole_number,
 )
+from rankql.sources.choice import require_named
 from rankql.sources.tables import Data
 from rankql.stats.corrections import LEAST_ALPHA
 from rankql.writing import remember_inputs
@@ -181,6 +182,7 @@ def gate(
             value = {name: value} if name == "baseline" else value
             result = evaluate(value, qrels, metrics, by=groups, weight=weight,
                               cluster=cluster, judge=judge, **keywords)  # fmt: skip
+            require_named(result.columns)
         evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     tables = [name for name, argument in arguments.items() if argument.kind == "values"]
     if drops and "run" in tables and "baseline" not in tables:

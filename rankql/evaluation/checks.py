@@ -16,6 +16,7 @@ from rankql.evaluation.overlap import (
     Counters,
     find_judged_queries,
     format_examples,
+    hint_queries,
     note_unjudged,
     require_ranked_rows,
 )
@@ -69,7 +70,8 @@ def require_sound(
         notes += note_null_grades(session, inputs.qrels)
         overlap = counters.queries
         judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
-        notes += note_unjudged(overlap, judged)
+        hint = "" if all(x.judged for x in overlap) else hint_queries(session, inputs)
+        notes += note_unjudged(overlap, judged, hint)
         if not one_query:
             notes += require_common_items(run_sql, inputs, counters)
             notes += note_spelling(run_sql, inputs, counters)

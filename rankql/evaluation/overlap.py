@@ -13,6 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
+from rankql.sources.choice import suggest_query
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
@@ -124,16 +125,25 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
 
 
 def note_unjudged(
-    overlap: Sequence[QueryOverlap], judged_queries: Sequence[object] | None = None
+    overlap: Sequence[QueryOverlap], judged_queries: Sequence[object] | None = None, hint: str = ""
 ) -> list[str]:
     """Note queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
     for system, queries, judged, unjudged in overlap:
         if not judged:
-            raise RankqlError(no_judged_query_message(run_label(system), unjudged, judged_queries))
+            message = no_judged_query_message(run_label(system), unjudged, judged_queries)
+            raise RankqlError(message + hint)
         if queries > judged:
             notes.append(unjudged_queries_note(system, queries, judged, unjudged))
     return notes
+
+
+def hint_queries(session: Session, inputs: Inputs) -> str:
+    """The columns of a run and of the judgments whose queries match; or ""."""
+    run, qrels = next(iter(inputs.runs.values())), inputs.qrels
+    if qrels is None or "item" not in run.roles:
+        return ""
+    return suggest_query(session.con, run, qrels)
 
 
 def unjudged_queries_note(

@@ -62,6 +62,8 @@ class Request:
     is_run: bool = False
     # With judgments, only columns named like metrics say that the data is not a run.
     judged: bool = False
+    # The columns of the retrieved and the relevant ids.
+    item: Any = None
 
     @classmethod
     def of(
@@ -76,7 +78,13 @@ class Request:
         is_run = any(keywords.get(name) is not None for name in (*_OF_RUNS, *_OPTIONS))
         is_run = is_run or not (query is None or isinstance(query, str))
         con = keywords.get("con")
-        return cls(metrics, query, attributes, higher_is_better, con, is_run)
+        item = keywords.get("item")
+        return cls(metrics, query, attributes, higher_is_better, con, is_run, item=item)
+
+    def has_lists(self, table: Table) -> bool:
+        """Has a table lists of retrieved ids?"""
+        item = self.item[0] if isinstance(self.item, list | tuple) and self.item else self.item
+        return find_list(table, RETRIEVED, item) is not None
 
     @property
     def named(self) -> list[str]:
@@ -119,14 +127,14 @@ def identify(data: Data, label: str = "run", request: Request | None = None) -> 
                 file = con.sql(f"FROM {literal(path)} LIMIT 0")
                 kinds = map(str, file.types)
                 header = Table(label, "", dict(zip(file.columns, kinds, strict=True)))
-            if find_list(header, RETRIEVED):
+            if request.has_lists(header):
                 return Argument("lists")
             if request.is_run or (header.known("item") and not request.named):
                 return ROWS
     with open_session(request.con, data) as session:
         try:
             table = session.table(data, label)
-            if find_list(table, RETRIEVED):
+            if request.has_lists(table):
                 return Argument("lists")
         except (RankqlError, duckdb.Error):
             return ROWS

@@ -8,7 +8,8 @@ decide, and names stay if they match at least half as often as the best. What st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import exp
 from shlex import quote as shell_quote
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.column_names import KNOWN, LIKE_ID, squash, tier_of
-from rankql.sources.tables import Table
+from rankql.sources.tables import CHOSEN, Table
 
 # The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
 ROWS, QUERIES, CONTENDERS = 2000, 256, 6
@@ -129,6 +130,32 @@ def choose(con: Any, left: Side, right: Side, must_match: bool, by_values: bool)
             f"Several columns of {left.label} and {right.label} match equally often. Pass {calls}"
         )
     return Choice(*found, _option(_contested(every, found), found))
+
+
+def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse columns that values decided: with other data, others may match."""
+    for label, roles in columns.items():
+        if CHOSEN in roles:
+            raise RankqlError(
+                f"{label}: values decide which columns are the query and the item, and other "
+                f"values may decide otherwise. Name them: {roles[CHOSEN]}"
+            )
+
+
+def suggest_query(con: Any, run: Table, qrels: Table) -> str:
+    """The columns whose queries match, if those of the names do not; or ""."""
+    left, right = (
+        Side([table], find_ids(replace(table, roles={}), "query"), [Ids(name, quote(name))])
+        for table, name in ((table, table.roles["item"]) for table in (run, qrels))
+    )
+    queries, items = product(left.queries, right.queries), product(left.items, right.items)
+    every = _measure(con, left, right, [*queries], [*items])
+    matches = {pair: m for pair, m in every.items() if m.matches}
+    for pair in sorted(matches, key=lambda x: -matches[x].matches)[:1]:
+        ours, theirs = (x.name for x in pair[0])
+        which = f"{theirs} of qrels" if theirs != qrels.roles["query"] else f"{ours} of {run.label}"
+        return f". {which} matches: {_option(['query'], pair)}"
+    return ""
 
 
 def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]:

@@ -31,6 +31,8 @@ Data: TypeAlias = Any
 Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | None
 """The column of the grades, the grades of events, or both."""
 
+# What the Columns line calls the option that names columns which values decided.
+CHOSEN = "chosen by values"
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
 
@@ -103,7 +105,7 @@ class Table:
         assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
         assumed |= {"system": self.system} if self.system else {}
         assumed |= {"split": self.split} if self.split else {}
-        assumed |= {"chosen by values": self.chosen} if self.chosen else {}
+        assumed |= {CHOSEN: self.chosen} if self.chosen else {}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
     @property
