@@ -63,6 +63,7 @@ _LIST_WORDS = {
     "qrels": {
         *("relevant", "expected", "reference", "truth", "gold", "golden", "correct", "answer"),
         *("positive", "positives", "target", "targets", "actual", "label", "labels", "qrels"),
+        *("ratings", "judgments", "judgements"),
     },
 }
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.

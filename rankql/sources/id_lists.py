@@ -631,7 +631,7 @@ def _load(
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
     fields: dict[str, Any] = {"roles": roles, "assumed": {**table.assumed, **assumed}}
-    fields |= {"cells": table.cells, "chosen": table.chosen}
+    fields |= {"cells": table.cells, "chosen": table.chosen, "part": table.part}
     system = "" if "rel" in roles else table.system
     return session.load(table.label, sql, text=False, unit="ids", system=system, **fields)
 

@@ -24,7 +24,14 @@ from rankql.macros import literal, require_duckdb
 from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import JSON, PARQUET, File, open_file
 from rankql.sources.frames import fetch_rows, library, refuse_nul, refuse_unread_lists
-from rankql.sources.json_shapes import BY_QUERY, SEARCH, JsonShape, load_json, load_shape
+from rankql.sources.json_shapes import (
+    BY_QUERY,
+    SEARCH,
+    JsonShape,
+    load_json,
+    load_object,
+    load_shape,
+)
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.progress import watch
 from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
@@ -189,7 +196,9 @@ def _load_parquet(source: Source) -> Table:
 
 
 def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
-    return load_shape(source.reader, source.label, "the dict", shape, [source.data])
+    reader, label, data = source.reader, source.label, source.data
+    found = load_object(reader, label, "the dict", [data]) if shape is BY_QUERY else None
+    return found or load_shape(reader, label, "the dict", shape, [data])
 
 
 def _load_frame(source: Source) -> Table:

@@ -81,6 +81,8 @@ class Table:
     chosen: str = ""
     # The column of the judgments that several queries share, because it is one of their key.
     shared: str = ""
+    # The part of the file that it is.
+    part: str = ""
     # The value of `split`, if these are its rows in a table of train and test.
     split: str = ""
     # The frame, if it is from pandas.
@@ -105,6 +107,7 @@ class Table:
         assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
         assumed |= {"system": self.system} if self.system else {}
         assumed |= {"split": self.split} if self.split else {}
+        assumed |= {"part": self.part} if self.part else {}
         assumed |= {CHOSEN: self.chosen} if self.chosen else {}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
