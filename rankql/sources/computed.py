@@ -358,10 +358,11 @@ def assume_grades(
 def _may_be_graded(session: Session, table: Table) -> bool:
     """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
+    taken = {*table.named, *table.roles.values()}
     values = [
         f"CAST({quote(name)} AS VARCHAR)"
         for name, kind in table.columns.items()
-        if not (squash(name) in known or name in table.named or kind.startswith(("DATE", "TIME")))
+        if not (squash(name) in known or name in taken or kind.startswith(("DATE", "TIME")))
     ]
     # An empty table may stand for one of Spark, whose values are not known yet.
     several = "count(*) = 0 OR min({0}) <> max({0}) OR count({0}) NOT IN (0, count(*))"

@@ -530,7 +530,7 @@ def _read_lists(
             raise _wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
-    if kind in ("BIGINT[]", "INTEGER[]"):
+    if kind.endswith("INT[]") or kind == "INTEGER[]":
         _refuse_padding(session, table, column)
     return _Lists(column, name, "x_", "1", every)
 
