@@ -103,14 +103,23 @@ def choose(con: Any, left: Side, right: Side, must_match: bool, by_values: bool)
     if not every:
         return None
     names = every[0]
-    weak = must_match and any(x.tier < KNOWN and x.rank for pair in names for x in pair)
+    contested = _contested(every, names)
+    weak = any(
+        x.tier < KNOWN and x.rank
+        for role, pair in zip(_ROLES, names, strict=True) if must_match or role in contested
+        for x in pair
+    )  # fmt: skip
     if not by_values or (len(every) == 1 and not weak):
         return Choice(*names)
     matches = _measure(con, left, right, queries, items)
     fits = {pair: m for pair in every if (m := matches.get(pair)) and m.fits(pair, names, weak)}
     fits = _best_readings(fits)
+    if not fits and not weak:
+        return Choice(*names)
+    if not fits and must_match:
+        return None
     if not fits:
-        return None if weak else Choice(*names)
+        raise _ask(left, right, contested, every)
     found = max(fits, key=lambda pair: fits[pair].matches)
     same_names = all(squash(a.name) == squash(b.name) for a, b in names)
     plain = next((pair for pair in fits if _label(pair) == _label(names)), None)
@@ -118,18 +127,24 @@ def choose(con: Any, left: Side, right: Side, must_match: bool, by_values: bool)
         least = fits[plain].matches / 2
         unique = {x: m for x, m in fits.items() if not m.repeats and m.matches >= least}
         if not (fits[plain].repeats and unique):
-            contested = () if same_names else _contested(every, plain)
-            return Choice(*plain, _option(contested, plain))
+            return Choice(*plain, _option(() if same_names else contested, plain))
         fits = unique
         found = max(fits, key=lambda pair: fits[pair].matches)
     ties = [pair for pair in fits if fits[pair].matches == fits[found].matches]
     if len(ties) > 1:
-        roles = _contested(ties, found)
-        calls = " or ".join(_option(roles, pair) for pair in ties[:4])
-        raise RankqlError(
-            f"Several columns of {left.label} and {right.label} match equally often. Pass {calls}"
-        )
+        raise _ask(left, right, _contested(ties, found), ties)
     return Choice(*found, _option(_contested(every, found), found))
+
+
+def _ask(left: Side, right: Side, roles: Sequence[str], pairs: Sequence[_Pair]) -> RankqlError:
+    calls = " or ".join(dict.fromkeys(_option(roles, pair) for pair in pairs[:4]))
+    return RankqlError(
+        f"Several columns of {left.label} and {right.label} may be the {' and the '.join(roles)}, "
+        f"and their values do not tell which. Pass {calls}"
+    )
+
+
+_ROLES = ("query", "item")
 
 
 def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
@@ -195,7 +210,7 @@ def _label(pair: _Pair) -> list[str]:
 
 def _contested(pairs: Sequence[_Pair], found: _Pair) -> list[str]:
     """The roles for which other columns contend."""
-    names = zip(("query", "item"), found, *pairs, strict=True)
+    names = zip(_ROLES, found, *pairs, strict=True)
     return [
         role for role, each, *others in names
         if any([x.name for x in other] != [x.name for x in each] for other in others)
@@ -204,9 +219,7 @@ def _contested(pairs: Sequence[_Pair], found: _Pair) -> list[str]:
 
 def _option(roles: Sequence[str], pair: _Pair) -> str:
     """How to name the columns of these roles."""
-    names = {
-        role: [x.name for x in each] for role, each in zip(("query", "item"), pair, strict=True)
-    }
+    names = {role: [x.name for x in each] for role, each in zip(_ROLES, pair, strict=True)}
     python = ", ".join(f"{role}={names[role]!r}" for role in roles)
     option = " ".join(f"--{role} {shell_quote(','.join(names[role]))}" for role in roles)
     return f"{python} (CLI: {option})" if roles else ""
