@@ -244,6 +244,8 @@ def evaluate(
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
     with open_session(arguments.con, *arguments.sources) as session:
+        words = (arguments.metrics, arguments.reading, arguments.groupings, arguments.weight)
+        session.mentioned = repr(words).lower()
         inputs, facts, conventions, metrics = prepare(session, arguments)
         result = describe_result(
             session, inputs, metrics, conventions, arguments.groupings, arguments.interval,

@@ -436,22 +436,25 @@ def _rounded_type(session: Session, table: Table) -> str:
     """The type of scores that are integers or decimals and that DOUBLE would round; or DOUBLE."""
     if "score" not in table.roles or "pos" in table.roles:
         return "DOUBLE"
-    kind = table.columns[table.roles["score"]]
+    name, kind = table.roles["score"], table.columns[table.roles["score"]]
     decimal = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind)
     text = table.text and kind == "VARCHAR"  # computed columns are numbers
     if not (text or decimal or kind.endswith(("BIGINT", "HUGEINT"))):
         return "DOUBLE"
-    name, most = quote(table.roles["score"]), 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    value = f"TRY_CAST({name} AS HUGEINT)" if text else name
-    rounded, other = f"{value} NOT BETWEEN -{most} AND {most}", "false"
-    if text:
-        rounded = f"strlen({name}) > 15 AND {rounded}"
-        other = f"NOT regexp_full_match({name}, '[+-]?[0-9]+')"
-    for where, found in ((rounded, True), (other, False)):
-        sql = f"SELECT 1 FROM {table.sql} WHERE {where} LIMIT 1"
-        if bool(session.con.execute(sql).fetchall()) is not found:
-            return "DOUBLE"
-    return kind if decimal else "DECIMAL(38,0)"
+    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
+    rounded = f"{quote(name)} NOT BETWEEN -{most} AND {most}"
+    if text:  # of digits alone
+        rounded = f"strlen({quote(name)}) > 15 AND TRY_CAST({quote(name)} AS HUGEINT) NOT BETWEEN "
+        rounded += f"-{most} AND {most} AND NOT contains({quote(name)}, '.')"
+    sql = f"SELECT {quote(name)} FROM {table.sql} WHERE {rounded} LIMIT 1"
+    for (score,) in session.con.execute(sql).fetchall():
+        if text:
+            raise RankqlError(
+                f"{table.label}: {name} {score} is above 2^53, which numbers in text files are "
+                f"rounded to. Divide the scores, or read them by score='CAST({name} AS HUGEINT)'"
+            )
+        return kind if decimal else "DECIMAL(38,0)"
+    return "DOUBLE"
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:

@@ -52,6 +52,8 @@ class Reader:
         self.catalogs: dict[str, str] = {}
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True
+        # What the caller wrote of columns and metrics, if only columns in it are read.
+        self.mentioned: str | None = None
         # What was left out of the files.
         self.notes: list[str] = []
 

@@ -195,13 +195,14 @@ class Table:
         """The column of a role as DOUBLE, or as `score_type`; `read` also checks its values."""
         name = self.roles[role]
         kind = self.columns[name]
-        if not self.text and not is_number(kind):
+        text = self.text and is_text(kind)
+        if not text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
         if role == "score" and self.score_type != "DOUBLE":
             value = f"CAST({quote(name)} AS {self.score_type})"
         else:
-            value = text_number(name) if self.text else f"CAST({quote(name)} AS DOUBLE)"
+            value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
     def signed(self, role: str, value: str) -> str:
