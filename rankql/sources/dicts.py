@@ -112,9 +112,12 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     data = {query: _as_list(value) for query, value in data.items()}
     kinds = kinds_of(data)
     if len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"]):
-        examples = {_kind_of_value(value): key for key, value in [*data.items()][::-1]}
-        seen = [f"{key!r} is {_WORDS[kind]}" for kind, key in examples.items()][::-1]
-        raise RankqlError(f"{label} is a dict in which {join_words(seen)}. {_shapes(label)}")
+        examples = {_kind_of_value(value): key for key, value in data.items()}
+        seen = join_words([f"{key!r} is {_WORDS[kind]}" for kind, key in examples.items()])
+        what = (
+            "must be one table, not a dict of runs" if kinds == ["a run"] else f"is mixed: {seen}"
+        )
+        raise RankqlError(f"{label} {what}. {_shapes(label)}")
     if not any(data.values()):
         raise RankqlError(f"{label} is empty: the dict has no items")
     judged = label == "qrels"

@@ -26,7 +26,6 @@ from rankql.sources.files import (
     ends_with_number,
     read_as_text,
     split_line,
-    uneven_line,
 )
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
@@ -52,11 +51,6 @@ def load_csv(reader: Reader, file: File) -> Table:
     with reader.reading(file):
         tabs = mark in header and mark == "\t"
         table = _load_quoted(reader, file, sql.format(literal(file.pattern)), tabs)
-    unnamed = all(re.fullmatch(r"column\d+", name) for name in table.columns)
-    joined = len(table.columns) == 1 and re.search(r"[,;|\t]", next(iter(table.columns)))
-    # An uneven line may be why DuckDB found no header, or one column.
-    if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
-        raise RankqlError(f"{file.label}: {file.paths[0]!r}: {uneven}")
     return with_spellings(replace(table, repeated=repeated_names(names)), lambda: names)
 
 

@@ -96,7 +96,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1", "d2"}}, "^run: a set of items has no order. Pass a list"),
         (
             {"q1": {"d1": 1}, "q2": ["d1"]},
-            "^run is a dict in which 'q1' is a dict of numbers and 'q2' is a list of items. Pass",
+            "^run is mixed: 'q1' is a dict of numbers and 'q2' is a list of items. Pass",
         ),
         ({"a": "a.parquet", "q1": {"d1": 1}}, "'a' is not a list or a dict of numbers and 'q1' is"),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
@@ -202,7 +202,7 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
             None,
             "^qrels: in the dict, 'one' and 'two' may be the data",
         ),
-        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels is a dict in which 'q1' is a dict of n"),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels is mixed: 'q1' is a dict of numbers"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
     ],
 )
