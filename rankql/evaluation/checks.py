@@ -371,11 +371,6 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
 
 
 # Errors about NaN in pandas, in the words of the macros for other sources.
-PANDAS_NAN = {
-    "rel": "must be a finite number, not nan",
-    "pos": "must be a whole number from 1, not nan",
-    "score": "must be a number, not nan",
-}
 
 
 def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
@@ -389,20 +384,8 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
             require_ids(table.label, *counts, table.unit)
             for name in inputs.ids(table):
                 refuse_rounded(session, table, name, "x_", table.columns[name])
-            _refuse_pandas_nan(table)
             is_number = not table.text and counted and inputs.scored
             validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
-
-
-def _refuse_pandas_nan(table: Table) -> None:
-    """Refuse NaN of pandas, which DuckDB reads as NULL, as NaN of other frames is refused."""
-    for role, problem in PANDAS_NAN.items():
-        if role == "score" and "pos" in table.roles:
-            continue
-        if table.nans(role):
-            name = table.roles[role]
-            remedy = f". If NaN means NULL, pass .astype({{{name!r}: 'Float64'}})"
-            raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
 
 
 def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:

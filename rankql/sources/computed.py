@@ -358,7 +358,7 @@ def assume_grades(
 def _may_be_graded(session: Session, table: Table) -> bool:
     """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
-    taken = {*table.named, *table.roles.values()}
+    taken = {*table.named, *table.roles.values(), *(["split"] if table.split else [])}
     values = [
         f"CAST({quote(name)} AS VARCHAR)"
         for name, kind in table.columns.items()

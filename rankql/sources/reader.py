@@ -157,10 +157,10 @@ class Reader:
                 path = found[1] if found else file.paths[0]
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
-            why = re.findall(
-                r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*",
-                str(error),
-            )
+            form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
+            why = re.findall(form, str(error))
+            if "Error when sniffing file" in str(error):
+                why = ["its lines have different numbers of values"]
             if why:
                 raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error
             raise file.error(f"cannot be read: {reword_error(error)}") from error

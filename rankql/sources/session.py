@@ -23,7 +23,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, require_duckdb
 from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import JSON, PARQUET, File, open_file
-from rankql.sources.frames import fetch_rows, library, refuse_nul, refuse_unread_lists
+from rankql.sources.frames import fetch_rows, library, read_pandas, refuse_nul
 from rankql.sources.json_shapes import (
     BY_QUERY,
     SEARCH,
@@ -214,10 +214,11 @@ def _load_frame(source: Source) -> Table:
         data = data.read_all() if hasattr(data, "read_all") else data
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if kind == "pandas":
-        refuse_unread_lists(data, label)
+        refuse_nul(label, map(str, data.columns))
+        data, kind = read_pandas(data, label), "polars"
     if kind == "polars" and hasattr(data, "height"):
         refuse_nul(label, data.columns)
-    scanned = kind in ("polars", "pandas", "duckdb", "_duckdb")
+    scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         if not hasattr(data, "__arrow_c_stream__"):
             remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
@@ -229,8 +230,7 @@ def _load_frame(source: Source) -> Table:
 
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
-    frame = data if kind == "pandas" else None
-    table = replace(table, frame=frame, ordered="duckdb" not in kind, repeated=repeated)
+    table = replace(table, ordered="duckdb" not in kind, repeated=repeated)
     if kind == "polars":
         return with_spellings(table, lambda: data.collect_schema().names())
     return with_spellings(table, lambda: names)

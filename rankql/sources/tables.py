@@ -85,20 +85,6 @@ class Table:
     part: str = ""
     # The value of `split`, if these are its rows in a table of train and test.
     split: str = ""
-    # The frame, if it is from pandas.
-    frame: Any = field(default=None, repr=False, compare=False)
-
-    def nans(self, role: str) -> int:
-        """The number of NaN in a pandas frame, which DuckDB reads as NULL."""
-        column = self.roles.get(role)
-        if self.frame is None or column not in self.frame:
-            return 0
-        kind, values = str(self.frame[column].dtype), self.frame[column].to_numpy()
-        if kind.startswith("float"):
-            return int((values != values).sum())
-        if kind == "object":
-            return sum(isinstance(value, float) and value != value for value in values)
-        return 0
 
     @property
     def role_columns(self) -> dict[str, str]:

@@ -47,7 +47,8 @@ def load_csv(reader: Reader, file: File) -> Table:
     if header == _QUEPID:
         sql = _READ_QUEPID
     elif mark in header and count_known(names):
-        sql = sql.replace("all_varchar", f"delim = {literal(mark)}, all_varchar")
+        first = ", header = true, skip = 0" if file.start.startswith(header) else ""
+        sql = sql.replace("all_varchar", f"delim = {literal(mark)}{first}, all_varchar")
     with reader.reading(file):
         tabs = mark in header and mark == "\t"
         table = _load_quoted(reader, file, sql.format(literal(file.pattern)), tabs)

@@ -46,6 +46,8 @@ def split_log(
                 f"{table.label}: each {key} is in one part of {name} ({', '.join(values)}), so all "
                 "rows are judgments"
             )
+            if table is qrels:
+                qrels = replace(table, split=", ".join(values))
             continue
         if values != ["test", "train"]:
             raise RankqlError(

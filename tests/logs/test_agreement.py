@@ -187,6 +187,10 @@ def test_data_of_any_kind_are_read_with_numbers_as_numbers(form, tmp_path):
         data = frame.to_arrow().to_reader()
     else:
         data, _ = written(frame, form, tmp_path)
+    if form == "pandas":
+        with pytest.raises(rankql.RankqlError, match="label must be a finite number, not nan"):
+            rankql.krippendorff_alpha(data, "interval")
+        data = data.convert_dtypes()  # missing labels are NULL
     result = rankql.krippendorff_alpha(data, "interval")
     assert isinstance(result, pl.DataFrame) == (form != "pandas")  # pandas in, pandas out
     assert_frame_equal(pl.DataFrame(result), rankql.krippendorff_alpha(CODERS, "interval"))
