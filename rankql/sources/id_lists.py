@@ -104,12 +104,12 @@ def unnest_lists(
     if qrels is None:
         if not any(x.column for ids in ours.values() for x in ids):
             for table in runs.values():
-                _refuse_unknown_lists(table, specs[0][1])
+                _require_both(table, specs[0][1])
             return runs, None, columns
         own = specs[1][1] if specs[1] != specs[0] else None
         theirs = {n: _find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
         for name, table in runs.items():
-            _require_both(table, ours[name], theirs[name])
+            _require_both(table, own, ours[name], theirs[name])
         runs = _find_row_keys(session, runs, specs[0][0], system)
     else:
         if find_list(qrels, RELEVANT, specs[1][1]) and find_list(qrels, RETRIEVED):
@@ -350,40 +350,33 @@ def _wrong_type(table: Table, column: str) -> RankqlError:
     )
 
 
-def _refuse_unknown_lists(table: Table, item: Any) -> None:
-    """Refuse a run of lists that no name says what they are."""
-    nested = [x for x, kind in table.columns.items() if kind.endswith("]")]
-    nested = [x for x in nested if not _VECTOR.fullmatch(table.columns[x])]
-    if nested and not item and not table.known("item"):
-        raise RankqlError(
-            f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
-            f"{RETRIEVED[0]} and {RELEVANT[0]}. {_name_lists(table)}"
-        )
-
-
-def _require_both(table: Table, ours: Sequence[Ids], theirs: Sequence[Ids]) -> None:
-    """Refuse a table with lists of retrieved ids and none of relevant ids, or the reverse."""
-    if not all(any(x.column for x in each) for each in (ours, theirs)):
-        has, lacks = ("retrieved", "relevant") if ours else ("relevant", "retrieved")
-        column = next((x.column for x in (*ours, *theirs) if x.column), "")
-        expected = RELEVANT if ours else RETRIEVED
-        raise RankqlError(
-            f"{table.label} has lists of {has} ids ({column}), but none of {lacks} ids: expected "
-            f"{', '.join(expected[:3])} or {lacks}. Found: {', '.join(table.own_columns)}. "
-            f"Pass qrels= (CLI: the judgments as the last file). {_name_lists(table)}"
-        )
-
-
-def _name_lists(table: Table) -> str:
-    """How to name both lists."""
+def _require_both(
+    table: Table, item: Any, ours: Sequence[Ids] = (), theirs: Sequence[Ids] = ()
+) -> None:
+    """Refuse a table with lists that no name says what they are, or with one of two lists."""
     lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
     lists = [x for x in lists if not _VECTOR.fullmatch(table.columns[x])]
-    if len(lists) < 2:
-        return "Name the retrieved ids: item='...'"
-    return (
-        "Name the retrieved and the relevant ids: item=[RETRIEVED, RELEVANT] (CLI: --item "
-        f"RETRIEVED,RELEVANT), two of: {', '.join(lists)}"
-    )
+    remedy = "Name the retrieved ids: item='...'"
+    if len(lists) > 1:
+        remedy = (
+            "Name the retrieved and the relevant ids: item=[RETRIEVED, RELEVANT] (CLI: --item "
+            f"RETRIEVED,RELEVANT), two of: {', '.join(lists)}"
+        )
+    known = [next((x.column for x in each if x.column), "") for each in (ours, theirs)]
+    if not any(known) and lists and not item and not table.known("item"):
+        raise RankqlError(
+            f"{table.label} has lists ({', '.join(lists)}), but none with a known name, such as "
+            f"{RETRIEVED[0]} and {RELEVANT[0]}. {remedy}"
+        )
+    if any(known) and not all(known):
+        has, lacks = ("retrieved", "relevant") if known[0] else ("relevant", "retrieved")
+        expected = RELEVANT if known[0] else RETRIEVED
+        raise RankqlError(
+            f"{table.label} has lists of {has} ids ({''.join(known)}), but none of {lacks} ids: "
+            f"expected {', '.join(expected[:3])} or {lacks}. Found: "
+            f"{', '.join(table.own_columns)}. Pass qrels= (CLI: the judgments as the last file). "
+            f"{remedy}"
+        )
 
 
 def _find_row_keys(

@@ -56,23 +56,15 @@ def load_json(reader: Reader, file: File) -> Table:
     shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
     if shape:
         return load_shape(reader, file.label, repr(file.name), shape, _parse(file))
-    if _is_by_query(file.start) or _is_one_object(file):
+    top = list(dict.fromkeys(path[0] for path in _outline(file.start)))
+    objects_in = re.findall(r'"((?:[^"\\]|\\.)*)"\s*:\s*\{', file.start)
+    names = [name for name in top if squash(name) in _NAMES]  # of a row, or of a part
+    is_row = names and (len(names) == len(top) or not {*names} <= {*objects_in})
+    if file.start.lstrip().startswith("{") and not is_row:
         objects = [{k: v for k, v in x.items() if k != "_comment"} for x in _parse(file)]
         if (table := load_object(reader, file.label, repr(file.name), objects)) is not None:
             return table
-    top = (path[0] for path in _outline(file.start) if len(path) == 1)
     return with_spellings(_load_rows(reader, file), lambda: top)
-
-
-def _is_one_object(file: File) -> bool:
-    """Is the file one object over several lines, or one without names of columns?"""
-    first = file.lines[0] if file.lines else ""
-    if (
-        not first.lstrip().startswith("{")
-        or {squash(x) for (x, *_) in _outline(file.start)} & _NAMES
-    ):
-        return False
-    return len(file.lines) == 1 or not first.rstrip().endswith("}")
 
 
 def load_object(
@@ -191,15 +183,6 @@ def _outline(start: str) -> Iterator[tuple[str, ...]]:
             path.append(last)
         elif token[0] == "}" and path:
             last = path.pop()
-
-
-def _is_by_query(start: str) -> bool:
-    """Is it an object by query, with items or numbers? Not if a key is the name of a column."""
-    key = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
-    empty = rf"(?:{key}(?:\{{\s*\}}|\[\s*\])\s*,?\s*)*"
-    value = r'(?:\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnNI"])'
-    match = re.match(rf"\s*\{{\s*{empty}(?:{key}{value}|\}}\s*$)", start)
-    return match is not None and not {squash(x) for x in match.groups() if x} & _NAMES
 
 
 def _parse(file: File) -> list[Any]:
