@@ -170,7 +170,7 @@ def evaluate(
         Column of the position; 1 is the top.
     system : str, optional
         Column of the system, if one table holds the runs of several. Usual names, such as model,
-        are recognised if items of a query repeat.
+        are recognised if items or positions of a query repeat.
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
         unless the column is called distance, dist, l2_distance or the like.

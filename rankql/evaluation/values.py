@@ -32,10 +32,10 @@ from rankql.registry.parse import (
     lower_is_better,
     resolve_names,
 )
+from rankql.sources.candidates import find_list
 from rankql.sources.computed import holds_numbers
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
-from rankql.sources.id_lists import find_list
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, duckdb_errors, open_session

@@ -85,7 +85,9 @@ def is_id(kind: str) -> bool:
     return not kind.startswith((*_NEVER, *_FRACTIONS)) and not kind.endswith("]")
 
 
-def choose(con: Any, left: Side, right: Side, must_match: bool, by_values: bool) -> Choice | None:
+def choose_columns(
+    con: Any, left: Side, right: Side, must_match: bool, by_values: bool
+) -> Choice | None:
     """The columns of both sides; None if none of their names and values go together.
 
     must_match: names that are only like an id count if their values match.

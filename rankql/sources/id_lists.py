@@ -5,22 +5,17 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-
-import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
-    KNOWN,
     LIKE_ID,
     LOCATORS,
     OTHER,
-    PREDICTED,
     QUESTIONS,
     RELEVANT,
     RETRIEVED,
@@ -29,12 +24,22 @@ from rankql.registry.column_names import (
     find_name,
     is_distance,
     known_names,
-    list_side,
     squash,
-    tier_of,
 )
-from rankql.sources.choice import ROW, Choice, Ids, Side, choose, find_ids, is_id
-from rankql.sources.computed import add_column, column_name, parse_pair
+from rankql.sources.candidates import (
+    VECTOR,
+    choose_all,
+    compute_columns,
+    find_items,
+    find_list,
+    flatten_objects,
+    is_nested,
+    named_columns,
+    split_cell,
+    wrong_type,
+)
+from rankql.sources.choice import ROW, Choice, Ids, find_ids
+from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
@@ -44,17 +49,10 @@ from rankql.sources.tables import (
     describe_mapping,
     is_number,
     is_text,
-    require_column,
     text_number,
 )
 from rankql.text import format_count
 
-# Lists of fractions are not ids.
-_VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
-# What separates several ids in one cell, by the reading of the cell: see `Ids`.
-_SEPARATORS = ("", r"\s*[,;|]\s*", r"[\s,;|]+")
-# So many cells decide whether there is one.
-_SAMPLE = 1000
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -93,21 +91,21 @@ def unnest_lists(
 
     kept: the attributes of queries that are read.
     """
-    runs = {name: _flatten(table) for name, table in runs.items()}
-    qrels = qrels and _flatten(qrels)
-    specs = _name_columns(runs, qrels, columns)
+    runs = {name: flatten_objects(table) for name, table in runs.items()}
+    qrels = qrels and flatten_objects(qrels)
+    specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
-        runs[name] = _compute(session, table, (*specs[0], None if qrels else specs[1][1]))
-    qrels = qrels and _compute(session, qrels, specs[1])
+        runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
+    qrels = qrels and compute_columns(session, qrels, specs[1])
     taken = {*kept, *(x for r in ("rel", "pos", "score") if isinstance(x := columns.get(r), str))}
-    ours = {n: _find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
+    ours = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
     if qrels is None:
         if not any(x.column for ids in ours.values() for x in ids):
             for table in runs.values():
                 _require_both(table, specs[0][1])
             return runs, None, columns
         own = specs[1][1] if specs[1] != specs[0] else None
-        theirs = {n: _find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
+        theirs = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
         for name, table in runs.items():
             _require_both(table, own, ours[name], theirs[name])
         runs = _find_row_keys(session, runs, specs[0][0], system)
@@ -117,8 +115,8 @@ def unnest_lists(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
-        theirs = dict.fromkeys(runs, _find_items(session, qrels, RELEVANT, specs[1][1], taken))
-    choices = _choose(session, runs, qrels, ours, theirs, specs, taken)
+        theirs = dict.fromkeys(runs, find_items(session, qrels, RELEVANT, specs[1][1], taken))
+    choices = choose_all(session, runs, qrels, ours, theirs, specs, taken)
     unnested = {
         name: _read_run(session, table, choice, kept, system)
         for (name, table), choice in zip(runs.items(), choices, strict=True)
@@ -144,218 +142,12 @@ def unnest_lists(
     return unnested, _load_judgments(session, lists, keys), columns
 
 
-def _choose(
-    session: Session,
-    runs: Mapping[str | None, Table],
-    qrels: Table | None,
-    ours: Mapping[str | None, list[Ids]],
-    theirs: Mapping[str | None, list[Ids]],
-    specs: Sequence[Sequence[Any]],
-    taken: set[str],
-) -> list[Choice | None]:
-    """The columns of each run and its judgments, one decision for runs with the same columns."""
-    choices: dict[str | None, Choice | None] = {}
-    listed = {x: any(i.column for i in (*ours[x], *theirs[x])) for x in runs}
-    least = {x: OTHER if listed[x] else LIKE_ID for x in runs}
-    keys = {x: _find_queries(runs[x], specs[0][0], taken, least[x]) if qrels else [] for x in runs}
-    names = {x: [i.name for i in (*ours[x], *keys[x])] for x in runs}
-    for name, table in runs.items():
-        if name in choices:
-            continue
-        same = [x for x in runs if names[x] == names[name]]
-        left = Side([runs[x] for x in same], keys[name], ours[name], table.label)
-        right = left._replace(items=theirs[name])
-        if qrels:
-            others = _find_queries(qrels, specs[1][0], taken, least[name])
-            right = Side([qrels], others, theirs[name], "qrels")
-        choice = choose(session.con, left, right, not listed[name], session.reads_values)
-        choices |= dict.fromkeys(same, choice)
-        if choice is None and listed[name]:
-            for each in filter(None, (table, qrels)):
-                assign_roles(each, {}, ["query"], con=session.con)  # an error
-        if choice and qrels:  # the first runs decide for the others
-            specs = specs[0], (choice.queries[1].name, choice.items[1].name)
-            theirs = {x: [choice.items[1]] for x in runs}
-    return [choices[name] for name in runs]
-
-
-def _name_columns(
-    runs: Mapping[str | None, Table], qrels: Table | None, columns: Mapping[str, Any]
-) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """The columns of query and item that the caller names, in the runs and in the judgments."""
-    tables = [*runs.values(), *([qrels] if qrels else [])]
-    query = parse_pair("query", columns.get("query"), tables, qrels is not None)
-    item = columns.get("item")
-    if isinstance(item, str) and qrels:  # the other table may have a recognised name
-        named = [any(_has(t, item) for t in side) for side in (runs.values(), [qrels])]
-        item = tuple(item if has or not any(named) else None for has in named)
-    item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    return (query[0], item[0]), (query[1], item[1])
-
-
-def _has(table: Table, name: str) -> bool:
-    """Has a table this column, or a list of objects with this field?"""
-    fields = (x for kind in table.columns.values() for x in _fields(kind))
-    return table.has(name) or table.has(name.rpartition(".")[0]) or name in fields
-
-
-def _compute(session: Session, table: Table, specs: Sequence[Any]) -> Table:
-    """The table with the expressions and keys that the caller names."""
-    for role, spec in zip(("query", "item", "item"), specs, strict=False):
-        expression = isinstance(spec, str) and spec.strip() and not spec.isidentifier()
-        if isinstance(spec, tuple) or (expression and not _has(table, spec)):
-            table = add_column(session, table, role, spec)
-    return table
-
-
-def _flatten(table: Table) -> Table:
-    """The table with a column for each field of its objects, but not for {id: number}."""
-    for name, kind in [*table.columns.items()]:
-        if not kind.startswith("STRUCT(") or kind.endswith("]") or table.unit == "ids":
-            continue
-        fields = _fields(kind)
-        if find_name([name], (*RETRIEVED, *RELEVANT, *PREDICTED)) or (
-            list_side(name) and all(map(is_number, fields.values()))
-        ):
-            continue
-        columns = {f"{name}.{field}": x for field, x in fields.items()}
-        values = ", ".join(f"{quote(name)}[{literal(x)}] AS {quote(f'{name}.{x}')}" for x in fields)
-        sql = f"(SELECT *, {values} FROM {table.sql})"
-        table = replace(table, sql=sql, columns={**table.columns, **columns})
-    return table
-
-
-def _fields(kind: str) -> dict[str, str]:
-    """The fields of an object or of the objects in a list, by the type of the column."""
-    if not kind.startswith("STRUCT("):
-        return {}
-    found: Any = duckdb.sqltype(kind)
-    found = found.children[0][1] if kind.endswith("]") else found
-    return {name: str(each) for name, each in found.children}
-
-
-def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
-    """The column of lists with this name or a known one; None if the table has a row per item."""
-    if table.unnested or table.unit == "ids":
-        return None
-    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
-    if isinstance(name, str) and (table.has(name) or table.has(name.rpartition(".")[0])):
-        return find_name(nested, [name]) or find_name(nested, [name.rpartition(".")[0]])
-    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
-    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
-        return None
-    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
-        return column
-    column = find_name(table.columns, known)
-    both = not table.known("item") and find_name(table.columns, RETRIEVED)
-    if column and both and not is_text(table.columns[column]):  # text may be ids in cells
-        raise _wrong_type(table, column)
-    side = "run" if known is RETRIEVED else "qrels"
-    mine = [x for x in nested if list_side(x) == side and not _VECTOR.fullmatch(table.columns[x])]
-    return mine[0] if len(mine) == 1 else None
-
-
-def _is_nested(kind: str) -> bool:
-    """Is it a type of lists, maps or structs?"""
-    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
-
-
-def _find_queries(table: Table, name: Any, taken: set[str], least: int) -> list[Ids]:
-    """The columns that may be the query."""
-    name = table.roles.get("query", name)
-    if name is not None:
-        name = require_column(table, column_name(name) or "", "query")
-        return [Ids(name, quote(name))]
-    return [x for x in find_ids(table, "query", least) if x.name not in taken or x.tier == KNOWN]
-
-
-def _find_items(
-    session: Session, table: Table, known: Sequence[str], name: Any, taken: set[str]
-) -> list[Ids]:
-    """The columns, fields of objects in lists and readings of cells that may be the item."""
-    name = table.roles.get("item", name)
-    column = find_list(table, known, name)
-    if column is None:
-        found = find_ids(table, "item") if name is None else []
-        if isinstance(name, str) and table.has(name):
-            found = [Ids(table.actual_name(name), quote(table.actual_name(name)))]
-        cells = _find_cells(session, table, known, name)
-        names = {x.name for x in cells}
-        return [*cells, *(x for x in found if x.name not in {*taken, *names})]
-    kind = table.columns[column]
-    if not (kind.startswith("STRUCT(") and kind.endswith("]")):
-        read = _read_lists(session, table, column)
-        return [Ids(column, read.item, KNOWN, 0, column, read.values)]
-    fields = _fields(kind)
-    found = [
-        Ids(full, f"x_[{literal(field)}]", *tier, column, quote(column))
-        for field, kind in fields.items()
-        if (tier := tier_of("item", full := f"{column}.{field}", in_objects=True))[0] >= LIKE_ID
-        and (tier[0] == KNOWN or is_id(kind)) and not _is_nested(kind)
-    ]  # fmt: skip
-    if isinstance(name, str) and (field := find_name(fields, [name.rpartition(".")[2]])):
-        full = f"{column}.{field}"
-        found = [Ids(full, f"x_[{literal(field)}]", KNOWN, 0, column, quote(column))]
-    if not found:
-        raise RankqlError(
-            f"{table.label}: {column} has no id: expected a field called id, or one of "
-            f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
-        )
-    return found
-
-
-def _find_cells(session: Session, table: Table, known: Sequence[str], name: Any) -> list[Ids]:
-    """The readings of a column whose cells may have several ids, or one per row of lists."""
-    if table.unnested or table.unit == "ids" or table.roles.get("item"):
-        return []
-    column = find_name(table.columns, [name] if isinstance(name, str) else [*known, *PREDICTED])
-    names = [each for role in ("item", "pos", "score", "rel") for each in table.known(role)]
-    column = column or (table.find("item") if name is None else None)
-    if not (column and is_text(table.columns[column])) or {*names} - {column}:
-        return []
-    listed = find_name([column], [*known, *PREDICTED]) is not None
-    text = _cell(column)
-    sql = rf"""SELECT bool_or(regexp_matches({text}, '{_SEPARATORS[2]}')),
-        bool_or(regexp_matches({text}, '^[\[{{]')) FROM (FROM {table.sql} LIMIT {_SAMPLE})"""
-    ((separated, encoded),) = session.con.execute(sql).fetchall()
-    if encoded and listed:
-        raise _wrong_type(table, column)
-    if encoded or not (listed or separated):
-        return []
-    order = (1, 0, 2) if listed else (0, 1, 2)
-    readings = [
-        Ids(column, "x_", KNOWN, order[i], column, _pieces(column, i), i)
-        for i in (order if separated else (0,))
-    ]
-    one = Ids(column, _cell(column), KNOWN, 0)  # of a table with a row per item
-    return readings if listed else [one, *readings[1:]]
-
-
-def _cell(column: str) -> str:
-    return f"trim(CAST({quote(column)} AS VARCHAR))"
-
-
-def _pieces(column: str, reading: int) -> str:
-    """The list of ids in a cell."""
-    text, separator = _cell(column), _SEPARATORS[reading]
-    ids = f"string_split_regex({text}, '{separator}')" if separator else f"[{text}]"
-    return f"list_filter({ids}, lambda x_: x_ <> '')"
-
-
-def _wrong_type(table: Table, column: str) -> RankqlError:
-    kind = "text" if is_text(table.columns[column]) else table.columns[column]
-    return RankqlError(
-        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
-        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
-    )
-
-
 def _require_both(
     table: Table, item: Any, ours: Sequence[Ids] = (), theirs: Sequence[Ids] = ()
 ) -> None:
     """Refuse a table with lists that no name says what they are, or with one of two lists."""
     lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
-    lists = [x for x in lists if not _VECTOR.fullmatch(table.columns[x])]
+    lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
     remedy = "Name the retrieved ids: item='...'"
     if len(lists) > 1:
         remedy = (
@@ -443,10 +235,10 @@ def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
     table = replace(table, roles=roles, chosen=choice.named)
-    if item.column and not _is_nested(table.columns[item.column]):
+    if item.column and not is_nested(table.columns[item.column]):
         said = "one id" if item.reading == 0 else "several ids"
         cells = {item.column: f"{item.column} ({said} per cell)"}
-        values = _pieces(item.column, item.reading)
+        values = split_cell(item.column, item.reading)
         table = replace(table.with_values(item.column, values, "VARCHAR[]"), cells=cells)
     elif not item.column:
         table = replace(table, roles={**table.roles, "item": item.name})
@@ -495,7 +287,7 @@ def _read_lists(
             rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
             if not numbers or not session.con.execute(rows).fetchall()[0][0]:
-                raise _wrong_type(table, column)
+                raise wrong_type(table, column)
             pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
             pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
         return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
@@ -520,7 +312,7 @@ def _read_lists(
         nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
         nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
         if session.con.execute(nested).fetchall():
-            raise _wrong_type(table, column)
+            raise wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
     if kind.endswith("INT[]") or kind == "INTEGER[]":
@@ -552,7 +344,7 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
             f"SELECT count(DISTINCT {name}) BETWEEN 2 AND {MAX_LABELS} AND (count(DISTINCT {ids}) "
             f"= count({ids}) OR count(DISTINCT {ids}) < count(DISTINCT ({ids}, {name}))) FROM "
         )
-        if _is_nested(fields[field]) or not session.con.execute(sql + objects.sql).fetchall()[0][0]:
+        if is_nested(fields[field]) or not session.con.execute(sql + objects.sql).fetchall()[0][0]:
             continue
         remedy = describe_mapping(session.con, objects, field) if field in texts else ""
         if is_number(fields[field]):
@@ -571,7 +363,7 @@ def _kept(table: Table, kept: Sequence[str]) -> str:
     return ", ".join(
         quote(name)
         for name, kind in table.columns.items()
-        if name.lower() in names or not (_is_nested(kind) or is_text(kind))
+        if name.lower() in names or not (is_nested(kind) or is_text(kind))
     )
 
 
