@@ -49,6 +49,9 @@ def choose_all(
     taken: set[str],
 ) -> list[Choice | None]:
     """The columns of each run and its judgments, one decision for runs with the same columns."""
+    if qrels and not runs:
+        others = _find_queries(qrels, specs[1][0], taken, OTHER)
+        return [choose_columns(session.con, None, Side([qrels], others, theirs[None], "qrels"))]
     choices: dict[str | None, Choice | None] = {}
     listed = {x: any(i.column for i in (*ours[x], *theirs[x])) for x in runs}
     least = {x: OTHER if listed[x] else LIKE_ID for x in runs}

@@ -86,18 +86,15 @@ def is_id(kind: str) -> bool:
 
 
 def choose_columns(
-    con: Any, left: Side, right: Side, must_match: bool, by_values: bool
+    con: Any, left: Side | None, right: Side, must_match: bool = False, by_values: bool = False
 ) -> Choice | None:
     """The columns of both sides; None if none of their names and values go together.
 
-    must_match: names that are only like an id count if their values match.
+    must_match: names that are only like an id count if their values match. left: None if there is
+    no run, so that names alone decide.
     """
-    if not left.tables:
-        right = right._replace(items=_without_texts(con, right))
-        pairs = (_pairs(found, found) for found in (right.queries, right.items))
-        query, item = (pair[0] if pair else None for pair in pairs)
-        return Choice(query, item) if query and item else None
-    same = left.tables is right.tables
+    left = left or right
+    same = left.tables is right.tables and not right.queries
     left, right = (side._replace(items=_without_texts(con, side)) for side in (left, right))
     queries = [(ROW, ROW)] if same else _pairs(left.queries, right.queries)
     items = _pairs(left.items, right.items)

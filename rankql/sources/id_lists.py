@@ -115,24 +115,24 @@ def unnest_lists(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
-        theirs = dict.fromkeys(runs, find_items(session, qrels, RELEVANT, specs[1][1], taken))
+        items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
+        theirs = dict.fromkeys(runs or [None], items)
     choices = choose_all(session, runs, qrels, ours, theirs, specs, taken)
     unnested = {
         name: _read_run(session, table, choice, kept, system)
-        for (name, table), choice in zip(runs.items(), choices, strict=True)
+        for (name, table), choice in zip(runs.items(), choices, strict=False)
     }
-    first = choices[0]
-    if first is None:
+    sides = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
+    judged = [(*_read_side(table, each, 1), each.items[1]) for table, each in sides if each]
+    if not judged:
         return unnested, qrels, columns
-    rel = columns.get("rel", 1)
-    sides = [(qrels, first)] if qrels else [*zip(runs.values(), choices, strict=True)]
-    judged = [_read_side(table, choice, 1) for table, choice in sides if choice]
-    table, column = judged[0]
+    table, column, _ = judged[0]
     if column or any(x.column for ids in ours.values() for x in ids):
         columns = {**columns, "query": None, "item": None}  # the tables have these roles
     if not column:
         return unnested, table, columns
-    lists = [(each, _read_lists(session, each, column, rel, first.items[1])) for each, _ in judged]
+    rel = columns.get("rel", 1)
+    lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
     if qrels:
         return unnested, _load_judgments(session, lists, [_kept(table, kept)]), columns
     if len(runs) > 1 or system:

@@ -436,3 +436,27 @@ def test_lines_of_comments_are_left_out(tmp_path):
     gold = [{"id": q, "relevant": ids} for q, ids in GOLD]
     files = [write(tmp_path / "r.jsonl", rows), write(tmp_path / "g.jsonl", gold)]
     assert both_ways("RR", files)["RR"] == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize("ids", [list, lambda x: [{"id": i, "document_id": "D"} for i in x]])
+def test_interactions_of_training_are_lists_too(ids):
+    run = pl.DataFrame({"user": [1, 1, 2], "item": [*"abc"], "score": [3.0, 2.0, 1.0]})
+    qrels = pl.DataFrame({"user": [1, 2], "item": ["a", "c"], "rel": 1})
+    rows = pl.DataFrame({"user": [1, 1, 2], "item": [*"xac"]})
+    lists = [{"user": 1, "relevant": ids("xa")}, {"user": 2, "relevant": ids("c")}]
+    expected = rankql.evaluate(run, qrels, "Novelty@2", train=rows)["Novelty@2"]
+    if ids is list:
+        result = rankql.evaluate(run, qrels, "Novelty@2", train=pl.DataFrame(lists))
+        assert result["Novelty@2"] == expected
+    else:  # without a run, names alone say which field is the id
+        result = rankql.evaluate(run, qrels, "HR@1", train=pl.DataFrame(lists))
+        assert result.columns["train"]["item"] == "relevant.document_id"
+
+
+def test_each_run_has_its_own_field_of_relevant_ids():
+    other = CONTESTED.with_columns(
+        retrieved=pl.col("retrieved").list.eval(pl.element().struct.field("id")),
+        relevant=pl.col("relevant").list.eval(pl.struct(doc_id=pl.element())),
+    )
+    result = rankql.evaluate({"a": CONTESTED, "b": other}, None, "RR")
+    assert result.summary["mean"].to_list() == [1, 1]
