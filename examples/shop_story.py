@@ -109,8 +109,8 @@ rates = {"CTR": ("clicks", "shown"), "conversion": ("sold", "sessions")}
 link = rankql.associate(
     offline, "trial", on="query", outcome=rates, by="crowded", baseline="old", con=con
 )
-print(*link.sentences, sep="\n")
-print(*link.quadrants("DCG@5", "conversion").sentences, sep="\n")
+print(link.table.select("outcome", "slice", "n", "spearman", "spearman_lo", "spearman_hi"))
+print(link.quadrants("DCG@5", "conversion"))
 print(
     con.sql("""
     SELECT crowded, system, sum(clicks) / sum(shown) AS CTR, sum(sold) / sum(sessions) AS conversion
@@ -160,6 +160,13 @@ estimated = alt.layer(
 ).properties(width=300, height=240, title="Estimates and the truth (dashed)")
 both = alt.hconcat(attention, estimated).resolve_scale(color="independent")
 both.configure(**{**CONFIG, "background": "white"}).save(folder / "story.png", scale_factor=2)
-scattered = link.plot("scatter", "DCG@5", "conversion").properties(background="white")
-scattered.save(folder / "conversion.png", scale_factor=2)
+points = alt.Chart(link.pairs.select("crowded", metric="DCG@5", conversion="conversion"))
+points = points.mark_point(filled=True).encode(
+    x=alt.X("metric", title="change of DCG@5"),
+    y=alt.Y("conversion", title="change of conversion"),
+    color="crowded:N",
+)
+points.configure(**{**CONFIG, "background": "white"}).save(
+    folder / "conversion.png", scale_factor=2
+)
 print(f"\nCharts: {folder}/story.png, {folder}/conversion.png")

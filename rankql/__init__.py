@@ -8,20 +8,24 @@ import lazy_loader
 import rankql.processes  # noqa: F401 - it remembers this process
 
 # The names are in __init__.pyi and imported on first use: `rankql --help` need not wait for polars
-# and duckdb.
-_lazy_getattr, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# and duckdb. The forms of metrics are declared there, as a loop in `forms` makes them.
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+_NAMES = {
+    str(node.module): [alias.name for alias in node.names]
+    for node in _STUB
+    if isinstance(node, ast.ImportFrom) and node.level
+}
+_DECLARED = [node.target for node in _STUB if isinstance(node, ast.AnnAssign)]
+_FORMS = [node.id for node in _DECLARED if isinstance(node, ast.Name) and node.id[:2] != "__"]
+_lazy_getattr, _, __all__ = lazy_loader.attach(
+    __name__, submod_attrs=_NAMES | {"expressions.forms": _FORMS}
+)
 
 
 def __dir__() -> list[str]:
     """List all names but variants of metrics, which `__all__` has too."""
-    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     return sorted(
-        alias.name
-        for node in stub.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if not alias.name.startswith(("list_", "micro_", "num_"))
-        and not alias.name.endswith("_by_score")
+        name for name in {*__all__} - {*_FORMS} if not name.startswith(("micro_", "num_"))
     )
 
 

@@ -1,14 +1,18 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
-from .decisions.associate import associate
-from .decisions.association import Association, AssociationTable
+from collections.abc import Callable
+
+import polars as pl
+
+from rankql.expressions.variants import MetricFunction
+
+from .decisions.associate import Association, associate
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
 from .decisions.judges import JudgeReport, judges
 from .decisions.verdict import Verdict
 from .diagnostics.check import check
-from .diagnostics.correlate import correlate
 from .diagnostics.explain import Explanation, explain
 from .diagnostics.findings import Finding, Report
 from .diagnostics.funnel import Funnel, funnel
@@ -22,23 +26,11 @@ from .evaluation.result import Result
 from .evaluation.wide_table import WideTable
 from .expressions.cascade import (
     arhr,
-    arhr_by_score,
     err,
-    err_by_score,
-    list_arhr,
-    list_err,
-    list_nerr,
-    list_rbp,
-    list_rbp_residual,
-    list_rr,
     nerr,
-    nerr_by_score,
     rbp,
-    rbp_by_score,
     rbp_residual,
-    rbp_residual_by_score,
     rr,
-    rr_by_score,
 )
 from .expressions.catalogue import (
     average_popularity,
@@ -68,85 +60,43 @@ from .expressions.diversity import (
 )
 from .expressions.gain import (
     cg,
-    cg_by_score,
     dcg,
-    dcg_by_score,
     discounted_gain,
     exp2_gain,
     idcg,
-    idcg_by_score,
-    list_cg,
-    list_dcg,
-    list_idcg,
-    list_ndcg,
     ndcg,
-    ndcg_by_score,
 )
 from .expressions.id_lists import grades_of
 from .expressions.order import (
     auc,
-    auc_by_score,
     kendall_tau_b,
-    kendall_tau_b_by_score,
     kendall_tau_distance,
-    kendall_tau_distance_by_score,
-    list_auc,
-    list_kendall_tau_b,
-    list_kendall_tau_distance,
     rbo,
     tau_ap,
 )
 from .expressions.precision import (
     ap,
-    ap_by_score,
     bpref,
-    bpref_by_score,
     f1_at,
-    f1_at_by_score,
     hit_at,
-    hit_at_by_score,
     infap,
-    infap_by_score,
     interpolated_precision,
-    interpolated_precision_by_score,
     judged_at,
-    judged_at_by_score,
-    list_ap,
-    list_bpref,
-    list_f1_at,
-    list_hit_at,
-    list_infap,
-    list_interpolated_precision,
-    list_judged_at,
-    list_num_rel,
-    list_num_rel_ret,
-    list_num_ret,
-    list_precision_at,
-    list_r_precision,
-    list_recall_at,
-    list_set_ap,
     micro_f1_at,
     micro_precision_at,
     micro_recall_at,
     num_rel,
-    num_rel_by_score,
     num_rel_ret,
-    num_rel_ret_by_score,
     num_ret,
-    num_ret_by_score,
     precision_at,
-    precision_at_by_score,
     r_precision,
-    r_precision_by_score,
     recall_at,
-    recall_at_by_score,
     set_ap,
-    set_ap_by_score,
 )
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, krippendorff_alpha
-from .logs.debiasing import counterfactual, debiased
+from .logs.debiasing import counterfactual, debiased, harvested_propensity, randomised_propensity
 from .logs.interleaving import (
     sign_test,
     team_draft,
@@ -163,17 +113,69 @@ from .logs.labels import (
     weighted_mean,
 )
 from .logs.popular import most_popular
-from .logs.propensities import harvested_propensity, randomised_propensity
 from .macros import register
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 from .versions import show_versions
 
 __version__: str
+ap_by_score: MetricFunction[...]
+arhr_by_score: MetricFunction[...]
+auc_by_score: MetricFunction[...]
+bpref_by_score: MetricFunction[...]
+cg_by_score: MetricFunction[...]
+dcg_by_score: MetricFunction[...]
+err_by_score: MetricFunction[...]
+f1_at_by_score: MetricFunction[...]
+hit_at_by_score: MetricFunction[...]
+idcg_by_score: MetricFunction[...]
+infap_by_score: MetricFunction[...]
+interpolated_precision_by_score: MetricFunction[...]
+judged_at_by_score: MetricFunction[...]
+kendall_tau_b_by_score: MetricFunction[...]
+kendall_tau_distance_by_score: MetricFunction[...]
+list_ap: Callable[..., pl.Expr]
+list_arhr: Callable[..., pl.Expr]
+list_auc: Callable[..., pl.Expr]
+list_bpref: Callable[..., pl.Expr]
+list_cg: Callable[..., pl.Expr]
+list_dcg: Callable[..., pl.Expr]
+list_err: Callable[..., pl.Expr]
+list_f1_at: Callable[..., pl.Expr]
+list_hit_at: Callable[..., pl.Expr]
+list_idcg: Callable[..., pl.Expr]
+list_infap: Callable[..., pl.Expr]
+list_interpolated_precision: Callable[..., pl.Expr]
+list_judged_at: Callable[..., pl.Expr]
+list_kendall_tau_b: Callable[..., pl.Expr]
+list_kendall_tau_distance: Callable[..., pl.Expr]
+list_ndcg: Callable[..., pl.Expr]
+list_nerr: Callable[..., pl.Expr]
+list_num_rel: Callable[..., pl.Expr]
+list_num_rel_ret: Callable[..., pl.Expr]
+list_num_ret: Callable[..., pl.Expr]
+list_precision_at: Callable[..., pl.Expr]
+list_r_precision: Callable[..., pl.Expr]
+list_rbp: Callable[..., pl.Expr]
+list_rbp_residual: Callable[..., pl.Expr]
+list_recall_at: Callable[..., pl.Expr]
+list_rr: Callable[..., pl.Expr]
+list_set_ap: Callable[..., pl.Expr]
+ndcg_by_score: MetricFunction[...]
+nerr_by_score: MetricFunction[...]
+num_rel_by_score: MetricFunction[...]
+num_rel_ret_by_score: MetricFunction[...]
+num_ret_by_score: MetricFunction[...]
+precision_at_by_score: MetricFunction[...]
+r_precision_by_score: MetricFunction[...]
+rbp_by_score: MetricFunction[...]
+rbp_residual_by_score: MetricFunction[...]
+recall_at_by_score: MetricFunction[...]
+rr_by_score: MetricFunction[...]
+set_ap_by_score: MetricFunction[...]
 
 __all__ = [
     "Association",
-    "AssociationTable",
     "Comparison",
     "Conventions",
     "Explanation",
@@ -209,7 +211,6 @@ __all__ = [
     "compare",
     "consensus",
     "convert",
-    "correlate",
     "cosine_diversity",
     "counterfactual",
     "dcg",

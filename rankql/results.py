@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
 from rankql.layout import Block, cut_names, terminal_width
-from rankql.writing import output_path, write_file
+from rankql.writing import call_paths, output_path, write_file
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,7 +40,13 @@ class TableResult:
     # Is the title printed above the table?
     _prints_title = True
     # The paths that the arguments named, which `save` does not overwrite.
-    input_paths: Sequence[str] = ()
+    input_paths: Sequence[str]
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A result of the present call."""
+        result = super().__new__(cls)
+        vars(result)["input_paths"] = call_paths()  # of a frozen one too
+        return result
 
     # Subclasses have these as fields or properties.
     if TYPE_CHECKING:

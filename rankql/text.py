@@ -32,15 +32,7 @@ class Cell(str):
 
 
 class Name(str):
-    """A name, which plain text cuts if it is long, or replaces by another one."""
-
-    short: str
-
-    def __new__(cls, words: str, short: str = "") -> Name:
-        """Add the replacement, if it is not what `shorten_names` gives."""
-        name = super().__new__(cls, words)
-        name.short = short
-        return name
+    """A name, which plain text cuts in the middle if it is long."""
 
 
 class Status(Name):

@@ -7,17 +7,15 @@ import functools
 import inspect
 import itertools
 import os
-import secrets
-import shutil
-import signal
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from glob import escape, glob, has_magic
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
 
 from rankql.errors import RankqlError
@@ -118,6 +116,15 @@ def name_columns(data: Any, columns: Any) -> Any:
     return HeaderlessPath(path, lists)
 
 
+# The paths that the arguments of the call name which is making a result.
+_CALL_PATHS: ContextVar[Sequence[str]] = ContextVar("paths", default=())
+
+
+def call_paths() -> Sequence[str]:
+    """The paths that the arguments of the present call name."""
+    return _CALL_PATHS.get()
+
+
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
     """Let the result of a function refuse to be saved over a file that an argument names.
 
@@ -138,73 +145,40 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
                 for each, is_data in zip(args, flags, strict=False)
             )
             keywords.update({x: name_columns(keywords[x], columns) for x in data & {*keywords}})
-        result = function(*args, **keywords)
-        vars(result)["input_paths"] = [*named_paths([*args, *keywords.values()])]
-        return result
+        outer = _CALL_PATHS.set([*named_paths([*args, *keywords.values()])])
+        try:
+            return function(*args, **keywords)
+        finally:
+            _CALL_PATHS.reset(outer)
 
     return call
-
-
-# The folders of files that are being written. Ctrl-C may end a query of DuckDB and then, before any
-# `finally`, the command.
-_UNFINISHED: set[str] = set()
-
-
-def remove_unfinished(folders: Sequence[str] = ()) -> None:
-    """Remove these folders, or all of files that were not written completely."""
-    for folder in folders or [*_UNFINISHED]:
-        shutil.rmtree(folder, ignore_errors=True)
-        _UNFINISHED.discard(folder)
 
 
 @contextmanager
 def write_file(
     path: str | os.PathLike[str], suffixes: Sequence[str] = (), inputs: Iterable[Any] = ()
 ) -> Iterator[Path]:
-    """A temporary path whose file replaces `path` at the end: complete, or not at all.
-
-    It lies in a folder of its own, which is also removed if the process is told to end.
-    """
-    target, name = output_path(path, suffixes, inputs), str(path)
-    parent = tempfile.gettempdir() if target == STDOUT else target.parent
-    folder, ends = os.path.join(parent, f".rankql-{secrets.token_hex(8)}"), []
-    _UNFINISHED.add(folder)
-
-    def end(number: int, _: object) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
+    """A temporary path whose file replaces `path` at the end: complete, or not at all."""
+    target = output_path(path, suffixes, inputs)
+    parent = None if target == STDOUT else target.parent
     try:
-        os.mkdir(folder, 0o700)
-        with suppress(ValueError):  # in another thread than the main one
-            for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-                if signal.getsignal(number) == signal.SIG_DFL:
-                    signal.signal(number, end)
-                    ends.append(number)
-        temporary = Path(folder, "rankql.tmp")
-        yield temporary
-        if target == STDOUT:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(temporary.read_bytes())
-        else:
-            with suppress(FileNotFoundError):
+        with TemporaryDirectory(prefix=".rankql-", dir=parent) as folder:
+            temporary = Path(folder, "rankql.tmp")
+            yield temporary
+            if target == STDOUT:
+                sys.stdout.flush()
+                sys.stdout.buffer.write(temporary.read_bytes())
+                return
+            if target.exists():
                 before = target.stat()
                 with suppress(OSError, AttributeError):  # not ours, or Windows
                     os.chown(temporary, before.st_uid, before.st_gid)
                 temporary.chmod(stat.S_IMODE(before.st_mode))
             os.replace(temporary, target)
-    except BrokenPipeError:
-        raise
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        is_own = folder in reason or _FULL in reason  # of DuckDB; polars does not name the file
-        if not (isinstance(error, OSError) or is_own or "(os error" in reason):
+        words = str(error)  # of DuckDB and polars too, which do not always name the file
+        of_disk = _FULL in words or ".rankql-" in words or "(os error" in words
+        if isinstance(error, BrokenPipeError) or not (isinstance(error, OSError) or of_disk):
             raise
-        reason = getattr(error, "strerror", None) or reason.replace(f"{folder}/rankql.tmp", name)
-        reason = _FULL if _FULL in reason else reason
-        raise RankqlError(f"Cannot write {name!r}: {reason}") from error
-    finally:
-        remove_unfinished([folder])
-        for number in ends:
-            signal.signal(number, signal.SIG_DFL)
+        reason = _FULL if _FULL in words else getattr(error, "strerror", None) or words
+        raise RankqlError(f"Cannot write {str(path)!r}: {reason}") from error

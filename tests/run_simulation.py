@@ -1,5 +1,5 @@
 """How often decisions are wrong: `run_simulation.py [--gate | --weights | ...]`."""
 
-from support.simulation import main
+from research.simulation import main
 
 main()

@@ -11,7 +11,7 @@ import click
 
 from rankql.cli import reference, tasks
 from rankql.cli.command import Command
-from rankql.cli.hints import as_cli_options, program_name
+from rankql.cli.console import as_cli_options, program_name
 
 # Printed if rankql is called without a command.
 _START = """\

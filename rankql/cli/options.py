@@ -168,7 +168,7 @@ _SPELLINGS = {
 }  # fmt: skip
 # The tables and the connection, which are not options.
 _INPUTS = (
-    *("run", "runs", "data", "qrels", "stages", "reference", "days", "per_query", "outcomes"),
+    *("run", "runs", "data", "qrels", "stages", "days", "per_query", "outcomes"),
     *("llm", "human", "source", "target", "con", "options", "columns"),
 )
 

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from rankql.cli.command import COLUMNS, FORMAT, command
-from rankql.cli.console import print_frame
-from rankql.cli.hints import program_name
+from rankql.cli.console import print_frame, program_name
 from rankql.cli.inputs import split_inputs
 from rankql.cli.options import DATA
 from rankql.registry.argument_checks import require_whole_number

@@ -25,7 +25,6 @@ def run(program: str | None = None) -> NoReturn:
     except SystemExit as end:
         if private := sys.modules.get("rankql.sources.private"):
             private.remove_temporary_files()
-            sys.modules["rankql.writing"].remove_unfinished()
         if isinstance(end.code, int):
             with suppress(OSError, ValueError):  # a closed stream
                 for stream in filter(None, (sys.stdout, sys.stderr)):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rankql.cli.command import COLUMNS, command, task
-from rankql.cli.console import call, show
-from rankql.cli.hints import as_cli_options
+from rankql.cli.console import as_cli_options, call, show
 from rankql.cli.inputs import name_runs, split_inputs, split_name, split_query
 from rankql.cli.options import DATA
 from rankql.writing import write_file
@@ -46,20 +45,6 @@ def eval_command(inputs: Sequence[str], **options: Any) -> None:
     --output has the values per query.
     """
     show(call(*split_inputs(inputs, item=options.get("item")), **options))
-
-
-@task("correlate", "diagnostics.correlate", "correlate new.run old.run",
-      "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'", leave_out=["rel"])  # fmt: skip
-@click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... REFERENCE")
-@PER_QUERY
-@WIDE
-@LONG
-def correlate_command(inputs: Sequence[str], **options: Any) -> None:
-    """Measure how similar rankings are to those of a reference."""
-    run, reference = split_inputs(inputs)
-    if reference is None:
-        raise click.UsageError("The reference is missing. Pass RUN... REFERENCE.")
-    show(call(run, reference, **options))
 
 
 @task("explain", "diagnostics.explain", "explain my.run my.qrels -m nDCG@10",

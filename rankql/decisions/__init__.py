@@ -1,8 +1,8 @@
 """Is it better, may it ship, does it pay? compare, gate, associate and judges.
 
-- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
-- `gate`: gate_limits > gate_rows > verdict.
-- `associate`: associate > correlations > association.
+- `compare`: arguments > alignment > system_values > pairs > comparison > comparison_table.
+- `gate`: arguments > alignment > gate_limits > verdict.
+- `associate`, and its coefficients in `stats.correlation`.
 
 Their statistics are in `stats`. It imports engines, evaluation and the packages below. output, cli
 and `rankql.testing` import it.

@@ -16,7 +16,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.combine import require_finite_metrics, require_no_system
 from rankql.evaluation.means import attribute_column, compared_value
 from rankql.evaluation.readable import describe_together
-from rankql.evaluation.result import Result
+from rankql.evaluation.result import Result, check_values
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 
 
@@ -63,7 +63,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     meta = replace(result.meta, system=True, catalogue=catalogue)
     judge = None if result.judge is None else align_systems(result.judge, systems)
     result = replace(result, meta=meta, values=aligned, judge=judge, _summary=None)
-    result.check()
+    check_values(meta, aligned)
     return result
 
 

@@ -154,8 +154,8 @@ def describe_users(arguments: Mapping[str, Argument], used: Sequence[str | None]
             known = squash(name) in USERS and name not in (*used, result.meta.query)
             if known and 1 < users.n_unique() < len(users):
                 return [
-                    f"Queries with the same {name} are not independent: pass cluster={name!r} "
-                    f"(CLI: --cluster {name}), so that intervals respect it"
+                    f"Queries with the same {name} are not independent: pass cluster={name!r}, so "
+                    "that intervals respect it"
                 ]
     return []
 

@@ -19,7 +19,8 @@ from rankql.decisions.arguments import (
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.evaluate import describe_counts, evaluate
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.notes import is_of_counts
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluationOptions,
@@ -55,7 +56,6 @@ def compare(
     resamples: int = 9_999,
     seed: int = 7,
     min_queries: int = 0,
-    equivalence: float | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Comparison:
@@ -98,26 +98,18 @@ def compare(
         differences too if the range of the metric is known. All tests are for one look at a number
         of queries that you fixed before.
     correction : str
-        Adjustment for multiple tests, over all rows of the table: holm, bonferroni, bh, tukey or
-        none.
-
-        'tukey' is Tukey's HSD for all systems of each metric and slice, with test='t' or
-        'randomisation'.
+        Adjustment for multiple tests, over all rows of the table: holm, bonferroni, bh or none.
     confidence : float
         Level of the confidence intervals.
 
         Each interval has the level of its own test, so it excludes 0 exactly where the verdict is
-        better or worse. That of an equivalent row may exclude 0 too.
+        better or worse.
     resamples : int
         Number of random sign patterns of the randomisation test.
     seed : int
         Seed of the sign patterns.
     min_queries : int
         Slices with fewer queries are shown, but not tested.
-    equivalence : float, optional
-        Difference that does not matter, such as 0.01: tests equivalence within it.
-
-        Two one-sided tests say which systems are equivalent, a verdict of its own.
 
     Examples
     --------
@@ -130,16 +122,13 @@ def compare(
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.alignment import align_systems, keep_shared_queries
-    from rankql.decisions.pair_comparisons import Settings
-    from rankql.decisions.pair_table import compare_pairs
+    from rankql.decisions.pairs import Settings, compare_pairs
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
-                        min_queries, weight, equivalence)  # fmt: skip
+                        min_queries, weight)  # fmt: skip
     settings.check()
     if judge is not None and test not in ("t", "auto"):
         raise RankqlError(f"test={test!r} does not support judge=. Use 'auto' or 't'")
-    if judge is not None and correction == "tukey":
-        raise RankqlError("correction='tukey' does not support judge=. Use 'holm'")
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
@@ -168,8 +157,8 @@ def compare(
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
     settings.check()
-    counts = describe_counts(result)  # which are not those of the comparison
-    result.notes[:] = [*name_notes, *(note for note in result.notes if note not in counts)]
+    # Their counts are not those of the comparison.
+    result.notes[:] = [*name_notes, *(note for note in result.notes if not is_of_counts(note))]
     if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
         systems = list(runs)
     else:

@@ -14,24 +14,19 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import query_differences
-from rankql.decisions.comparison_findings import (
-    NAMES,
-    describe_detectable,
-    describe_leaders,
-    describe_pair_findings,
-    describe_reverse,
-)
 from rankql.decisions.comparison_table import (
     INTERVAL_LEVELS,
+    comparison_title,
     lay_out_pair,
     mark_pairs,
+    name_letters,
     tabulate_pair,
 )
 from rankql.decisions.verdict import NO_DIFFERENCE, SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
-from rankql.layout import Block, first_that_fits, name_letters
+from rankql.layout import Block
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
     SUFFIXES,
@@ -41,13 +36,12 @@ from rankql.results import (
     load_output,
     save_result,
 )
-from rankql.text import format_interval
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from rankql.decisions.pair_comparisons import Settings
+    from rankql.decisions.pairs import Settings
 
 # The default cutoffs of `Comparison.cutoffs`.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
@@ -86,7 +80,6 @@ class Comparison(EvaluatedTable):
     notes: list[str] = field(default_factory=list)
     # The compared runs; None if results were compared.
     source: ComparedRuns | None = None
-    _prints_title = False
     # Are the rows of pairs displayed?
     _long = False
 
@@ -125,36 +118,11 @@ class Comparison(EvaluatedTable):
         return comparison
 
     @property
-    def sentences(self) -> list[str]:
-        """At most four findings: what differs between metrics and slices."""
-        findings = self._findings()
-        if self._is_pair:
-            alone = len(findings) == 1 and self.pairs["verdict"].n_unique() == 1
-            findings = [*([] if alone else findings), *describe_detectable(self.pairs)]
-        return [*map(text.escape_controls, findings)]
-
-    def _findings(self) -> list[str]:
-        if self._is_pair:
-            return describe_pair_findings(self.pairs)
-        if self.pairs.is_empty():
-            return []
-        order = pl.col("system").cast(pl.Enum(self.systems))
-        means = self.summary.sort(order, maintain_order=True)
-        base = self.settings.baseline
-        leaders = describe_leaders(self.pairs, means, self.higher_is_better, base)
-        return [*leaders, *describe_reverse(self.pairs)]
-
-    @property
     def title(self) -> str:
-        """The findings in one line; of one system its means."""
-        means = self.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
-        if means.is_empty():
-            return "No metric is defined on these queries"
-        if self.pairs.is_empty():
-            rows = means["metric", "mean", "lo", "hi"].rows()
-            values = [f"{name} {format_interval(ends)}" for name, *ends in rows[:NAMES]]
-            return f"{self.systems[0]}: {', '.join(values)}"
-        return ". ".join(self._findings())
+        """Yes, No or Undecided for two systems; of more, which one leads; of one, its means."""
+        return text.escape_controls(
+            comparison_title(self.result, self.pairs, self.systems, self.settings.percent)
+        )
 
     @property
     def method(self) -> str:
@@ -167,11 +135,7 @@ class Comparison(EvaluatedTable):
     def _explain_intervals(self) -> str:
         settings, several = self.settings, self.pairs["p"].count() > 1
         level = INTERVAL_LEVELS[settings.correction] if several else ""
-        other = "" if settings.equivalence is None else ", unless the row is equivalent"
-        return (
-            f"{settings.percent} CIs{level} exclude 0 exactly if p is at most "
-            f"{settings.alpha:g}{other}"
-        )
+        return f"{settings.percent} CIs{level} exclude 0 exactly if p is at most {settings.alpha:g}"
 
     def _legend(self) -> str:
         level = f"(adjusted p at most {self.settings.alpha:g})"
@@ -307,8 +271,7 @@ class Comparison(EvaluatedTable):
 
         `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
-        The first line says whether the second system, or the other than the baseline, is better;
-        with limits, `max_drop`, whether it may replace it, as `gate` does.
+        The title comes first; with limits, `max_drop`, then the table that `gate` gives for them.
         """
         require_page(path, title=title, date=date, texts=texts, max_drop=max_drop)
 
@@ -348,25 +311,27 @@ class Comparison(EvaluatedTable):
             frame = frame.drop("p_adjusted")
         return drop_idle_columns(frame)
 
+    def _headline(self) -> str:
+        return "" if self.pairs.is_empty() else self.title
+
     def _rendered(self, room: int | None = None) -> list[Block]:
-        if self.pairs.is_empty() or (self._long and room is None):
+        if self.pairs.is_empty():
             return super()._rendered(room)
-        if self._long:
-            frame, title = self.visible_pairs(), []
-            for name in ("metric", "a", "b", "slice"):
-                if name in frame.columns and len(frame) > 1 and frame[name].n_unique() == 1:
-                    title.append(f"{name}: {frame[name][0]}")
-                    frame = frame.drop(name)
-            frame = fit_width(frame, _LEAST_IMPORTANT, room)
-            keys = max(1, sum(name in frame.columns for name in ("metric", "a", "b", "slice")))
-            numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-            block = Block(text.format_table(frame), numbers, ", ".join(title), keys)
-            return first_that_fits([[block]], room)
-        if not self._is_pair:
+        if not (self._is_pair or self._long):
             return self.wide()._rendered(room)
-        groupings, settings = self.result.meta.groupings, self.settings
-        layouts = lay_out_pair(self.pairs, groupings, settings.percent, settings.alpha)
-        return first_that_fits(layouts, room)
+        if self._long:
+            frame = self.visible_pairs()
+            if room is not None:
+                same = [x for x in ("a", "b") if frame[x].n_unique() == 1]  # which the title names
+                frame = fit_width(frame.drop(same), _LEAST_IMPORTANT, room)
+            numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
+            block = Block(text.format_table(frame), numbers)
+        else:
+            settings = self.settings
+            block = lay_out_pair(self.pairs, settings.percent, settings.alpha)
+            if room is not None and len(block.wrap(room)) > 1:
+                block = lay_out_pair(self.pairs, settings.percent, settings.alpha, short=True)
+        return [block] if room is None else block.wrap(room)
 
 
 def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:

@@ -1,37 +1,137 @@
-"""The displayed table of a comparison: of a pair its differences, of more systems their means."""
+"""What a comparison displays: its title, of a pair the differences, of more systems their means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
+from rankql.evaluation.result import Result
 from rankql.evaluation.wide_table import LARGE
-from rankql.layout import NAME, Block, join_letters
+from rankql.layout import NAME, Block
+from rankql.stats.means import ROUNDING
 from rankql.text import Name, Status
+
+# Of more places where a system is worse, and of more systems, the others are counted.
+PLACES, NAMES = 2, 5
+
+
+def comparison_title(
+    result: Result, pairs: pl.DataFrame, systems: Sequence[str], percent: str
+) -> str:
+    """Say whether the second of two systems is better, and by how much; of more, which one leads.
+
+    Yes: better overall on the first metric, and nowhere significantly worse. No: significantly
+    worse somewhere, on any metric, overall or in a slice. Undecided: anything else.
+    """
+    means = result.summary.filter(slice="all").drop_nulls("mean")
+    if means.is_empty():
+        return "No metric is defined on these queries"
+    if pairs.is_empty():
+        rows = means["metric", "mean", "lo", "hi"].rows()
+        values = (f"{name} {text.format_interval(ends)}" for name, *ends in rows[:NAMES])
+        return f"{systems[0]}: {', '.join(values)}"
+    if len(systems) > 2:
+        metric = means["metric"][0]
+        of_metric = pairs.filter(metric=metric, slice="all")
+        lower = result.lower_is_better(metric)
+        return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
+    a, b = pairs.select("a", "b").row(0)
+    return f"Is {b} better than {a}? {_judge(result, pairs, percent)}"
+
+
+def _judge(result: Result, pairs: pl.DataFrame, percent: str) -> str:
+    """Yes, no or undecided: the size of the difference overall, and where the system is worse."""
+    first = result.metrics[0]
+    (overall,) = pairs.filter(metric=first, slice="all").to_dicts()
+    verdict, everywhere = overall["verdict"], " overall" * (pairs["slice"].n_unique() > 1)
+    if overall["difference"] is None:
+        size = f"{first}: {verdict}"
+    elif verdict in SIGNIFICANT:
+        size = f"{_format_size(overall)} {first}{everywhere}"
+    else:
+        value = [overall[name] for name in ("difference", "lo", "hi")]
+        number, _, ends = text.format_interval(value, "+").partition(" (")
+        interval = f"{percent} CI {ends[:-1]}, " if ends else ""
+        size = f"{number} {first}{everywhere} ({interval}{verdict})"
+    size += " (lower is better)" * result.lower_is_better(first)
+    if verdict == WORSE:
+        return f"No: {size}"
+    worse = pairs.filter(verdict=WORSE)
+    # A metric that is worse overall needs no slices, and each slice only its first metric.
+    overall_worse = pl.col("metric").is_in(worse.filter(slice="all")["metric"].implode())
+    worse = worse.filter((pl.col("slice") == "all") | ~overall_worse)
+    places = worse.unique("slice", keep="first", maintain_order=True).to_dicts()
+    places.sort(key=lambda x: (x["metric"] != first, x["slice"] != "all", -abs(x["difference"])))
+    if places:
+        named = [_format_place(row, first) for row in places[:PLACES]]
+        more = len(places) - PLACES
+        named += [f"{more:,} more"] * (more > 0)
+        return f"No: {size}, but {text.join_words(named)}"
+    if verdict != BETTER:
+        return f"Undecided: {size}"
+    rest = pairs.filter(pl.col("slice") != "all", metric=first)["verdict"]
+    unclear = sum(x not in (BETTER, NO_DIFFERENCE) for x in rest)
+    also = " and nowhere significantly worse" * (len(pairs) > 1)
+    shown = f" (not shown to be no worse: {text.format_count(unclear, 'slice')})"
+    return f"Yes: {size}{also}{shown * (unclear > 0)}"
+
+
+def _format_place(row: Mapping[str, Any], first: str) -> str:
+    metric = f" {row['metric']}" * (row["metric"] != first)
+    queries = f"for {row['slice']} ({text.format_queries(row['n'])})"
+    return f"{_format_size(row)}{metric} {'overall' if row['slice'] == 'all' else queries}"
+
+
+def _format_size(row: Mapping[str, Any]) -> str:
+    size = row["difference"]
+    return f"{'-' if size < 0 else '+'}{text.round_significant(abs(size))}"
+
+
+def _describe_leader(metric: str, means: pl.DataFrame, pairs: pl.DataFrame, lower: bool) -> str:
+    """Which system has the best mean of a metric, and what it is better than."""
+    means = means.sort("mean", descending=not lower, maintain_order=True)
+    best, value = means["system", "mean"].row(0)
+    tied = means.filter((pl.col("mean") - value).abs() <= ROUNDING)["system"].to_list()
+    if len(tied) > 1:
+        return f"{_join_names(tied)} are tied on {metric} ({value:,.3f})"
+    title, tested = f"{best} leads on {metric} ({value:,.3f})", pairs["p"].count() > 0
+    verdicts = {(a, b): word for a, b, word in pairs["a", "b", "verdict"].rows()}
+    won = [a for (a, b), word in verdicts.items() if b == best and word == BETTER]
+    won += [b for (a, b), word in verdicts.items() if a == best and word == WORSE]
+    rest = [x for pair in verdicts if best in pair for x in pair if x not in (best, *won)]
+    for word, names in (("", won), ("not ", rest)) if tested else ():
+        title += f", {word}significantly better than {_join_names(names)}" if names else ""
+    return title if tested else f"{title}, not tested"
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """Join names, or count them if there are many."""
+    return text.join_words(names) if len(names) <= NAMES else f"{len(names)} systems"
+
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}
 # The levels of the intervals, by correction.
 INTERVAL_LEVELS = {
     "none": "",
-    "tukey": ", simultaneous (Tukey) for each metric and slice,",
     "holm": " at the level of their Holm step",
     "bonferroni": ", simultaneous (Bonferroni),",
     "bh": " at the false coverage rate of the significant rows",
 }
-# A longer name of a difference becomes 'difference' in plain text.
-DIFFERENCE = 16
+# More letters in a row are a range.
+RUN = 4
 
 
 def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
     """The table of one pair: both means, the difference, its interval, p and the verdict."""
     a, b = pairs.select("a", "b").row(0)
     keys = ["metric", *["slice"] * (pairs["slice"] != "all").any()]
-    last = ["lo", "hi", "p", *["p_equivalence"] * ("p_equivalence" in pairs.columns), "verdict"]
+    last = ["lo", "hi", "p", "verdict"]
     names = text.unique_names([a, b, f"{b} - {a}"], [*keys, *last], "system")
     means = (pl.col(x).alias(name) for x, name in zip(_MEANS, names, strict=True))
     return pairs.select(*keys, *means, "lo", "hi", p="p_adjusted").with_columns(
@@ -42,93 +142,30 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
 _MEANS = ("mean_a", "mean_b", "difference")
 
 
-def lay_out_pair(
-    pairs: pl.DataFrame, groupings: Sequence[Sequence[str]], percent: str, alpha: float
-) -> Iterator[list[Block]]:
-    """The layouts of a pair, the widest first: a table, or at last one for each metric."""
+def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float, short: bool = False) -> Block:
+    """The table of one pair as text; a short one has no column p, and n.s. for not significant."""
     table = tabulate_pair(pairs)
-    columns = table.columns
-    first = columns.index("lo") - 3
-    names, last = columns[first : first + 3], columns[columns.index("p") :]
-    # Rows that are equivalent have intervals of another level.
-    several = pairs["verdict"].str.starts_with("equivalent").any()
-    long = text.display_width(names[2]) > DIFFERENCE
-    header = [*map(Name, names[:2]), Name(names[2], "difference" if long else names[2]),
-              "CI" if several else f"{percent} CI",
-              *(Name(name, "p eq." * (name == "p_equivalence")) for name in last)]  # fmt: skip
+    first = table.columns.index("lo") - 3
+    keys, names = table.columns[:first], table.columns[first : first + 3]
+    difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
+    header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", *["p"] * (not short)]
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)
-    decimals, sliced = _count_decimals(by_metric, names), "slice" in columns
-    # The attribute of all slices, whose name then heads the column.
-    attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
-    stripped = strip_attribute(table["slice"].unique() if sliced else [], attribute)
-    can_strip = bool(stripped)
-
-    def lay_out(strip: bool, short: bool, apart: bool, top: Sequence[str] = header) -> list[Block]:
-        blocks: dict[str, list[list[str]]] = {}
-        for metric, members in by_metric.items():
-            block = blocks.setdefault(metric if apart else "", [])
-            for i, row in enumerate(members):
-                lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
-                part = [
-                    Name((stripped if strip else {}).get(x, x)) for x in [row.get("slice")] if x
-                ]
-                block.append([
-                    *[Name("" if i else metric)] * (not apart),
-                    *part,
-                    *(_format(row[name], places) for name in names),
-                    "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
-                    *(text.format_p_cell(row[name], alpha) for name in last[:-1]),
-                    Status(verdict, _shorten(verdict, row["p"], NAME * (not short))),
-                ])  # fmt: skip
-        kind = [attribute if strip else "slice"] * sliced
-        tops = {metric: [Name(metric)] if apart else ["metric", *kind] for metric in blocks}
-        keys = (not apart) + max(apart, sliced)
-        right = range(keys, keys + len(header) - 1)
-        return [
-            Block([[*tops[metric], *top], *body], right, "", keys)
-            for metric, body in blocks.items()
-        ]
-
-    alone = sliced and len(by_metric) == 1
-    yield lay_out(False, False, alone)
-    if can_strip:
-        yield lay_out(True, False, alone)
-    yield lay_out(can_strip, True, alone)
-    yield lay_out(False, False, sliced)
-    yield lay_out(False, True, sliced)
-    letters = [Name(names[0], "a"), Name(names[1], "b"), "b - a", *header[3:]]
-    yield lay_out(can_strip, True, False, letters)
-    yield lay_out(can_strip, True, sliced, letters)
-
-
-def strip_attribute(slices: Iterable[str], attribute: str) -> dict[str, str]:
-    """The slices without the name of their only attribute; none if two are then the same."""
-    stripped = {part: part.removeprefix(f"{attribute}=") for part in slices}
-    return stripped if attribute and len({*stripped.values()}) == len(stripped) else {}
-
-
-def label_slices(slices: Iterable[str], groupings: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Name slices in a sentence: 'vip' for segment=vip if the values are words."""
-    names = [*slices]
-    attribute = groupings[0][0] if [len(group) for group in groupings] == [1] else ""
-    short = strip_attribute(names, attribute)
-    not_words = ("true", "false", "null")
-    if short and all(x[:1].isalpha() and x.lower() not in not_words for x in short.values()):
-        return short
-    return {name: name for name in names}
-
-
-def _shorten(verdict: str, p: float | None, room: int) -> str:
-    """A shorter verdict; '' if it fits."""
-    if len(verdict) <= room:
-        return ""
-    if verdict == NOT_SIGNIFICANT:
-        return "n.s."
-    if verdict.startswith("equivalent"):
-        return "equivalent"
-    return verdict if p is not None or verdict == NO_DIFFERENCE else "not tested"
+    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
+    for metric, rows in by_metric.items():
+        for i, row in enumerate(rows):
+            lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
+            if short and verdict not in (*SIGNIFICANT, NO_DIFFERENCE):
+                verdict = "n.s." if verdict == NOT_SIGNIFICANT else "not tested"
+            body.append([
+                *(Name("" if i and key == "metric" else row[key]) for key in keys),
+                *(_format(row[name], places) for name in names),
+                "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
+                *[text.format_p_cell(row["p"], alpha)] * (not short),
+                Status(verdict),
+            ])  # fmt: skip
+    return Block([[*header, "verdict"], *body], range(first, len(header)))
 
 
 def _format(value: float | None, decimals: int) -> str:
@@ -181,3 +218,21 @@ def mark_pairs(
         beaten.setdefault((metric, part, winner), []).append(loser)
     order = [*letters]
     return {key: join_letters(sorted(map(order.index, x)), [*letters]) for key, x in beaten.items()}
+
+
+def name_letters(systems: Sequence[str]) -> dict[str, str]:
+    """A letter for each system: a to z, aa, ab, ..."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    words = itertools.chain.from_iterable(
+        map("".join, itertools.product(alphabet, repeat=n)) for n in itertools.count(1)
+    )
+    return dict(zip(systems, words, strict=False))
+
+
+def join_letters(places: Sequence[int], systems: Sequence[str]) -> str:
+    """The letters of systems at these places, more than four in a row as a range: 'bc', 'b-g'."""
+    names, parts = [*name_letters(systems).values()], list[str]()
+    for _, run in itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        members = [names[place] for _, place in run]
+        parts += [f"{members[0]}-{members[-1]}"] if len(members) > RUN else members
+    return (", " if any(len(part) > 1 for part in parts) else "").join(parts)

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import duckdb
 import polars as pl
@@ -25,7 +25,6 @@ from rankql.decisions.arguments import (
     require_attributes,
     require_metrics,
 )
-from rankql.decisions.gate_limits import GateLimit, default_drops, parse_limits, split_limits
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
@@ -44,8 +43,11 @@ from rankql.registry.argument_checks import (
 )
 from rankql.sources.choice import require_named
 from rankql.sources.tables import Data
-from rankql.stats.corrections import LEAST_ALPHA
 from rankql.writing import remember_inputs
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+    from rankql.decisions.gate_limits import GateLimit, Limits
 
 
 @remember_inputs
@@ -133,6 +135,12 @@ def gate(
     0.4 over 12 queries
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
+    require_package("scipy", "stats", "gate")
+    from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, split_limits
+    from rankql.decisions.pairs import describe_rare_losses, list_pairs
+    from rankql.decisions.system_values import SystemValues, describe_left_out
+    from rankql.stats.family import LEAST_ALPHA
+
     require_probability("alpha", alpha, LEAST_ALPHA)
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
@@ -141,19 +149,13 @@ def gate(
         require(baseline is not None or not is_set, f"{name}= needs a baseline. Pass baseline=")
     require(alpha < 0.5 or not equivalence, f"equivalence= needs alpha below 0.5, not {alpha}")
     if minimum_bound and not minimum:
-        raise RankqlError("minimum_bound=True (CLI: --min-bound) needs a limit on a mean. Pass "
-                          "minimum= (CLI: --min)")  # fmt: skip
-    require_package("scipy", "stats", "gate")
-    from rankql.decisions.gate_rows import describe_rule, limit_rows, recommend_limit
-    from rankql.decisions.pair_comparisons import describe_rare_losses, list_pairs
-    from rankql.decisions.system_values import SystemValues, describe_left_out
-
+        raise RankqlError("minimum_bound= needs a limit on a mean. Pass minimum=")
     require_known_options(options, gate)
     groups = parse_groupings(by)
     attribute_groups = [*groups, *([name] for name in (cluster, weight) if name)]
     keywords: dict[str, Any] = {"attributes": attributes, **options, "con": con}
-    limits: dict[str, str | Sequence[str] | Mapping[str, float]]
-    limits = {"minimum": minimum, "max_drop": max_drop or (), "equivalence": equivalence}
+    limits: dict[str, Limits] = {"minimum": minimum, "max_drop": max_drop or ()}
+    limits["equivalence"] = equivalence
     texts = itertools.chain(*itertools.starmap(split_limits, limits.items()))
     names = [re.split("[<>=:]", each)[0].strip() for each in texts]
     request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
@@ -168,7 +170,7 @@ def gate(
     known = [result.metrics for result in results.values() if result]
     minima, *others = (parse_limits(name, value, known) for name, value in limits.items())
     drops = [*itertools.chain(*others)]
-    if without_limits := baseline is not None and max_drop is None and not equivalence:
+    if baseline is not None and max_drop is None and not equivalence:
         drops = default_drops(minima, known)
     if not (minima or drops):
         empty = "max_drop= is empty: leave it out to check every metric"
@@ -191,8 +193,12 @@ def gate(
     names = evaluated["run"].metrics
     run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
-    notes = describe_rule(minima, drops, minimum_bound, alpha, bool(groups))
-    rows: list[dict[str, Any]] = []
+    notes, rows = list[str](), list[dict[str, Any]]()
+    if any(not limit.bound for limit in drops):
+        notes.append(
+            "A limit of 0 fails only if a drop is significant. To bound drops that are not, pass "
+            "max_drop= with a number above 0"
+        )
     decided = []
     if minima:
         alone = align_systems(run_result, ["run"])
@@ -220,8 +226,6 @@ def gate(
         for limit in drops:
             level = 2 * alpha if limit.side else alpha
             rows += limit_rows(limit, pairs, limit.name(pair), level, min_queries)
-            if without_limits:
-                notes += recommend_limit(limit.name(pair), pairs, alpha)
     notes += describe_rare_losses([
         pair.sample for pair in decided
         if pair.overall is None and pair.queries >= max(2, min_queries) and not pair.identical
@@ -230,6 +234,31 @@ def gate(
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive, pair)
+
+
+def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
+    """Hold the differences of two systems, or of the best one to the baseline, to limits."""
+    from rankql.decisions.gate_limits import limit_rows, parse_limits
+    from rankql.decisions.pairs import list_pairs
+    from rankql.decisions.system_values import SystemValues
+
+    settings, result = comparison.settings, comparison.result
+    old = settings.baseline or comparison.systems[0]
+    others = [name for name in result.best_first if name != old]
+    if len(others) != 1 and settings.baseline is None:
+        raise RankqlError("max_drop= needs two systems or a baseline. Pass baseline=")
+    groups = [group for group in result.meta.groupings if group != [settings.cluster]]
+    result = replace(result, meta=replace(result.meta, groupings=groups))
+    limits = parse_limits("max_drop", max_drop, [result.metrics])
+    require_metrics(result, names := [limit.name(result) for limit in limits])
+    values = SystemValues.of(result, [old, others[0]], settings.cluster)
+    pairs = list_pairs(values, result, [(old, others[0])])
+    rows = [
+        row
+        for limit, name in zip(limits, names, strict=True)
+        for row in limit_rows(limit, pairs, name, settings.alpha)
+    ]
+    return Verdict(pl.DataFrame(rows, schema=SCHEMA), result)
 
 
 def _require_one_system(name: str, result: Result) -> Result:

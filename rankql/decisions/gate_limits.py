@@ -1,4 +1,4 @@
-"""The limits of a gate, such as 'nDCG@10>=0.45' and 'nDCG@10:0.01'."""
+"""The limits of a gate, such as 'nDCG@10>=0.45' and 'nDCG@10:0.01', and the rows of each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,30 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from rankql import text
+from rankql.decisions.pairs import PairComparison
+from rankql.decisions.verdict import (
+    FAILED,
+    INCONCLUSIVE,
+    NOT_SIGNIFICANT,
+    PASSED,
+    SCHEMA,
+    TOO_FEW,
+)
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import parse_number
 from rankql.registry.parse import is_metric, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
-from rankql.stats.means import ROUNDING
+from rankql.stats.family import Family
+from rankql.stats.means import ROUNDING, Interval
+from rankql.stats.power import queries_to_decide
+from rankql.stats.tests import MeanTest, SkewedStudent
+
+Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
 _DROP = re.compile(r"(?P<metric>.+):(?P<number>[^:]*)", re.DOTALL)
 # By argument: how a limit is written, in general and for people.
@@ -62,22 +78,22 @@ class GateLimit:
 
 def parse_limits(
     argument: str,
-    value: str | Sequence[str] | Mapping[str, float],
+    value: Limits,
     known: Sequence[Sequence[str]],
 ) -> list[GateLimit]:
     """The limits of an argument. `known` has the metrics of each input that is a result."""
     form, expected = _FORMS[argument]
     limits = []
-    for text in split_limits(argument, value):
-        match = form.fullmatch(text)
+    for written in split_limits(argument, value):
+        match = form.fullmatch(written)
         bound = parse_number(match["number"]) if match else None
         least = {"minimum": -math.inf, "max_drop": 0.0, "equivalence": math.ulp(0.0)}[argument]
         if match is None or bound is None or not math.isfinite(bound) or bound < least:
             raise RankqlError(
-                f"Cannot parse the limit {text!r} of {argument}=. Expected {expected}"
+                f"Cannot parse the limit {written!r} of {argument}=. Expected {expected}"
             )
         for spelling, metric in _parse_metrics(match["metric"], known):
-            _require_possible(f"{argument}={text!r}", metric, bound, argument == "minimum")
+            _require_possible(f"{argument}={written!r}", metric, bound, argument == "minimum")
             sides = ("drop", "gain") if argument == "equivalence" else ("",)
             operator = match["operator"] if argument == "minimum" else ""
             number = bound + 0.0  # 0 for -0.0
@@ -115,7 +131,7 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     ]
 
 
-def split_limits(argument: str, value: str | Sequence[str] | Mapping[str, float]) -> Iterable[str]:
+def split_limits(argument: str, value: Limits) -> Iterable[str]:
     """The limits of an argument as texts."""
     if argument != "minimum" and isinstance(value, Mapping):
         value = [f"{metric}:{limit}" for metric, limit in value.items()]
@@ -138,3 +154,172 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
             raise
         else:
             raise RankqlError(describe_unknown("metric", text, [*names])) from None
+
+
+_BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below", "": "beyond"}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A status, and the interval that led to it with its level."""
+
+    status: str
+    interval: Interval | None = None
+    confidence: float | None = None
+    queries_needed: int | None = None
+
+
+def limit_rows(
+    limit: GateLimit,
+    pairs: Sequence[PairComparison],
+    metric: str,
+    alpha: float | None,
+    min_queries: int = 10,
+) -> Iterator[dict[str, Any]]:
+    """The rows of a limit, by slice: decided by intervals at this level, or by the means if None.
+
+    The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
+    """
+    pairs = [pair for pair in pairs if pair.metric == metric]
+    if alpha is not None and (limit.operator or not limit.bound):
+        _require_interval(pairs[0])
+    decisions = _decide(limit, pairs, alpha, min_queries)
+    for pair in pairs:
+        decision, several = decisions[pair.slice], not limit.operator
+        way = "drop" if limit.target(pair.lower_is_better)[1] > 0 else "rise"
+        lo, hi = decision.interval or (None, None)
+        yield dict.fromkeys(SCHEMA) | {
+            "check": f"{metric} {limit.operator or f'{way} <='} {limit.text}",
+            "metric": metric,
+            "slice": pair.slice,
+            "mean": pair.means[-1],
+            "baseline": pair.means[0] if several else None,
+            "limit": limit.bound,
+            "difference": pair.change if several else None,
+            "lo": lo,
+            "hi": hi,
+            "confidence": decision.confidence,
+            "n": pair.n,
+            "queries_needed": decision.queries_needed,
+            "status": decision.status,
+            "message": _describe(limit, pair, decision, min_queries),
+        }
+
+
+def _decide(
+    limit: GateLimit, pairs: Sequence[PairComparison], alpha: float | None, min_queries: int
+) -> dict[str, Decision]:
+    """Hold every slice to the limit, by its interval or, if it has none, by its means.
+
+    The overall test is not adjusted. Slices are adjusted among themselves (Holm), and so are small
+    slices, so that they do not weaken the others. A small one never passes, and fails only if its
+    queries cannot all have lost by chance.
+    """
+    decisions = {}
+    families: dict[Any, list[PairComparison]] = {}
+    for pair in pairs:
+        few = (pair.weighed if pair.change is None else pair.n) < min_queries
+        target, sign = limit.target(pair.lower_is_better)
+        if pair.identical and pair.change is not None:
+            decisions[pair.slice] = Decision(PASSED)
+        elif pair.change is not None and alpha is not None and pair.overall is None:
+            families.setdefault("all" if pair.slice == "all" else few, []).append(pair)
+        elif not pair.weighed or (few and pair.slice != "all"):
+            decisions[pair.slice] = Decision(TOO_FEW)
+        else:
+            holds = pair.change is not None and limit.holds(sign * (pair.change - target))
+            decisions[pair.slice] = Decision(PASSED if holds else FAILED)
+    test = MeanTest() if limit.operator else SkewedStudent()
+    for members in families.values():
+        target, sign = limit.target(members[0].lower_is_better)
+        samples = [pair.sample.minus(target) for pair in members]
+        assert alpha is not None
+        results = Family(samples, test, "holm", alpha).results()
+        for pair, sample, result in zip(members, samples, results, strict=True):
+            status, interval, level, needed = INCONCLUSIVE, None, None, None
+            if result.lo is not None and result.hi is not None and result.level is not None:
+                level = result.level
+                worst, best = sorted((sign * result.lo, sign * result.hi))
+                if not limit.holds(best):
+                    status = FAILED
+                elif limit.holds(worst) or not (limit.operator or limit.bound):
+                    status = PASSED
+                else:
+                    ends = Interval(result.lo, result.hi)
+                    needed = queries_to_decide(sample, ends, level)
+                interval = Interval(result.lo + target, result.hi + target)
+            lucky = 2.0 ** (1 - sample.units) > alpha / len(members)
+            if pair.queries < min_queries and (status != FAILED or lucky):
+                status, needed = (INCONCLUSIVE if pair.slice == "all" else TOO_FEW), None
+            confidence = None if level is None else 1.0 - level
+            decisions[pair.slice] = Decision(status, interval, confidence, needed)
+    return decisions
+
+
+def _describe(limit: GateLimit, pair: PairComparison, decision: Decision, least: int) -> str:
+    """What was found, and why it passes or fails."""
+    queries, status, change = text.format_queries(pair.total), decision.status, pair.change
+    if not pair.weighed:
+        return f"all {queries} have weight 0: not checked"
+    if change is None:
+        both = "" if limit.operator else " in both"
+        few = f", fewer than {least}: not checked" if status == TOO_FEW else ""
+        return f"undefined: none of {queries} has a value{both}{few}"
+    target, sign = limit.target(pair.lower_is_better)
+    worse = not limit.operator and sign * change < -ROUNDING
+    if limit.operator:
+        words = _format(change, decision, 1, limit.bound)
+        words += f" over {queries}" if pair.n == pair.total else f" over {pair.n:,} of {queries}"
+    else:
+        same, better = abs(change) <= ROUNDING, (change > 0) != pair.lower_is_better
+        side = -sign if same else 1 if change > 0 else -1
+        verb = "improved" if better else "rose" if change > 0 else "dropped"
+        size = _format(abs(change), decision, side, side * target)
+        words = f"no change on average: {size}" if same else f"{verb} by {size}"
+        words = "identical rankings" if same and pair.identical else words
+    if pair.n < least and status in (TOO_FEW, INCONCLUSIVE):
+        few = f", fewer than {least} queries" if limit.operator else (
+            f" over {text.format_queries(pair.n)}, fewer than {least}")  # fmt: skip
+        words += f"{few}: {'not checked' if status == TOO_FEW else 'inconclusive'}"
+    elif status == FAILED:
+        words += f", {_BEYOND[limit.operator]} the limit of {limit.text}"
+    elif status == INCONCLUSIVE and decision.interval is None:
+        words += f". Inconclusive: there is no confidence interval of {queries}"
+    elif status == INCONCLUSIVE:
+        needed = decision.queries_needed
+        many = f"About {needed:,}" if needed else "More than a billion"
+        words += (
+            f". Inconclusive: the interval contains the limit of {limit.text}. {many} queries "
+            "would decide"
+        )
+    elif worse:
+        significant = limit.bound or not decision.interval
+        words += f", within the limit of {limit.text}" if significant else f": {NOT_SIGNIFICANT}"
+    ending = " (one value for all queries: no confidence interval)"
+    return words if pair.overall is None else words + ending
+
+
+def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
+    """A number with its interval, with the digits that show on which side of the limit they are."""
+    if decision.interval is None or decision.confidence is None:
+        number = text.format_decimal(value, text.count_decimals_apart(value, value, limit))
+        return number.rstrip("0").rstrip(".") if "." in number else number
+    lo, hi = sorted(sign * x for x in decision.interval)
+    digits = text.count_decimals_apart(lo, hi, limit)
+    size = text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
+    ends = " to ".join(text.format_decimal(x, digits) for x in (lo, hi))
+    return f"{size} ({_format_level(decision.confidence)} CI {ends})"
+
+
+def _require_interval(pair: PairComparison) -> None:
+    if pair.overall is not None:
+        raise RankqlError(
+            f"{pair.metric} is one value for all queries, so it has no confidence interval. Set a "
+            "limit on its value with minimum= alone, or on its drop with max_drop="
+        )
+
+
+def _format_level(confidence: float) -> str:
+    """A confidence level with as many digits as it needs: 95%, 98.3%, 99.75%."""
+    digits = 1 + max(0, -math.floor(math.log10(100 * (1 - confidence))))
+    return f"{100 * confidence:.{digits}f}".rstrip("0").rstrip(".") + "%"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -42,16 +42,16 @@ FEW_QUERIES = 50
 class JudgeReport(TableResult):
     """The result of `judges`.
 
-    `table` has one row per judge: exact agreement, Cohen's kappa, kappa with quadratic weights,
-    Krippendorff's alpha (ordinal), false positives (the share of the items irrelevant to people
-    that the judge calls relevant), false negatives, and the mean difference judge - human.
-    `summary` has one row per judge and measure, with its confidence interval. `grades` has the
-    share of each grade under both, and `confusion` how often the judge gave each grade to items of
-    a human grade. With runs, `systems` has the mean of every system under both labels and their
-    difference (`bias`), and `orders` how far both order the systems alike.
+    `table` has one row per judge and measure, with its confidence interval: exact agreement,
+    Cohen's kappa, kappa with quadratic weights, Krippendorff's alpha (ordinal), false positives
+    (the share of the items irrelevant to people that the judge calls relevant), false negatives,
+    and the mean difference judge - human. `grades` has the share of each grade under both, and
+    `confusion` how often the judge gave each grade to items of a human grade. With runs, `systems`
+    has the mean of every system under both labels and their difference (`bias`), and `orders` how
+    far both order the systems alike.
     """
 
-    measures: pl.DataFrame
+    table: pl.DataFrame
     grades: pl.DataFrame
     confusion: pl.DataFrame
     systems: pl.DataFrame
@@ -60,82 +60,14 @@ class JudgeReport(TableResult):
     confidence: float
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def summary(self) -> pl.DataFrame:
-        """One row per judge and measure, with its confidence interval."""
-        return self.measures
-
-    @property
-    def table(self) -> pl.DataFrame:
-        """One row per judge."""
-        keys = ["judge", "pairs", "queries"]
-        return self.measures.pivot("measure", index=keys, values="value")
-
-    @property
-    def sentences(self) -> list[str]:
-        """The findings in words."""
-        lines = (line for judge in self.table["judge"] for line in self._describe(judge))
-        return [*map(text.escape_controls, lines)]
-
     def displayed(self) -> list[pl.DataFrame]:
         """The table, and how far both labels order the systems alike."""
         return [drop_idle_columns(frame) for frame in (self.table, self.orders) if frame.height]
 
     def _details(self) -> dict[str, Any]:
-        frames = ("summary", "grades", "confusion", "systems", "orders")
+        frames = ("grades", "confusion", "systems", "orders")
         values = {name: getattr(self, name).to_dicts() for name in frames}
         return {**values, "threshold": self.threshold, "confidence": self.confidence}
-
-    def _describe(self, judge: str) -> Iterator[str]:
-        """The findings about one judge."""
-        rows = self.measures.filter(judge=judge).select("measure", "value", "lo", "hi").rows()
-        value = {name: estimate for name, *estimate in rows}
-        pairs, queries = self.table.filter(judge=judge).select("pairs", "queries").row(0)
-        intervals = f" ({text.format_percent(self.confidence)} CI)" if queries > 1 else ""
-        yield (
-            f"{judge} and people give the same grade to {_percent(value['exact_agreement'])} of "
-            f"{text.format_count(pairs, 'item')} in {text.format_queries(queries)}{intervals}. "
-            "Beyond chance: Cohen's kappa "
-            f"{text.format_interval(value['cohen_kappa'])}, with quadratic weights "
-            f"{text.format_interval(value['weighted_kappa'])}, Krippendorff's alpha "
-            f"{text.format_interval(value['krippendorff_alpha'])}"
-        )
-        relevant = self.grades.filter(pl.col("judge") == judge, pl.col("grade") >= self.threshold)
-        yield (
-            f"{judge} calls {relevant['llm'].sum():.0%} of the items relevant, people "
-            f"{relevant['human'].sum():.0%}: it calls {_percent(value['false_positives'])} of the "
-            f"irrelevant items relevant, and misses {_percent(value['false_negatives'])} of the "
-            f"relevant ones. Its grades are {_shift(value['mean_difference'])} on average"
-        )
-        rows_of_orders = self.orders.rows(named=True)
-        for row in (row for row in rows_of_orders if row["judge"] == judge):
-            shift = _shift((row["bias"], row["lo"], row["hi"]))
-            line = f"{row['metric']}: means under {judge}'s labels are {shift} on average"
-            if row["systems"] > 1:
-                tau = "undefined" if row["tau_b"] is None else f"{row['tau_b']:.2f}"
-                pairs = text.format_count(row["systems"] * (row["systems"] - 1) // 2, "pair")
-                stays = "stays" if row["best_stays"] else "does not stay"
-                line += (
-                    f". {row['swapped']:,} of {pairs} of systems swap their order (tau-b {tau}). "
-                    f"The best system under human labels, {row['best']}, {stays} among the best"
-                )
-            yield line
-
-
-def _percent(share: Sequence[Any]) -> str:
-    """A share with its interval: 77% (74% to 79%)."""
-    if share[0] is None:
-        return "an unknown share"
-    return ("{:.0%}" if share[1] is None else "{:.0%} ({:.0%} to {:.0%})").format(*share)
-
-
-def _shift(difference: Sequence[Any]) -> str:
-    """A difference in words, with its interval: 0.10 (0.05 to 0.15) lower."""
-    value, lo, hi = difference
-    if value is None or value >= 0:
-        return f"{text.format_interval(difference)} higher"
-    negated = (None if x is None else -x for x in (value, hi, lo))
-    return f"{text.format_interval([*negated])} lower"
 
 
 @remember_inputs
@@ -177,7 +109,7 @@ def judges(
     --------
     >>> human = pl.DataFrame({"query": [1, 1, 2, 2], "item": [*"abab"], "rel": [0, 1, 1, 2]})
     >>> llm = human.with_columns(rel=pl.Series([0, 1, 1, 1]))
-    >>> judges(llm, human).summary.select("measure", "value").rows()[:2]
+    >>> judges(llm, human).table.select("measure", "value").rows()[:2]
     [('exact_agreement', 0.75), ('cohen_kappa', 0.5555555555555556)]
     """
     require_package("scipy", "stats", "judges")
@@ -197,7 +129,7 @@ def judges(
         }
     keywords: dict[str, Any] = {"con": con, **options}
     frames: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("measures", "grades", "confusion", "systems", "orders")
+        name: [] for name in ("table", "grades", "confusion", "systems", "orders")
     }
     notes, fewest = [], FEW_QUERIES
     for name, data in tables.items():
@@ -303,7 +235,7 @@ def _measure(
     }
     counts = {"pairs": both.height, "queries": len(cells)}
     return {
-        "measures": [{"measure": name, **row, **counts} for name, row in measures.items()],
+        "table": [{"measure": name, **row, **counts} for name, row in measures.items()],
         "grades": [
             {"grade": grade, **share(human == grade, names="human human_lo human_hi"),
              **share(llm == grade, names="llm llm_lo llm_hi")}

@@ -18,7 +18,7 @@ from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.layout import Block
 from rankql.results import drop_idle_columns
 
-# The verdicts of compare on tested pairs, if they are not equivalent; and on identical rankings.
+# The verdicts of compare on tested pairs, and on identical rankings.
 BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (
     "better", "worse", "not significant", "no difference"
 )  # fmt: skip

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Unpack
 
 import duckdb
-import polars as pl
 
 from rankql import text
 from rankql.diagnostics.check_rows import (
@@ -19,26 +18,25 @@ from rankql.diagnostics.check_rows import (
 )
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
+from rankql.evaluation.collapse import collapse_chunks
 from rankql.evaluation.overlap import (
-    few_common_items_note,
     find_judged_queries,
+    has_same_ids,
     is_small_overlap,
     item_overlap,
     leave_out_unjudged,
+    no_common_items,
     no_judged_query_message,
     run_label,
-    unjudged_queries_note,
 )
-from rankql.evaluation.request import Columns, Reading
-from rankql.evaluation.spelling import no_common_items
+from rankql.evaluation.plan import open_inputs
+from rankql.evaluation.request import Reading, ReadingOptions
 from rankql.macros import quote
-from rankql.registry.column_names import RELEVANT, RETRIEVED, find_name
 from rankql.sources.id_lists import FLOATS, is_rounded
-from rankql.sources.inputs import Inputs, open_runs, read_inputs
 from rankql.sources.reader import fetch
-from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
+from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, same_kind
-from rankql.text import format_count, join_words
+from rankql.text import format_count, format_queries, is_or_are, join_words
 from rankql.writing import remember_inputs
 
 # The highest k of max(score, k).
@@ -52,8 +50,9 @@ def check(
     qrels: Data | None = None,
     *,
     k: int = 10,
+    train: Data | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
-    **columns: Unpack[Columns],
+    **options: Unpack[ReadingOptions],
 ) -> Report:
     """Find problems in runs and judgments that make metrics wrong or misleading.
 
@@ -63,21 +62,27 @@ def check(
         As in `evaluate`. Without `qrels`, only the run is checked.
     k : int
         Cutoff for ties and for the share of judged items.
-    **columns
-        The columns, as in `evaluate`: query, item, rel, score, pos, system, descending.
+    train : table, optional
+        Interactions that the model was trained on, as in `evaluate`.
+    **options
+        How the data are read, as in `evaluate`: query, item, rel, score, pos, system, descending,
+        columns, order, collapse, positions, conventions, threshold.
 
     Examples
     --------
+    >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "x"], "score": [2.0, 1.0]})
     >>> check(run, k=2).findings[0].message
     'item appears more than once in a ranking: 1 item'
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
-    with open_session(con, run, qrels) as session:
-        inputs = _read_inputs(session, run, qrels, Reading.of(columns, check, Columns))
+    reading = Reading.of(options, check, ReadingOptions)
+    with open_session(con, run, qrels, train) as session:
+        inputs = open_inputs(session, run, qrels, reading, False, train=train)
+        inputs = inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
         with duckdb_errors(session):
-            data = CheckData(session, inputs, k)
+            data = CheckData(session, inputs, k, reading.conventions.threshold)
             findings = [
                 *(
                     Finding("empty", "error", table.label, 1, "the table is empty", _EMPTY)
@@ -99,27 +104,6 @@ def check(
                        for table in data.tables}  # fmt: skip
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
     return Report(findings, sources, k)
-
-
-def _read_inputs(
-    session: Session,
-    run: Data | Mapping[str, Data],
-    qrels: Data | None,
-    reading: Reading,
-) -> Inputs:
-    """The tables that evaluate would read; a run alone needs no grades."""
-    columns = reading.columns
-    rest = (None, columns, reading.system)
-    if qrels is None:
-        run = open_runs(session, run)
-        tables = [*flatten_inputs(run)]
-        found = {t.find("rel") for t in tables} - {None, *map(str, columns.values())}
-        lists = all(find_name(t.columns, x) for t in tables for x in (RETRIEVED, RELEVANT))
-        if columns["rel"] is None and not found and not lists:
-            empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-            inputs = read_inputs(session, run, empty, *rest, descending=reading.descending)
-            return replace(inputs, qrels=None)
-    return read_inputs(session, run, qrels, *rest, descending=reading.descending)
 
 
 def _find_id_types(data: CheckData) -> Iterator[Finding]:
@@ -166,7 +150,7 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
     own = leave_out_unjudged(data.session, data.inputs)[1]  # of tables with grades and positions
     for run, overlap in [*data.overlaps, *((data.runs[0], x) for x in own)]:
         unjudged = as_examples([{"query": query} for query in overlap.unjudged or ()])
-        label, note = run.system_label(overlap.system), unjudged_queries_note(*overlap[:4])
+        label = run.system_label(overlap.system)
         if not overlap.judged:
             judged_ids = None if own else find_judged_queries(data.ask(run))
             yield Finding(
@@ -176,7 +160,9 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
             )  # fmt: skip
         elif count := overlap.queries - overlap.judged:
             yield Finding(
-                "unjudged-queries", "warning", label, count, note.partition(" (")[0],
+                "unjudged-queries", "warning", label, count,
+                f"{count:,} of {format_queries(overlap.queries)} of {run_label(overlap.system)} "
+                f"{is_or_are(count)} not judged and left out",
                 "Are judgments missing?", unjudged,
             )  # fmt: skip
     judged = {(run.label, overlap.system): overlap.judged for run, overlap in data.overlaps}
@@ -192,11 +178,12 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
                     run.system_label(system), items, message,
                     f"{REFUSED if is_error else ''}Its metrics would be 0.",
                 )  # fmt: skip
-            elif is_small_overlap(*counts) and not (run.qrels and run.qrels.table.split):
+            elif is_small_overlap(*counts) and not has_same_ids(ask, data.inputs, system):
                 yield Finding(
                     "few-common-items", "warning", run.system_label(system), common,
-                    few_common_items_note(*counts).partition(":")[0],
-                    "Check that both tables write item ids the same way.",
+                    f"Only {common:,} of {min(items, judged_items):,} items match for their query, "
+                    "and few ids are in both tables",
+                    "Write item ids the same way in both tables.",
                 )  # fmt: skip
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
+from rankql.diagnostics.spelling import repair, with_normal
+from rankql.evaluation.notes import RATINGS, RATINGS_PROBLEM
 from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
-from rankql.evaluation.spelling import repair, with_normal
 from rankql.evaluation.steps import BY_ITEM
-from rankql.evaluation.threshold import RATINGS, RATINGS_PROBLEM
 from rankql.macros import literal, quote
 from rankql.registry.column_names import is_distance
 from rankql.sources.inputs import Inputs
@@ -90,6 +90,7 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "ranking_column": table.roles.get(table.ranking_role),
         "k": data.k,
         "after_k": data.k + 1,
+        "threshold": f"{data.threshold:g}",
         "rows": table.rows,
         "keys": table.keys,
         "system": table.system_column,
@@ -208,15 +209,15 @@ CHECKS = (
     RowCheck(
         "no-relevant", "warning", "graded",
         """SELECT {keys}, max(rel) AS highest FROM rows
-           WHERE rel IS NOT NULL GROUP BY {keys} HAVING max(rel) < 1""",
-        "no item has grade 1 or more",
+           WHERE rel IS NOT NULL GROUP BY {keys} HAVING max(rel) < {threshold}""",
+        "no item has grade {threshold} or more",
         "Metrics such as nDCG, AP and recall are undefined for these queries, which are left out "
         "of means. Change this with undefined= or threshold=.",
     ),
     RowCheck(
         "ratings", "warning", "graded",
-        RATINGS.format(threshold=1, rows="rows"),
-        RATINGS_PROBLEM.replace("{threshold:g}", "1"),
+        RATINGS.replace("{threshold:g}", "{threshold}").replace("{rows}", "rows"),
+        RATINGS_PROBLEM.replace("{threshold:g}", "{threshold}"),
         "Metrics of relevant items, such as P and RR, are near 1. For ratings pass threshold=, "
         "often 4.",
         noun="", applies=lambda table: "rel" not in table.table.assumed,
@@ -359,6 +360,8 @@ class CheckData:
     session: Session
     inputs: Inputs
     k: int
+    # Items are relevant from this grade.
+    threshold: float = 1
 
     @cached_property
     def qrels(self) -> CheckedTable | None:

@@ -26,15 +26,13 @@ from rankql.evaluation.checks import (
     require_unique,
     validate_columns,
 )
-from rankql.evaluation.collapse import read_rankings
 from rankql.evaluation.compute import count_rankings
-from rankql.evaluation.evaluate import describe_result
-from rankql.evaluation.overlap import require_ranked_rows
-from rankql.evaluation.readable import rows_read, unique_columns, write_query
+from rankql.evaluation.notes import COUNTED, describe_notes
+from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.plan import Facts, plan_metrics, read_rankings, resolve_conventions
+from rankql.evaluation.readable import rows_read, unique_columns
 from rankql.evaluation.request import EvaluationOptions, Reading
-from rankql.evaluation.resolve import Facts, resolve_conventions
-from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.spelling import require_common_items
+from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.argument_checks import require_whole_number
@@ -190,19 +188,18 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     # For all queries, because a single one may have no judged item.
     ask = SqlRunner(session, inputs, conventions)
     counters = count_rankings(session, inputs, conventions)
-    notes = require_ranked_rows(counters.ranked, inputs, conventions)
+    require_ranked_rows(counters)
     if inputs.qrels is not None:
-        notes += require_common_items(ask, inputs, counters)
+        counters = require_common_items(ask, inputs, counters)
+    notes = describe_notes(COUNTED, replace(counters, queries=()))
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     task = replace(task, inputs=inputs)
     terms = metric_terms(metric, conventions)
     sql = positions_sql(inputs, metric, terms, conventions)
     with evaluation_errors(session, inputs, conventions):
-        result, _ = _evaluate(task, one_query=True, is_missing=is_missing)
+        absent = [f"The run has no rows for query {key!r}."] if is_missing else []
+        result, _ = _evaluate(task, one_query=True, is_missing=is_missing, notes=absent + notes)
         rows = fetch_frame(session, sql)
-    if is_missing:
-        result.notes = [f"The run has no rows for query {key!r}."]
-    result.notes += notes
     value, formula = result.frame()[metric.name][0], terms.formula
     if value is None:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in LOSS_COLUMNS)
@@ -226,7 +223,7 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
     session, inputs, metric = task.session, task.inputs, task.metric
     with evaluation_errors(session, inputs, task.conventions):
         result, rows = _evaluate(task)
-        result.check()
+        check_values(result.meta, result.values)
         sql = losses_sql(inputs, metric, task.conventions, rows)
         sums = fetch_frame(session, sql)
     systems = ["system"] if inputs.many else []
@@ -269,24 +266,31 @@ def _sort_by_loss(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _evaluate(
-    task: _Task, one_query: bool = False, is_missing: bool = False
+    task: _Task, one_query: bool = False, is_missing: bool = False, notes: Sequence[str] = ()
 ) -> tuple[Result, Rows]:
     """Return the result of evaluate, and which rows its query reads.
 
     `one_query`: the inputs have one query only. `is_missing`: the run does not have it.
     """
     session, inputs, conventions = task.session, task.inputs, task.conventions
-    facts, metrics = Facts(session, inputs, conventions), [task.metric]
-    result, notes = describe_result(session, inputs, metrics, conventions), []
+    plan = plan_metrics(session, inputs, [task.metric], conventions, packs=False)
+    sentences = [*inputs.notes]
     if not is_missing:
         counters = count_rankings(session, inputs, conventions)
-        unique = unique_columns(inputs, metrics, conventions)
-        notes = require_sound(facts.run_sql, counters, result.metrics, unique, one_query)
+        unique = unique_columns(inputs, plan.metrics, conventions)
+        counters = require_sound(plan.facts.run_sql, counters, unique, one_query)
+        sentences = [*session.notes, *inputs.notes]
+        sentences += [] if one_query else describe_notes(COUNTED, counters)
     else:
-        require_unique(facts.run_sql, inputs, [("qrels", "item", "")])
-    values = fetch_frame(session, write_query(inputs, metrics, conventions).sql)
-    result = replace(result, values=values, notes=notes)
-    return result, rows_read(inputs, metrics, conventions)
+        require_unique(plan.facts.run_sql, inputs, [("qrels", "item", "")])
+    result = Result(
+        meta=plan.make_meta(),
+        sql=plan.sql,
+        columns=plan.columns,
+        notes=[*sentences, *notes],
+        values=fetch_frame(session, plan.query.sql),
+    )
+    return result, rows_read(inputs, plan.metrics, conventions)
 
 
 # Longer tables hide positions without gain.

@@ -17,9 +17,9 @@ from rankql.errors import RankqlError
 from rankql.evaluation.checks import evaluation_errors, require_unique, validate_columns
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.overlap import require_common_items
 from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.spelling import require_common_items
 from rankql.evaluation.steps import SqlRunner, number_positions, score_order, with_source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number
@@ -155,7 +155,7 @@ def funnel(
         )  # fmt: skip
         with evaluation_errors(session, inputs, settings):
             counters = count_rankings(session, inputs, settings)
-            notes = require_common_items(run_sql, inputs, counters)
+            notes = require_common_items(run_sql, inputs, counters).doubts
             best = _evaluate_best_orders(session, inputs, settings, k, rest)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*named])

@@ -1,13 +1,13 @@
 """Evaluation by partition. All rows of a query are in one partition.
 
 `Task` holds what all partitions share. `evaluate_partition` returns the values per query of one
-partition, `summarise_partition` their moments and a report. `merge_reports` combines the reports
-into notes and errors about all rows.
+partition. `count_partition` returns them by metric, as they count in means, and rows of counters,
+of each system and a last one, whose columns say how Spark combines them: "sum rows" is added up.
+`combine_counters` raises errors about all rows.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,35 +25,49 @@ from rankql.evaluation.checks import (
     validate_numbers,
 )
 from rankql.evaluation.compute import finish, reduce_tables
-from rankql.evaluation.evaluate import own_columns
-from rankql.evaluation.means import Meta
+from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.overlap import (
+    SEVERAL_QUERIES,
+    Counters,
     QueryOverlap,
-    few_common_items_note,
+    RankedRows,
+    count_ids,
     find_judged_queries,
     is_small_overlap,
     item_overlap,
     leave_out_unjudged,
-    note_unjudged,
-    unranked_rows_note,
+    no_common_items,
+    require_judged_queries,
 )
-from rankql.evaluation.resolve import Facts
-from rankql.evaluation.result import Result
-from rankql.evaluation.result_checks import merge_counts
-from rankql.evaluation.spelling import SEVERAL_QUERIES, no_common_items
+from rankql.evaluation.plan import Facts, own_columns
+from rankql.evaluation.readable import write_query
+from rankql.evaluation.result import Result, connect
+from rankql.evaluation.result_checks import WEIGHT_SUMS, check_counts, count_queries
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
+from rankql.sources.frames import read_frame
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.reader import count_values
 from rankql.sources.session import Session, duckdb_errors
 
-# The column with the report of a partition.
-REPORT = f"{INTERNAL_PREFIX}report"
+# The column that marks rows of counters.
+COUNTER = f"{INTERNAL_PREFIX}counter"
 
 # The number of ids in an error or a note.
-_EXAMPLES = 3
+EXAMPLES = 3
+REFUSED_KINDS = ("undefined", "missing")
+# The columns of counters, of a system and in all, whatever the tables.
+_SUMS = (
+    *("queries", "judged", "rows", "ranked", "items", "judged items", "common"),
+    *("run ids", "judged ids", "common ids", *REFUSED_KINDS),
+)
+COUNTERS = {
+    COUNTER: pl.Boolean, "system": pl.String, **{f"sum {name}": pl.Int64 for name in _SUMS},
+    "max refused": pl.Int64, "min doubt": pl.String, "min refusal": pl.String,
+    "min error": pl.String,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,33 +113,51 @@ def table_label(name: str | None) -> str:
     return "run" if name is None else f"run {name!r}"
 
 
-def evaluate_partition(
-    task: Task, tables: Mapping[str, pa.Table], report: dict[str, Any] | None = None
-) -> pl.DataFrame | None:
+def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame | None:
     """The values of a partition, one row per query; None if an id is NULL."""
-    with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
-        session = Session(con, own=True)
-        try:
-            values = _evaluate_rows(task, session, tables, {} if report is None else report)
-        finally:
-            session.close()
-    if values is None or not task.meta.weight:
-        return values
-    return Result(task.meta, values=values).with_numeric_weights().frame()
+    return _evaluate(task, tables, [], {})
 
 
-def summarise_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
-    """The moments of a partition, and a last row with the report."""
-    report: dict[str, Any] = {}
-    moments = None
+def count_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+    """The values of a partition by metric, and rows of counters: of each system, and a last one."""
+    systems: list[dict[str, Any]] = []
+    last: dict[str, Any] = {}
+    rows: list[pl.DataFrame] = []
+    key: pl.DataType = pl.String()
     try:
-        values = evaluate_partition(task, tables, report)
+        values = _evaluate(task, tables, systems, last)
         if values is not None:
-            moments, report["counts"] = Result(task.meta, values=values).partial()
+            key = values[task.meta.query].dtype
+            with connect(task.meta, values) as con:
+                last |= _name_counts(count_queries(con, task.meta))
+                rows = [read_frame(con, counted_values_sql(task.meta))]
     except RankqlError as error:
-        report["error"] = str(error)
-    end = pl.DataFrame({REPORT: [json.dumps(report, default=str)]})
-    return end if moments is None else pl.concat([moments, end], how="diagonal")
+        last["min error"] = str(error)
+    counts = [name for name in last if name not in COUNTERS and name.startswith("sum ")]
+    kinds = (
+        COUNTERS
+        | dict.fromkeys(counts, pl.Int64)
+        | _weight_types(WEIGHT_SUMS if task.meta.weight else ())
+    )
+    kinds |= {f"first {name}": pl.List(key) for name in ("unjudged", "judged", *REFUSED_KINDS)}
+    counters = pl.DataFrame([x | {COUNTER: True} for x in (*systems, last)], kinds, orient="row")
+    return pl.concat([*rows, counters], how="diagonal_relaxed")
+
+
+def _weight_types(names: Iterable[str]) -> dict[str, Any]:
+    """The columns of the sums of weights."""
+    combined = {"most": "max", "least": "min"}
+    return {f"{combined.get(name, 'sum')} weight {name}": pl.Float64 for name in names}
+
+
+def _name_counts(counts: Mapping[str, Any]) -> dict[str, Any]:
+    """The counts of values as columns of counters."""
+    weights = counts.get("weights", {})
+    named = dict(zip(_weight_types(WEIGHT_SUMS), weights.values(), strict=False))
+    for kind in REFUSED_KINDS:
+        if kind in counts:
+            named[f"sum {kind}"], named[f"first {kind}"] = counts[kind]
+    return named
 
 
 def frame_schema(frame: pl.DataFrame | None) -> pa.Schema:
@@ -140,14 +172,39 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if text else kind
 
 
-def _evaluate_rows(
-    task: Task, session: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
+def _evaluate(
+    task: Task,
+    tables: Mapping[str, pa.Table],
+    systems: list[dict[str, Any]],
+    last: dict[str, Any],
 ) -> pl.DataFrame | None:
-    inputs, conventions = task.read_inputs(session, tables), task.conventions
-    report["rows"] = {
-        table.label: count_values(session, table, inputs.ids(table)) for table in inputs.tables
-    }
-    if any(n < total for total, counts in report["rows"].values() for n in counts.values()):
+    """The values of a partition, which count in `systems` and `last`."""
+    with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
+        session = Session(con, own=True)
+        try:
+            values = _evaluate_rows(task, session, tables, systems, last)
+        finally:
+            session.close()
+    if values is None or not task.meta.weight:
+        return values
+    return Result(task.meta, values=values).with_numeric_weights().frame()
+
+
+def _evaluate_rows(
+    task: Task,
+    session: Session,
+    tables: Mapping[str, pa.Table],
+    systems: list[dict[str, Any]],
+    last: dict[str, Any],
+) -> pl.DataFrame | None:
+    inputs, conventions, metrics = task.read_inputs(session, tables), task.conventions, task.metrics
+    incomplete = False
+    for table in inputs.tables:
+        total, counts = count_values(session, table, inputs.ids(table))
+        last[f"sum rows of {table.label}"] = total
+        last |= {f"sum ids of {table.label}: {name}": n for name, n in counts.items()}
+        incomplete |= any(n < total for n in counts.values())
+    if incomplete:
         return None
     inputs, unjudged = leave_out_unjudged(session, inputs)
     with duckdb_errors():
@@ -157,73 +214,90 @@ def _evaluate_rows(
     with evaluation_errors(session, inputs, conventions):
         ask = SqlRunner(session, inputs, conventions)
         require_one_value_per_query(ask, inputs)
-        report["scored"] = inputs.scored
-        reduced = reduce_tables(facts, task.metrics, conventions)
-        if inputs.qrels is not None or inputs.scored:
-            report["placed"] = [counts[:3] for counts in reduced.counters.ranked]
-        if inputs.qrels is not None:
-            report["sides"] = reduced.counters.queries
-            report["judged"] = find_judged_queries(ask)
-            report["overlap"] = [
-                (
-                    *count,
-                    count[-1]
-                    or [no_common_items(ask, inputs, count[0], n) for n in (0, SEVERAL_QUERIES)],
-                )
-                for count in item_overlap(ask, inputs)
-            ]
-        require_unique_rows(
-            ask, inputs, reduced.unique_columns(task.metrics), reduced.counters.unique
-        )
-        values, _ = finish(reduced, task.metrics)
+        reduced = reduce_tables(facts, metrics, conventions)
+        counters = reduced.counters
+        judged = None if inputs.qrels is None else find_judged_queries(ask)
+        if judged:
+            last["first judged"] = judged
+        unique = reduced.unique_columns(metrics)
+        matches = [] if inputs.qrels is None else [_count_matches(ask, inputs)]
+        require_unique_rows(ask, inputs, unique, counters.unique)
+        values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
     number = values[inputs.query].n_unique()
-    report.setdefault("sides", unjudged or [QueryOverlap(None, number, number, [])])
+    queries = counters.queries or unjudged or [QueryOverlap(None, number, number, [])]
+    ranked = {x.system: x for x in counters.ranked}
+    for system, total, known, examples in queries:
+        row: dict[str, Any] = {"system": system, "sum queries": total, "sum judged": known}
+        row["first unjudged"] = list(examples or [])
+        if system in ranked:
+            row |= {"sum rows": ranked[system].total, "sum ranked": ranked[system].ranked}
+        systems.append(row | next((x[system] for x in matches if system in x), {}))
     return values
 
 
-def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
-    """The notes and counts of all partitions, from their reports. Raises the error of one."""
-    parts = [json.loads(report) for report in reports]
-    rows: dict[str, list[Any]] = {}
-    seen: dict[str | None, list[Any]] = {}
-    items: dict[str | None, list[Any]] = {}
-    retrieved: dict[str | None, list[int]] = {}
-    for part in parts:
-        for label, (total, counts) in part.get("rows", {}).items():
-            before, ids = rows.setdefault(label, [0, dict.fromkeys(counts, 0)])
-            rows[label] = [before + total, {name: ids[name] + n for name, n in counts.items()}]
-        for system, total, matched, unjudged in part.get("sides", []):
-            queries = seen.setdefault(system, [0, 0, []])
-            queries[0] += total
-            queries[1] += matched
-            queries[2] = sorted([*queries[2], *(unjudged or [])])[:_EXAMPLES]
-        for system, total, count in part.get("placed", []):
-            all_, there = retrieved.get(system, [0, 0])
-            retrieved[system] = [all_ + total, there + count]
-        for system, total, judged, matched, message in part.get("overlap", []):
-            before = items.setdefault(system, [0, 0, 0, []])
-            items[system] = [before[0] + total, before[1] + judged, before[2] + matched,
-                             [*before[3], message]]  # fmt: skip
-    for label, (total, counts) in rows.items():
-        require_ids(label, total, counts)
-    for error in sorted(part["error"] for part in parts if "error" in part):
-        raise RankqlError(error)
-    scored = any(part.get("scored") for part in parts)
-    notes = [
-        note
-        for system, (total, count) in retrieved.items()
-        if total and (note := unranked_rows_note(scored, system, total, count))
+_MATCHES = tuple(f"sum {name}" for name in _SUMS[4:10])
+
+
+def _count_matches(ask: SqlRunner, inputs: Inputs) -> dict[str | None, dict[str, Any]]:
+    """The items of each system that match, and what is wrong if none does."""
+    rows: dict[str | None, dict[str, Any]] = {}
+    for counts in item_overlap(ask, inputs):
+        system, *numbers = counts
+        ids = count_ids(ask, inputs, system) if is_small_overlap(*counts) else counts
+        rows[system] = dict(zip(_MATCHES, [*numbers, *ids[1:]], strict=True))
+        if not numbers[-1]:
+            is_error, doubt = no_common_items(ask, inputs, system, 0)
+            _, message = no_common_items(ask, inputs, system, SEVERAL_QUERIES)
+            rows[system] |= {"max refused": int(is_error), "min doubt": doubt,
+                             "min refusal": message}  # fmt: skip
+    return rows
+
+
+def combine_counters(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any]]) -> Counters:
+    """The counters of all partitions, from the rows of each system; raise errors about all rows."""
+    last: Mapping[str, Any] = next((row for row in rows if row["system"] is None), {})
+    for table in inputs.tables:
+        prefix = f"sum ids of {table.label}: "
+        ids = {name.removeprefix(prefix): n for name, n in last.items() if name.startswith(prefix)}
+        require_ids(table.label, last.get(f"sum rows of {table.label}") or 0, ids)
+    if last.get("min error"):
+        raise RankqlError(last["min error"])
+    each = [row for row in rows if row.get("sum queries")]
+    queries = [
+        QueryOverlap(x["system"], x["sum queries"], x["sum judged"], x["first unjudged"])
+        for x in each
     ]
-    theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
-    notes += note_unjudged([QueryOverlap(name, *counts) for name, counts in seen.items()], theirs)
-    for system, (total, judged, matched, messages) in items.items():
-        if not matched:
-            several = seen[system][1] >= SEVERAL_QUERIES
-            fine, message = min((not is_error, words) for is_error, words in
-                                (pair[several] for pair in messages))  # fmt: skip
-            if not fine:
-                raise RankqlError(message)
-            notes.append(message)
-        elif is_small_overlap(system, total, judged, matched):
-            notes.append(few_common_items_note(system, total, judged, matched))
-    return notes, merge_counts([part["counts"] for part in parts])
+    ranked = [
+        RankedRows(x["system"], x["sum rows"], x["sum ranked"], False)
+        for x in each
+        if x.get("sum rows")
+    ]
+    require_judged_queries(queries, last.get("first judged"))
+    doubts, few = [], []
+    for row in each:
+        if row.get("sum items") is None:
+            continue
+        system, matches = row["system"], [row[name] for name in _MATCHES]
+        items, judged, common = matches[:3]
+        if not common:
+            if row["sum judged"] >= SEVERAL_QUERIES or row["max refused"]:
+                raise RankqlError(row["min refusal"])
+            doubts.append(row["min doubt"])
+        elif is_small_overlap(system, items, judged, common) and is_small_overlap(
+            system, *matches[3:]
+        ):
+            few.append((system, items, judged, common))
+    check_counts(meta, combined_counts(last))
+    place = "score" if inputs.scored else "position"
+    return Counters(queries, ranked, [], place, few=few, doubts=doubts)
+
+
+def combined_counts(last: Mapping[str, Any]) -> dict[str, Any]:
+    """The counts of values of all partitions."""
+    weights = {name.partition(" weight ")[2]: x for name, x in last.items() if " weight " in name}
+    counts = {
+        kind: (last[f"sum {kind}"], last[f"first {kind}"])
+        for kind in REFUSED_KINDS
+        if last.get(f"sum {kind}") is not None
+    }
+    return counts | ({"weights": weights} if weights else {})

@@ -13,13 +13,20 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rankql.engines import partitions
+from rankql.engines.partitions import COUNTER
 from rankql.engines.spark_result import SparkResult, quoted_name, require_interval_of_moments
 from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import describe_result
-from rankql.evaluation.means import require_interval, summarise_moments
+from rankql.evaluation.means import (
+    Meta,
+    absent_column,
+    require_interval,
+    sliced_attributes,
+    summarise_groups,
+    system_columns,
+)
+from rankql.evaluation.notes import COUNTED, describe_notes
+from rankql.evaluation.plan import plan_metrics
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
-from rankql.evaluation.resolve import Facts, resolve_conventions
-from rankql.evaluation.result_checks import check_counts
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
@@ -95,47 +102,82 @@ def evaluate_in_spark(
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         inputs = task.read_inputs(duckdb_session, sample)
-        facts = Facts(duckdb_session, inputs, resolved, packs=False)
-        resolved, parsed = resolve_conventions(facts, task.metrics, resolved)
-        result = describe_result(
-            duckdb_session, inputs, parsed, resolved, groups, interval, confidence
-        )
-    if names := result.catalogue_metrics or [metric.name for metric in parsed if metric.shown]:
+        plan = plan_metrics(duckdb_session, inputs, task.metrics, resolved, groups, packs=False)
+        meta = replace(plan.make_meta(), weight=weight)
+        sql, read = plan.sql, plan.columns
+    names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]
+    if names:
         raise RankqlError(
             f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "
             "where no partition has them all. Use rankql.evaluate"
         )
-    meta = replace(result.meta, weight=weight)
     task = replace(
         task,
-        metrics=parsed,
-        conventions=resolved,
+        metrics=plan.metrics,
+        conventions=plan.conventions,
         systems=_systems(frames, inputs),
         meta=meta,
     )
     rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
     none = partitions.evaluate_partition(task, empty)
     values = _distribute(rows, labels, task, partitions.evaluate_partition, none)
-    none = partitions.summarise_partition(task, empty)
-    moments = _distribute(rows, labels, task, partitions.summarise_partition, none)
-    parts = pl.DataFrame(moments.toArrow())
-    reports = parts[partitions.REPORT].drop_nulls()
-    notes, counts = partitions.merge_reports(
-        none[partitions.REPORT] if parts.is_empty() else reports
-    )
-    check_counts(meta, counts)
-    sums = parts.filter(pl.col(partitions.REPORT).is_null())
+    none = partitions.count_partition(task, empty)
+    counted = _distribute(rows, labels, task, partitions.count_partition, none)
+    moments, counters = _add_up(counted, meta)
+    known = partitions.combine_counters(inputs, meta, counters)
     return SparkResult(
         meta=meta,
-        sql=result.sql,
-        columns=result.columns,
-        notes=notes,
+        sql=sql,
+        columns=read,
+        notes=describe_notes(COUNTED, known),
         interval=interval,
         confidence=confidence,
-        means=summarise_moments(sums, meta, interval, confidence),
+        means=summarise_groups(moments, meta, interval, confidence),
         values=values,
-        counts=counts,
+        counts=partitions.combined_counts(counters[0]),
     )
+
+
+def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """The moments by system, slice and metric, and the counters in all and of each system.
+
+    Spark adds up all of them in one action.
+    """
+    from pyspark.sql import functions as F
+
+    attributes, systems = sliced_attributes(meta), system_columns(meta)
+    keys = [COUNTER, "system", "i"]
+    sets = [[*keys, *(attributes[name] for name in group)] for group in ([], *meta.groupings)]
+    value, weight = F.col("value"), F.col("query_weight")
+    moments = {
+        "micro": F.max("micro"), "n": F.count(value), "mean": F.avg(value),
+        "variance": F.var_pop(value), "skewness": F.skewness(value), "least": F.min(value),
+        "most": F.max(value), "total": F.sum("weighted"), "weights": F.sum("weight"),
+        "query_weights": F.sum(weight), "query_squares": F.sum(weight * weight),
+        "queries": F.count("i"), "undefined": F.count_if("undefined"),
+        "missing": F.count_if("missing"),
+    }  # fmt: skip
+    combine: dict[str, Any] = {
+        "sum": F.sum, "min": F.min, "max": F.max,
+        "first": lambda column: F.slice(
+            F.array_sort(F.flatten(F.collect_list(column))), 1, partitions.EXAMPLES
+        ),
+    }  # fmt: skip
+    counters = {
+        name: combine[how](F.col(quoted_name(name)))
+        for name in counted.columns
+        for how, space, _ in [name.partition(" ")]
+        if space and how in combine
+    }
+    absent = {absent_column(x): F.grouping(x) for x in attributes.values()}
+    columns = absent | moments | counters
+    grouped = counted.groupingSets(sets, *keys, *attributes.values())
+    totals = grouped.agg(*(column.alias(name) for name, column in columns.items()))
+    frame = pl.DataFrame(totals.toArrow())
+    kept = [*systems, *attributes.values(), *absent, "i", *moments]
+    rows = frame.filter(COUNTER, *(pl.col(name) == 1 for name in absent)).sort("system")
+    groups = frame.filter(pl.col(COUNTER).is_null()).select(kept)
+    return groups, rows.select("system", *counters).to_dicts()
 
 
 def _refuse_computed(inputs: Inputs) -> None:

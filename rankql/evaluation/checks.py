@@ -1,4 +1,4 @@
-"""Check the inputs of an evaluation: refuse what cannot be evaluated, note what is left out.
+"""Check the inputs of an evaluation, and refuse what cannot be evaluated.
 
 Counters of the reduction say whether something is wrong; a query then names three offenders.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import duckdb
 
@@ -17,15 +18,14 @@ from rankql.evaluation.overlap import (
     find_judged_queries,
     format_examples,
     hint_queries,
-    note_unjudged,
+    require_common_items,
+    require_judged_queries,
     require_ranked_rows,
 )
-from rankql.evaluation.spelling import note_spelling, require_common_items
 from rankql.evaluation.steps import SqlRunner, has_one_value
 from rankql.macros import quote
 from rankql.processes import may_lack_threads
-from rankql.registry.column_names import USERS, squash
-from rankql.registry.conventions import SHORT_IDEALS, Conventions
+from rankql.registry.conventions import Conventions
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, reword_error
@@ -38,126 +38,55 @@ from rankql.sources.tables import (
     text_number,
     unknown_column,
 )
-from rankql.text import format_count, format_queries, has_or_have
-
-# So many rows are enough to see whether users have several queries.
-FIRST_ROWS = 20_000
 
 
 def require_sound(
     run_sql: SqlRunner,
     counters: Counters,
-    metrics: Sequence[str],
     unique: Sequence[tuple[str, str, str]],
     one_query: bool = False,
-) -> list[str]:
-    """Refuse what cannot be evaluated, in one order; return notes on what is on one side only.
+) -> Counters:
+    """Refuse what cannot be evaluated, in one order; return the counters with what was learnt.
 
     unique: what must be unique, by table, column and a condition on the rows. one_query: there
     is only one query, whose run may have no judged item.
     """
-    session, inputs, conventions = run_sql.session, run_sql.inputs, run_sql.conventions
+    session, inputs = run_sql.session, run_sql.inputs
     if counters.has_nan:
         for table in inputs.runs.values():
             validate_numbers(session, table)
     require_one_value_per_query(run_sql, inputs, counters.unique)
     require_one_weight(session, inputs)
-    notes = [*session.notes, *inputs.notes]
     if not one_query:
-        notes += require_ranked_rows(counters.ranked, inputs, conventions)
-    notes += note_queries_without_attributes(run_sql, inputs)
+        require_ranked_rows(counters)
+    counters = replace(counters, attributes=match_attributes(run_sql, inputs))
     if inputs.qrels is not None:
-        notes += note_null_grades(session, inputs.qrels)
         overlap = counters.queries
         judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
         hint = "" if all(x.judged for x in overlap) else hint_queries(session, inputs)
-        notes += note_unjudged(overlap, judged, hint)
+        require_judged_queries(overlap, judged, hint)
         if not one_query:
-            notes += require_common_items(run_sql, inputs, counters)
-            notes += note_spelling(run_sql, inputs, counters)
-        notes += note_short_rankings(run_sql, inputs, conventions, metrics)
+            counters = require_common_items(run_sql, inputs, counters)
     require_unique_rows(run_sql, inputs, unique, counters.unique)
-    return notes
+    return counters
 
 
-def note_users(session: Session, inputs: Inputs) -> list[str]:
-    """A note if queries have the same session or user, by the first rows of a table."""
-    for table in inputs.tables:
-        taken = {*table.sources([*table.roles.values()])}
-        free = [name for name in table.columns if name not in taken]
-        users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
-        for name in [*([table.shared] if table.shared else []), *users]:
-            rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
-            queries = f"""
-                SELECT any_value(u) AS u, count(DISTINCT u) AS users
-                FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
-            repeated = (
-                "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
-                f"FROM ({queries})"
-            )
-            if session.con.execute(repeated).fetchall()[0][0]:
-                return [
-                    f"Queries with the same {name} are not independent: pass cluster={name!r} "
-                    f"(CLI: --cluster {name}), so that intervals respect it"
-                ]
-    return []
-
-
-def note_null_grades(session: Session, qrels: Table) -> list[str]:
-    """A note on the judgments that have no grade."""
-    name = qrels.roles["rel"]
-    rows, counts = count_values(session, qrels, [name])
-    if rows == counts[name]:
-        return []
-    return [
-        f"{rows - counts[name]:,} of {rows:,} rows of qrels have no grade ({name} is NULL) "
-        "and are left out: their items count as unjudged"
-    ]
-
-
-def note_short_rankings(
-    run_sql: SqlRunner, inputs: Inputs, conventions: Conventions, metrics: Sequence[str]
-) -> list[str]:
-    """A note on rankings for which the tool of the profile has a shorter ideal ranking."""
-    profile = conventions.profile.partition(",")[0]
-    cuts = [name.partition("@")[2] or "1e9" for name in metrics if name.startswith("nDCG")]
-    if profile not in SHORT_IDEALS or not cuts:
-        return []
-    place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
-    ((count,),) = run_sql(
-        f"""SELECT count(*) FROM (SELECT query, count({place}) AS n FROM run GROUP BY {inputs.keys})
-        JOIN (SELECT query, count(*) AS r FROM qrels WHERE rel > 0 GROUP BY query) USING (query)
-        WHERE n < least(r, {k})"""
-    )
-    if not count:
-        return []
-    return [
-        f"{format_count(count, 'ranking')} {has_or_have(count)} fewer items than the ideal "
-        f"ranking, which {profile} cuts to as many: its nDCG is higher there"
-    ]
-
-
-def note_queries_without_attributes(run_sql: SqlRunner, inputs: Inputs) -> list[str]:
-    """A note on the queries that the table of attributes lacks; an error if it lacks all."""
+def match_attributes(run_sql: SqlRunner, inputs: Inputs) -> tuple[int, int, Sequence[object]]:
+    """The queries, those with attributes, and examples of others; refuse attributes of none."""
     if inputs.attributes is None:
-        return []
+        return 0, 0, ()
     ((queries, known, missing),) = run_sql(
         f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
         FROM (SELECT DISTINCT query FROM {inputs.graded})
         LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
     )
-    if queries == known:
-        return []
     if not known:
         ((others,),) = run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
         raise RankqlError(
             f"No query has attributes: {inputs.graded} has {format_examples(missing)}, attributes "
             f"has {format_examples(others)}. Write query ids the same way in both"
         )
-    return [
-        f"{queries - known:,} of {format_queries(queries)} have no row in attributes "
-        f"({format_examples(missing)}{', ...' if queries - known > 3 else ''}): their slice is NULL"
-    ]
+    return queries, known, missing
 
 
 def require_one_value_per_query(

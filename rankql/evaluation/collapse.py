@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import require_unique, validate_columns
-from rankql.evaluation.overlap import leave_out_unjudged, note_unjudged
 from rankql.evaluation.request import Reading
 from rankql.evaluation.steps import BY_ITEM, SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column
-from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.inputs import Inputs
 from rankql.sources.session import Session
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Table
 
 # The columns of the positions and grades of documents, and of the ranks of chunks.
 POS, REL, PLACE, LINE = (
@@ -24,36 +23,9 @@ POS, REL, PLACE, LINE = (
 )
 
 
-def read_rankings(
-    session: Session,
-    run: Data | Mapping[str, Data],
-    qrels: Data | None,
-    reading: Reading,
-    attributes: Data | None = None,
-    groups: Sequence[Sequence[str]] = (),
-    weight: str | None = None,
-    train: Data | None = None,
-    catalogue: Data | int | None = None,
-) -> Inputs:
-    """The inputs, with the chunks of a document collapsed if the caller says so."""
-    inputs = read_inputs(
-        session,
-        run,
-        qrels,
-        attributes,
-        reading.columns,
-        reading.system,
-        groups,
-        descending=reading.descending,
-        order=reading.order,
-        weight=weight,
-        train=train,
-        catalogue=catalogue,
-    )
-    inputs, counts = leave_out_unjudged(session, replace(inputs, collapsible=True))
-    inputs = replace(inputs, notes=note_unjudged(counts))
-    if reading.collapse is None:
-        return inputs
+def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Inputs:
+    """The inputs with documents instead of chunks, and notes on what was dropped."""
+    assert reading.collapse is not None
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rankql.evaluation.top import Polynomial
+from rankql.evaluation.packed import Polynomial
 from rankql.macros import NEAR_ONE
 
 # A position that is the same for all rankings of a batch, or one of each.
@@ -32,17 +32,14 @@ class Rankings:
 
     The items are in the order of their positions. A ranking with fewer items than others has grade
     0 there; a position that is a column is infinite. The ideal ranking is given by the number of
-    items with at least each grade from 1, or by its grades in order.
+    items with at least each grade from 1.
     """
 
     items: Sequence[tuple[Position, pl.Series]]
     # The numbers of judged items with at least grade 1, 2 and so on.
-    counts: Sequence[pl.Series] = ()
-    # The grades of all judged items with a gain, best first.
-    grades: Sequence[pl.Series] = ()
+    counts: Sequence[pl.Series]
     # Those of the ideal ranking, if it has the retrieved items only.
     ideal_counts: Sequence[pl.Series] = ()
-    ideal_grades: Sequence[pl.Series] = ()
     # The number of retrieved items, and of judged items.
     retrieved: pl.Series | None = None
     judged: pl.Series | None = None
@@ -91,8 +88,6 @@ class Rankings:
 
     def power(self, grade: pl.Series) -> pl.Series:
         """2^grade - 1."""
-        if not self.counts:
-            return 2.0 ** at_least_zero(grade) - 1
         # A polynomial of whole grades takes a fifth of the time.
         *factors, last = power_of_two(len(self.counts))
         value = grade * last
@@ -102,20 +97,13 @@ class Rankings:
 
     def relevant(self, threshold: float) -> pl.Series:
         """The number of relevant items among the judged ones, R."""
-        if self.counts:
-            reached = math.ceil(threshold)
-            return self.counts[reached - 1] if reached <= len(self.counts) else self.zero
-        return sum_columns((to_double(grade >= threshold) for grade in self.grades), self.zero)
+        reached = math.ceil(threshold)
+        return self.counts[reached - 1] if reached <= len(self.counts) else self.zero
 
     def ideal(self, gain: Gain, key: Hashable, k: int | None, retrieved: bool) -> pl.Series:
         """The discounted gains of the first k items of the ideal ranking. key: of the gain."""
-        if self.counts:
-            at = ("ideal", key, retrieved)
-            sums = self.column(at, lambda: self._sum_ideal(gain, retrieved))
-            return sums[self.cutoffs.index(k)]
-        grades = self.ideal_grades if retrieved else self.grades
-        terms = (gain(grade) * discount(i) for i, grade in enumerate(grades[:k], start=1))
-        return sum_columns(terms, self.zero)
+        sums = self.column(("ideal", key, retrieved), lambda: self._sum_ideal(gain, retrieved))
+        return sums[self.cutoffs.index(k)]
 
     def _sum_ideal(self, gain: Gain, retrieved: bool) -> list[pl.Series]:
         """The discounted gains of the ideal ranking at each cutoff, from the counts.
@@ -178,10 +166,7 @@ def gain_of(options: Options) -> Gain:
         if kind == "binary":
             hit = grade >= threshold
             return to_double(hit) if isinstance(hit, pl.Series) else float(hit)
-        value = 2.0**grade - 1 if kind == "exp2" else grade
-        if options.get("negative") == "zero" and isinstance(value, pl.Series):
-            return at_least_zero(value)
-        return value
+        return 2.0**grade - 1 if kind == "exp2" else grade
 
     return gain
 
@@ -189,7 +174,7 @@ def gain_of(options: Options) -> Gain:
 def gain_key(options: Options) -> Hashable:
     """What the gain of a grade depends on."""
     kind = options["gain"]
-    return kind, kind == "binary" and options["threshold"], options.get("negative")
+    return kind, kind == "binary" and options["threshold"]
 
 
 def discounted_gains(r: Rankings, o: Options) -> pl.Series:
@@ -313,8 +298,7 @@ def expected_reciprocal_rank(r: Rankings, o: Options) -> pl.Series:
             yield stopped * (p ** (pos - 1) / pos)
             left = left - stopped
 
-    positive = r.relevant(1) if r.counts else sum_columns(map(to_double, r.grades), r.zero)
-    return if_positive(positive, r.total(("err", p, max_rel), terms, o["k"]))
+    return if_positive(r.relevant(1), r.total(("err", p, max_rel), terms, o["k"]))
 
 
 def rank_biased_precision(r: Rankings, o: Options) -> pl.Series:
@@ -323,7 +307,7 @@ def rank_biased_precision(r: Rankings, o: Options) -> pl.Series:
 
     def terms() -> Iterator[pl.Series]:
         for (pos, grade), hit in zip(r.items, r.hits(threshold), strict=True):
-            worth = hit if scale is None else (grade if r.counts else at_least_zero(grade)) / scale
+            worth = hit if scale is None else grade / scale
             yield worth * p ** (pos - 1)
 
     return at_most_one((1 - p) * r.total(("rbp", p, scale, threshold), terms, o["k"]))
@@ -365,11 +349,6 @@ def constant(value: float | None) -> pl.Series:
 def at_most(column: pl.Series, k: int | None) -> pl.Series:
     """Numbers cut at k. polars takes ten times as long for clip()."""
     return column if k is None else constant(k).zip_with(column > k, column)
-
-
-def at_least_zero(column: pl.Series) -> pl.Series:
-    """Numbers, 0 instead of those below."""
-    return constant(0).zip_with(column < 0, column)
 
 
 def at_least_one(column: pl.Series) -> pl.Series:

@@ -5,27 +5,22 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.checks import evaluation_errors, note_users, validate_columns
-from rankql.evaluation.collapse import read_rankings
+from rankql.evaluation.checks import evaluation_errors
 from rankql.evaluation.compute import compute
-from rankql.evaluation.means import Meta, compared_value, count_clusters, require_interval
-from rankql.evaluation.readable import (
-    catalogue_meta,
-    is_catalogue,
-    require_compatible,
-    write_catalogue_queries,
-    write_query,
-)
+from rankql.evaluation.means import require_interval
+from rankql.evaluation.notes import COUNTED, OTHERS, Evaluated, describe_notes
+from rankql.evaluation.plan import Plan, make_plan
+from rankql.evaluation.readable import is_catalogue, write_catalogue_queries, write_query
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluateArguments,
@@ -34,32 +29,12 @@ from rankql.evaluation.request import (
     cluster_errors,
     parse_groupings,
 )
-from rankql.evaluation.resolve import Facts, resolve_conventions
-from rankql.evaluation.result import Result
-from rankql.evaluation.shown import (
-    Shown,
-    drop_seen,
-    fetch_by_slice,
-    reduced_metrics,
-    require_sources,
-)
+from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
-from rankql.evaluation.threshold import note_threshold
-from rankql.macros import quote
-from rankql.processes import may_lack_threads
-from rankql.registry.all_metrics import RATING
 from rankql.registry.argument_checks import require
-from rankql.registry.column_names import ROLES, SUBTOPICS
-from rankql.registry.conventions import Conventions
-from rankql.registry.parse import parse
-from rankql.registry.requested_metric import Metric
-from rankql.sources.computed import holds_numbers
-from rankql.sources.inputs import Inputs, list_subtopics
-from rankql.sources.reader import fetch, fetch_frame, render_script, reword_error
-from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table, mentioned, require_column
-from rankql.text import format_queries, join_words
-from rankql.versions import own_version
+from rankql.sources.reader import fetch, fetch_frame, reword_error
+from rankql.sources.session import open_session
+from rankql.sources.tables import Data
 from rankql.writing import PARQUET, output_path, remember_inputs
 
 # The errors about an expression that DuckDB does not understand or cannot convert to a number.
@@ -246,110 +221,66 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     with open_session(arguments.con, *arguments.sources) as session:
         words = (arguments.metrics, arguments.reading, arguments.groupings, arguments.weight)
         session.mentioned = repr(words).lower()
-        inputs, facts, conventions, metrics = prepare(session, arguments)
-        result = describe_result(
-            session, inputs, metrics, conventions, arguments.groupings, arguments.interval,
-            arguments.confidence, partial(_run_step, arguments),
-        )  # fmt: skip
+        plan = make_plan(session, arguments)
+        inputs, conventions = plan.inputs, plan.conventions
         with (
             cluster_errors(arguments.cluster, [*itertools.chain(*arguments.groupings)]),
             evaluation_errors(session, inputs, conventions),
-            _own_metric_errors(session, inputs, metrics, conventions),
+            _own_metric_errors(plan),
         ):
-            values, notes, counters = compute(facts, reduced_metrics(metrics), conventions)
-            queries = write_catalogue_queries(inputs, metrics, conventions, arguments.groupings)
-            catalogue: dict[str, list[dict[str, Any]]] = {}
-            for name, query in queries.items():
-                catalogue |= fetch_by_slice(session, inputs, query, [name])
-            if inputs.train or any(metric.shown for metric in metrics):
-                shown = Shown(facts, conventions, metrics, arguments.groupings)
-                values, together = shown.compute(values)
-                catalogue, notes = catalogue | together, notes + shown.notes
-                sql = render_script(session, ";\n".join([*shown.queries, result.sql]))
-                result = replace(result, sql=sql)
-            meta = replace(result.meta, catalogue=catalogue, cluster=arguments.cluster)
-            if arguments.output and inputs.qrels:
-                meta = replace(meta, fingerprint=facts.fingerprint)
-            result = replace(result, meta=meta, values=values)
+            values, catalogue, counters, notes = compute(plan)
+            counters = replace(counters, check=arguments.check_call)
+            stored = arguments.output is not None and inputs.qrels is not None
+            meta = plan.make_meta(
+                catalogue=catalogue,
+                cluster=arguments.cluster,
+                fingerprint=plan.facts.fingerprint if stored else None,
+            )
             if arguments.output is None:
-                result.check()
-            else:
-                result = result.write_values(arguments.output)
-        notes += [
-            f"{metric.name} is the mean over queries; micro{metric.name} is that of all rows "
-            "together"
-            for metric in metrics
-            if metric.record in RATING
-        ]
-        notes += _undefined_notes(result, metrics)
-        notes += _sample_notes(facts, metrics) + describe_counts(result)
-        if not arguments.reading.own_threshold:
-            notes += note_threshold(facts, metrics, conventions, counters.highest_grade)
-        if arguments.cluster is not None:
-            notes.append(count_clusters(result.frame(), result.meta))
-        elif arguments.interval is not None:
-            notes += note_users(session, inputs)
-    return replace(result, notes=notes)
-
-
-def prepare(
-    session: Session, arguments: EvaluateArguments
-) -> tuple[Inputs, Facts, Conventions, list[Metric]]:
-    """The inputs, what is known about them, and the conventions and metrics in force."""
-    conventions = arguments.reading.conventions
-    groupings, cluster = arguments.groupings, arguments.cluster
-    with cluster_errors(cluster, [*itertools.chain(*groupings)]):
-        inputs = read_rankings(
-            session,
-            arguments.run,
-            arguments.qrels,
-            arguments.reading,
-            arguments.attributes,
-            groupings if cluster is None else [*groupings, [cluster]],
-            arguments.weight,
-            arguments.train,
-            arguments.catalogue,
-        )
-    validate_columns(session, inputs, counted=True)
-    metrics = parse(arguments.metrics)
-    require_sources(inputs, metrics, arguments.seen)
-    if arguments.seen:
-        inputs = drop_seen(session, inputs, conventions)
-    reads = any(f"({SUBTOPICS}, " in metric.expression for metric in metrics)
-    if reads and inputs.qrels and not any(run.has(SUBTOPICS) for run in inputs.runs.values()):
-        qrels, notes = list_subtopics(session, inputs.qrels, conventions.threshold)
-        inputs = replace(inputs, qrels=qrels, subtopics=True, notes=[*inputs.notes, *notes])
-    inputs = replace(inputs, own=own_columns(session, inputs.runs.values(), metrics))
-    facts = Facts(session, inputs, conventions, False if may_lack_threads() else arguments.packs)
-    conventions, metrics = resolve_conventions(facts, metrics, conventions)
-    return inputs, facts, conventions, metrics
+                check_values(meta, values)
+            place = (
+                values if arguments.output is None else write_values(meta, values, arguments.output)
+            )
+        evaluated = Evaluated(arguments, plan, counters, meta, values)
+        return Result(
+            meta=meta,
+            sql=plan.sql,
+            columns=plan.columns,
+            notes=[
+                *session.notes, *inputs.notes, *describe_notes(COUNTED, counters),
+                *describe_notes(OTHERS, evaluated), *notes,
+            ],
+            interval=arguments.interval,
+            confidence=arguments.confidence,
+            values=place,
+            steps=Steps(plan.query.steps, plan.query.select, partial(_run_step, arguments)),
+        )  # fmt: skip
 
 
 def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
     """The rows of a step, from inputs that are read again."""
     with open_session(arguments.con, *arguments.sources) as session:
-        inputs, _, conventions, _ = prepare(session, replace(arguments, packs=False))
-        with evaluation_errors(session, inputs, conventions):
+        plan = make_plan(session, replace(arguments, packs=False))
+        with evaluation_errors(session, plan.inputs, plan.conventions):
             return fetch_frame(session, sql, checked=True)
 
 
 @contextmanager
-def _own_metric_errors(
-    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> Iterator[None]:
+def _own_metric_errors(plan: Plan) -> Iterator[None]:
     """Name the metric of the user that DuckDB refuses."""
+    inputs, conventions = plan.inputs, plan.conventions
     try:
         yield
     except _REFUSED as error:
-        for metric in metrics:
+        for metric in plan.metrics:
             if metric.known is not None:
                 continue
             try:
                 if is_catalogue(metric):
-                    (sql,) = write_catalogue_queries(inputs, [metric], conventions, ()).values()
+                    ((_, sql),) = write_catalogue_queries(inputs, [metric], conventions, ())
                 else:
                     sql = write_query(inputs, [metric], conventions).sql
-                fetch(session, sql, True)
+                fetch(plan.session, sql, True)
             except _REFUSED as own:
                 line = re.sub(r'! Did you mean "(__|rankql ).*', "", reword_error(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
@@ -384,135 +315,4 @@ def render_query(
         packs=False,
     )
     with open_session(None) as session:
-        inputs, _, conventions, parsed = prepare(session, arguments)
-        if any(metric.shown for metric in parsed):  # whose SQL depends on the data
-            return evaluate_in_duckdb(arguments).sql
-        return describe_result(session, inputs, parsed, conventions, arguments.groupings).sql
-
-
-def own_columns(
-    session: Session, runs: Iterable[Table], metrics: Sequence[Metric]
-) -> dict[str, str]:
-    """The columns of the runs that metrics of the user read: their names, and their SQL.
-
-    In text files, columns of numbers are numbers. `query`, `item`, `rel`, `pos` and `score` are
-    those of the evaluation.
-    """
-    first, *others = runs
-    text = " ".join(metric.expression for metric in metrics)
-    own = {}
-    for name in mentioned(first.columns, text):
-        if name.lower() in (*ROLES, "system", "line"):
-            continue
-        for table in others:
-            require_column(table, name, "metrics")
-        numbers = first.text and all(holds_numbers(session, t, name) for t in (first, *others))
-        own[name] = f"CAST({quote(name)} AS DOUBLE)" if numbers else quote(name)
-    return own
-
-
-def describe_result(
-    session: Session,
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    groups: Sequence[Sequence[str]] = (),
-    interval: str | None = None,
-    confidence: float = 0.95,
-    run_step: Callable[[str], pl.DataFrame] | None = None,
-) -> Result:
-    """The result of an evaluation, without its values; steps if they can be run."""
-    require_compatible(inputs, metrics, conventions)
-    others = [metric for metric in metrics if not metric.shown]
-    query = write_query(inputs, others or metrics, conventions)
-    together = write_catalogue_queries(inputs, metrics, conventions, groups)
-    return Result(
-        meta=Meta(
-            query=inputs.query,
-            metrics=[metric.name for metric in metrics],
-            conventions=conventions.as_dict(),
-            system=inputs.many,
-            systems=[*filter(None, inputs.runs)],
-            by=list(inputs.by),
-            groupings=[list(group) for group in groups],
-            weight=inputs.weight,
-            metric_weights=query.weights,
-            judgments=inputs.qrels is not None,
-            version=own_version(),
-            canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
-            **catalogue_meta(metrics),
-        ),
-        sql=render_script(session, ";\n".join([*together.values(), query.sql])),
-        columns={t.label: t.role_columns for t in (*inputs.tables, *inputs.beyond)},
-        interval=interval,
-        confidence=confidence,
-        steps=run_step and Steps(query.steps, query.select, run_step),
-    )
-
-
-# Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.
-LEAST_JUDGED = 1 / 3
-
-
-def _sample_notes(facts: Facts, metrics: Sequence[Metric]) -> list[str]:
-    """A note on metrics of a sample of which few items are judged."""
-    names = [metric.name for metric in metrics if metric.record and metric.record.reads_sample]
-    if not names or not facts.has_grade("{rel} < 0") or facts.judged_share >= LEAST_JUDGED:
-        return []
-    return [
-        f"Only {facts.judged_share:.0%} of the sampled items are judged (grades from 0), so "
-        f"{join_words(names)} is biased. Judge a third of them"
-    ]
-
-
-# Above this share of undefined queries, a note says what the mean over all queries is.
-MUCH_UNDEFINED = 0.05
-
-
-def _undefined_notes(result: Result, metrics: Sequence[Metric]) -> list[str]:
-    """A note on each share of queries with a hit that leaves many queries out."""
-    frame = result.frame()
-    hits = [
-        metric.name
-        for metric in metrics
-        if metric.record
-        and metric.record.is_share
-        and frame[metric.name].null_count() > MUCH_UNDEFINED * len(frame)
-    ]
-    if result.conventions["undefined"] != "skip" or not hits:
-        return []
-    zero = result.conventions | {"undefined": "zero"}
-    meta = replace(result.meta, metrics=hits, conventions=zero, groupings=[])
-    means = replace(result, meta=meta, interval=None, _summary=None).summary
-    notes = []
-    for name in hits:
-        rows = means.filter(pl.col("metric") == name)
-        fewest = min((rows["queries"] - rows["undefined"]).to_list())
-        each = ", ".join(
-            f"{row['mean']:.3f}" + (f" for {row['system']}" if result.meta.system else "")
-            for row in rows.iter_rows(named=True)
-        )
-        notes.append(
-            f"{name} counts only the {format_queries(fewest)} with a relevant item; over all "
-            f"queries it is {each} (undefined='zero')"
-        )
-    return notes
-
-
-def describe_counts(result: Result) -> list[str]:
-    """A note on each metric whose means are over more queries in one system than in another."""
-    if not result.meta.system:
-        return []
-    names = [name for name in result.metrics if name not in result.catalogue_metrics]
-    values = (compared_value(name, result.conventions) for name in names)
-    rows = result.frame().select("system", *values).group_by("system").agg(pl.all().count())
-    notes = []
-    for name in names if len(rows) else ():
-        counts = rows.sort(name, "system")["system", name].rows()
-        (fewest, count), (most, highest) = counts[0], counts[-1]
-        if count < highest:
-            notes.append(
-                f"{name}: means are over {count:,} ({fewest}) to {format_queries(highest)} "
-                f"({most}), those with a value; compare uses the same queries for all systems"
-            )
-    return notes
+        return make_plan(session, arguments).sql

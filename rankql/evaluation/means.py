@@ -1,14 +1,14 @@
 """The means of values per query by system and slice, and what a result must know: `Meta`.
 
-They are computed in SQL; those of partitions from their moments, one row per system, slice and
-metric. Weights of queries leave no interval there: its standard error leaves out one query at a
-time, which no sum of a partition can give.
+They are computed in SQL; another engine adds up the values and passes the moments of each group.
+Weights of queries leave no interval there: its standard error leaves out one query at a time, which
+no sum can give.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -200,15 +200,12 @@ def _attribute(meta: Meta, name: str) -> str:
 
 
 def counted_rows(meta: Meta) -> tuple[str, str]:
-    """The filters of the rows that count in a mean, and of those with a value too."""
+    """The conditions of the rows that count in a mean, and of those with a value too."""
     counted = ["NOT missing"] if meta.conventions["missing"] == "skip" else []
     counted += ["query_weight > 0"] if meta.weight else []
     # An undefined value weighs in a mean over all queries at once.
     defined = [*counted, "(micro OR value IS NOT NULL)"]
-    kept, with_value = (
-        f"FILTER (WHERE {' AND '.join(x)})" if x else "" for x in (counted, defined)
-    )
-    return kept, with_value
+    return " AND ".join(counted or ["true"]), " AND ".join(defined)
 
 
 def grouping_sets(meta: Meta, attributes: Mapping[str, str], more: Sequence[str] = ("i",)) -> str:
@@ -229,7 +226,7 @@ def _means_sql(meta: Meta, interval: str | None) -> str:
     attributes = sliced_attributes(meta)
     slice_, slice_order = slice_columns(attributes)
     weighted = meta.weight
-    kept, defined = counted_rows(meta)
+    kept, defined = (f"FILTER (WHERE {rows})" for rows in counted_rows(meta))
     columns = [*systems, f"{slice_} AS slice", *attributes.values(), "i"]
     columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
     squares = f"fsum(query_weight * query_weight) {defined}"
@@ -327,15 +324,21 @@ def values_sql(meta: Meta) -> str:
     return "\nUNION ALL ".join(parts)
 
 
-def slice_columns(attributes: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The label of the slice of grouping sets over the columns of attributes, and their order."""
+def slice_columns(
+    attributes: Mapping[str, str],
+    is_by: Callable[[str], str] = "grouping({0}) = 0".format,
+) -> tuple[str, list[str]]:
+    """The label of the slice of grouping sets over the columns of attributes, and their order.
+
+    is_by: the condition that slices are by a column.
+    """
     labels = ", ".join(
-        f"CASE WHEN grouping({column}) = 0 THEN {slice_label(name, column)} END"
+        f"CASE WHEN {is_by(column)} THEN {slice_label(name, column)} END"
         for name, column in attributes.items()
     )
     label = f"coalesce(nullif(concat_ws(', ', {labels}), ''), 'all')" if labels else "'all'"
     columns = attributes.values()
-    return label, [f"grouping({column}) DESC, {column} NULLS LAST" for column in columns]
+    return label, [f"{is_by(column)}, {column} NULLS LAST" for column in columns]
 
 
 def slice_label(name: str, column: str) -> str:
@@ -381,15 +384,6 @@ def cluster_codes(queries: pl.DataFrame, key: str, cluster: str) -> pl.Series:
     return queries[cluster].alias("cluster").rank("dense").cast(pl.Int64) - 1
 
 
-def count_clusters(values: pl.DataFrame, meta: Meta) -> str:
-    """A note on the clusters of the queries, from the values per query."""
-    assert meta.cluster
-    queries = values[[meta.query, meta.cluster]]
-    queries = queries.filter(queries[meta.query].alias("key").is_first_distinct())
-    codes = cluster_codes(queries, meta.query, meta.cluster)
-    return describe_clusters(codes.value_counts()["count"].to_list(), meta.cluster)
-
-
 def describe_clusters(sizes: Sequence[int], cluster: str) -> str:
     """A note on the number of clusters and their size."""
     span = format_queries(max(sizes))
@@ -413,69 +407,48 @@ def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
     return f"by_{attribute}" if attribute.lower() in columns else attribute
 
 
-def compute_moments(con: duckdb.DuckDBPyConnection, meta: Meta) -> pl.DataFrame:
-    """The moments of the values per query in `rows`, a table of the connection."""
-    attributes = sliced_attributes(meta)
-    slice_, _ = slice_columns(attributes)
-    kept, defined = counted_rows(meta)
-    sql = f"""
-        SELECT {", ".join(_keys(meta, attributes, slice_))}, any_value(micro) AS micro,
-               count(value) {kept} AS n, var_pop(value) {kept} * count(value) {kept} AS squares,
-               {skewness_sql(kept)} * pow(var_pop(value) {kept}, 1.5) * count(value) {kept}
-                   AS cubes,
-               fsum(value * weight) {kept} AS total, fsum(weight) {defined} AS weights,
-               fsum(query_weight) {defined} AS query_weights,
-               fsum(query_weight * query_weight) {defined} AS query_squares,
-               min(value) {kept} AS least, max(value) {kept} AS most,
-               count(*) AS queries,
-               count(*) FILTER (WHERE undefined) AS undefined,
-               count(*) FILTER (WHERE missing) AS missing
-        FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
+def counted_values_sql(meta: Meta) -> str:
+    """One row per query and metric, as `values_sql`, for sums in another engine.
+
+    What does not count is NULL.
     """
-    return read_frame(con, sql)
+    kept, defined = counted_rows(meta)
+    columns = {
+        "value": f"CASE WHEN {kept} THEN value END",
+        "weighted": f"CASE WHEN {kept} THEN value * weight END",
+        "weight": f"CASE WHEN {defined} THEN weight END",
+        "query_weight": f"CASE WHEN {defined} THEN query_weight END",
+    }
+    keys = [*system_columns(meta), *sliced_attributes(meta).values(), "i", "micro"]
+    fields = [*keys, *(f"{sql} AS {name}" for name, sql in columns.items()), "undefined", "missing"]
+    return f"SELECT {', '.join(fields)} FROM ({values_sql(meta)})"
 
 
-def summarise_moments(
-    moments: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
+def summarise_groups(
+    groups: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
-    """The summary of all partitions, whose moments are the rows."""
+    """The summary, from the moments of `counted_values_sql` by system, slice and metric."""
     attributes = sliced_attributes(meta)
-    keys = ", ".join(_keys(meta, attributes))
-    error = """
-        CASE WHEN NOT any_value(micro)
-             -- The variance within partitions, and that of their means.
-             THEN sqrt(fsum(squares + n * gap * gap) / nullif(sum(n) - 1, 0))
-                  / sqrt(sum(n)) END"""
-    total, weights, highest = "fsum(total)", "fsum(weights)", "max(most)"
-    mean = pooled_mean(meta, *(f"{x} OVER slices" for x in (total, weights, highest)))
-    order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
+    label, order = slice_columns(attributes, lambda column: f"{absent_column(column)} = 0")
+    mean = pooled_mean(meta, "total", "weights", "most")
+    mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
+    differ = "NOT micro AND least < most"
+    error = f"CASE WHEN {differ} THEN sqrt(variance / nullif(n - 1, 0)) WHEN NOT micro THEN 0 END"
     sql = f"""
-        SELECT {keys}, any_value(mean) AS mean,
+        SELECT {", ".join([*system_columns(meta), f"{label} AS slice", *attributes.values()])}, i,
+               CASE WHEN least = most AND NOT micro THEN least ELSE {mean} END AS mean,
                {"NULL::DOUBLE" if interval is None or meta.weight else error} AS error,
-               CAST(sum(n) AS DOUBLE) - 1 AS df, CAST(sum(n) AS DOUBLE) AS units,
-               fsum(coalesce(cubes, 0) + 3 * squares * gap + n * pow(gap, 3)) / sum(n)
-                   / nullif(pow(fsum(squares + n * gap * gap) / sum(n), 1.5), 0) AS skewness,
-               min(least) AS least, max(most) AS most,
-               pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
-               sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing
-        FROM (SELECT *, {mean} AS mean, total / weights - mean AS gap FROM moments
-              WINDOW slices AS (PARTITION BY {keys}))
-        GROUP BY {keys} ORDER BY {", ".join([*system_columns(meta), *order, "i"])}
+               n - 1 AS df, n AS units, CASE WHEN {differ} THEN skewness END AS skewness,
+               least, most, pow(query_weights, 2) / query_squares AS n_eff,
+               queries, undefined, missing
+        FROM groups ORDER BY {", ".join([*system_columns(meta), *order, "i"])}
     """
     with private_connection(threads=1) as con:
-        con.register("moments", moments)
+        con.register("groups", groups)
         means = read_frame(con, sql)
     return name_means(means, meta, interval, confidence)
 
 
-def _keys(meta: Meta, attributes: Mapping[str, str], slice_: str | None = None) -> list[str]:
-    """The columns of the slices and the metric; with `slice_`, as SQL over the values."""
-    columns = attributes.values()
-    flags = [_absent(x) if slice_ is None else f"grouping({x}) AS {_absent(x)}" for x in columns]
-    label = "slice" if slice_ is None else f"{slice_} AS slice"
-    return [*system_columns(meta), label, *columns, *flags, "i"]
-
-
-def _absent(column: str) -> str:
+def absent_column(column: str) -> str:
     """The column that says that slices are not by this attribute."""
     return f"{column}_absent"

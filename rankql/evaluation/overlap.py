@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from shlex import quote as shell_quote
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +17,7 @@ from rankql.sources.choice import suggest_query
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
-from rankql.text import format_queries, is_or_are, join_words, show_id
+from rankql.text import show_id
 
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
@@ -51,20 +51,39 @@ class Counters:
     # Those in both may be more: they are counted within the positions that are read, and not in
     # rankings whose tied items have no position.
     items: Sequence[ItemOverlap]
+    # What ranks the items, and whether tied ones are in an order of their own.
+    place: str = "score"
+    orders_ties: bool = False
     has_nan: bool = False
     # Does an item occur twice in the first positions? None if it was not looked at.
     repeats: bool | None = None
     # What is known to be unique within a query, or one attribute of it, by table and column.
     unique: frozenset[tuple[str, str]] = frozenset()
     highest_grade: float | None = None
+    # The queries, those with attributes, and examples of others.
+    attributes: tuple[int, int, Sequence[object]] = (0, 0, ())
+    # The systems of which few items match. What is doubtful, in sentences.
+    few: Sequence[ItemOverlap] = ()
+    doubts: Sequence[str] = ()
+    # The items shown of each system and those that the user has in train; and the different items
+    # of each, and those in the catalogue.
+    seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
+    # A call of `check` that reads the same data.
+    check: str = "rankql.check(run, qrels)"
 
 
-def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = None) -> Counters:
-    """The counters in the rows of a reduction. Packed sums have none: nothing can be wrong."""
+def read_counters(
+    frame: pl.DataFrame, inputs: Inputs, conventions: Conventions, repeats: bool | None = None
+) -> Counters:
+    """The counters in the rows of a reduction.
+
+    Words of a table with grades and positions have none: nothing can be wrong.
+    """
     single = [x for x in frame.columns if x.startswith("single ") and frame[x].all()]
     unique = frozenset((home, column) for _, home, column in map(str.split, single))
     if "rows" not in frame.columns:
-        return Counters([], [], [], unique=unique)
+        return Counters(inputs.left_out, [], [], unique=unique)
     present, alone = pl.col("rows").is_not_null(), inputs.qrels is None
     judged = pl.col("judged").is_not_null() if not alone else pl.lit(True)
     both = present & judged
@@ -89,15 +108,22 @@ def read_counters(frame: pl.DataFrame, inputs: Inputs, repeats: bool | None = No
         systems = frame.select(pl.lit(None, pl.String).alias("system"), *selected)
     rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
     nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
+    # In a table with grades and positions, NULL means that an item was not retrieved.
+    unranked = alone and inputs.reference is None and not inputs.scored
+    ranked = [RankedRows(x["system"], x["rows"], x["placed"], bool(x["constant"])) for x in rows]
     return Counters(
-        [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows],
-        [RankedRows(x["system"], x["rows"], x["placed"], bool(x["constant"])) for x in rows],
+        [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows]
+        if not alone
+        else inputs.left_out,
+        [] if unranked else ranked,
         [
             # If all are NULL, as those below 0, the items are compared.
             (x["system"], x["items"], x["judged_items"] or 1, x["common"])
             for x in rows
             if x["judged_queries"]
         ],
+        "score" if inputs.scored else "position",
+        inputs.scored and conventions.ties in ("item", "order"),
         bool(nan),
         repeats,
         unique,
@@ -124,18 +150,14 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
     return [QueryOverlap(*row) for row in rows]
 
 
-def note_unjudged(
-    overlap: Sequence[QueryOverlap], judged_queries: Sequence[object] | None = None, hint: str = ""
-) -> list[str]:
-    """Note queries of the run that are not judged; refuse a run without any judged query."""
-    notes = []
-    for system, queries, judged, unjudged in overlap:
-        if not judged:
-            message = no_judged_query_message(run_label(system), unjudged, judged_queries)
-            raise RankqlError(message + hint)
-        if queries > judged:
-            notes.append(unjudged_queries_note(system, queries, judged, unjudged))
-    return notes
+def require_judged_queries(
+    overlap: Sequence[QueryOverlap], judged: Sequence[object] | None = None, hint: str = ""
+) -> None:
+    """Refuse a run without any judged query. judged: some queries that are."""
+    for each in overlap:
+        if not each.judged:
+            run = run_label(each.system)
+            raise RankqlError(no_judged_query_message(run, each.unjudged, judged) + hint)
 
 
 def hint_queries(session: Session, inputs: Inputs) -> str:
@@ -144,17 +166,6 @@ def hint_queries(session: Session, inputs: Inputs) -> str:
     if qrels is None or "item" not in run.roles:
         return ""
     return suggest_query(session.con, run, qrels)
-
-
-def unjudged_queries_note(
-    system: str | None, queries: int, judged: int, unjudged: Sequence[object] | None
-) -> str:
-    """The note on queries that are not judged."""
-    count = queries - judged
-    return (
-        f"{count:,} of {format_queries(queries)} of {run_label(system)} {is_or_are(count)} not "
-        f"judged and left out ({format_examples(unjudged)}{', ...' if count > 3 else ''})"
-    )
 
 
 def no_judged_query_message(
@@ -171,7 +182,7 @@ def no_judged_query_message(
 
 
 def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
-    """Ranked tables without the queries that have no grade, and what `note_unjudged` reads."""
+    """Ranked tables without the queries that have no grade, and how many these are."""
     tables = inputs.runs.values()
     if inputs.qrels or inputs.reference or not inputs.every("rel"):
         return inputs, []
@@ -221,51 +232,15 @@ def _float_hint(*ids: object) -> str:
 _NUMBERS = (r"-?\d+\.0", r"-?\d+")
 
 
-def require_ranked_rows(
-    counts: Sequence[RankedRows], inputs: Inputs, conventions: Conventions
-) -> list[str]:
-    """Refuse a run without any position or score; note rows without one, and equal scores.
-
-    Not for a table with grades and positions, where NULL means that an item was not retrieved.
-    """
-    if inputs.qrels is None and inputs.reference is None and not inputs.scored:
-        return []
-    is_arbitrary = inputs.scored and conventions.ties in ("item", "order")
-    runs: dict[str, list[str]] = {}
-    for system, total, count, is_constant in counts:
-        label = run_label(system)
-        if note := unranked_rows_note(inputs.scored, system, total, count):
-            runs.setdefault(note.replace(label, _RUN), []).append(label)
-        if is_arbitrary and is_constant:
-            note = (
-                f"all {count:,} rows of {_RUN} have the same score, so only ties= (CLI: --ties) "
-                "decides the order of the items"
+def require_ranked_rows(counters: Counters) -> None:
+    """Refuse a run without any position or score."""
+    for system, _, ranked, _ in counters.ranked:
+        if not ranked:
+            name = "score" if counters.place == "score" else "pos"
+            raise RankqlError(
+                f"Every {counters.place} of {run_label(system)} is NULL, so nothing is ranked. "
+                f"Pass the column that holds the {counters.place}s: {name}="
             )
-            runs.setdefault(note, []).append(label)
-    return [
-        note.replace(_RUN, f"{'each of ' * (len(labels) > 1)}{join_words(labels)}")
-        for note, labels in runs.items()
-    ]
-
-
-# Stands for the runs of a note that several have.
-_RUN = "\0"
-
-
-def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:
-    """The note on rows without a position or score; an error if no row has one."""
-    if count == total:
-        return None
-    what = "score" if scored else "position"
-    if not count:
-        raise RankqlError(
-            f"Every {what} of {run_label(system)} is NULL, so nothing is ranked. Pass the column "
-            f"that holds the {what}s: {'score' if scored else 'pos'}="
-        )
-    return (
-        f"{total - count:,} of {total:,} rows of {run_label(system)} have no {what} (NULL) and "
-        "count as not retrieved"
-    )
 
 
 def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOverlap]:
@@ -282,21 +257,61 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOv
     return [(name, *numbers) for name, *numbers in run_sql(sql, *part)]
 
 
+# From so many judged queries on, that none has a judged item is no chance.
+SEVERAL_QUERIES = 5
+
+
+def require_common_items(run_sql: RunSql, inputs: Inputs, counters: Counters) -> Counters:
+    """Refuse a run without any judged item, unless it may be true; count those with few of them."""
+    counts = counters.items
+    judged = {each.system: each.judged for each in counters.queries}
+    for part in dict.fromkeys([max(judged.values(), default=0) // SAMPLE + 1, 1]):
+        if any(is_small_overlap(*count) for count in counts):
+            counts = item_overlap(run_sql, inputs, part)
+    doubts, few = [], []
+    for count in counts:
+        system, *_, common = count
+        if not common:
+            is_error, message = no_common_items(run_sql, inputs, system, judged[system])
+            if is_error:
+                raise RankqlError(message)
+            doubts.append(message)
+        elif is_small_overlap(*count) and not has_same_ids(run_sql, inputs, system):
+            few.append(count)
+    return replace(counters, few=few, doubts=doubts)
+
+
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
     """Do the run and the judgments have few items in common, or none?"""
     return common < FEW * min(items, judged)
 
 
-def few_common_items_note(system: str | None, items: int, judged: int, common: int) -> str:
-    """The note on a run and judgments with few items in common."""
-    least, what, where = min(
-        (judged, "judged items", f"in {run_label(system)}"),
-        (items, f"items of {run_label(system)}", "judged"),
+def has_same_ids(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
+    """Are the ids of items those of the judgments, although few match for a query?"""
+    return not is_small_overlap(*count_ids(run_sql, inputs, system))
+
+
+def count_ids(run_sql: RunSql, inputs: Inputs, system: str | None) -> ItemOverlap:
+    """Count the different ids of items of the run, of the judgments, and of both."""
+    only = f"WHERE system = {literal(system)}" if inputs.many and system is not None else ""
+    ((items, judged, common),) = run_sql(
+        f"""SELECT count(*), (SELECT count(DISTINCT item) FROM qrels), count(known)
+        FROM (SELECT DISTINCT item FROM run {only})
+        LEFT JOIN (SELECT DISTINCT item, true AS known FROM qrels) USING (item)"""
     )
-    return (
-        f"Only {common:,} of {least:,} {what} {is_or_are(common)} {where}: check that run and "
-        "qrels write item ids the same way"
-    )
+    return system, items, judged, common
+
+
+def no_common_items(
+    run_sql: RunSql, inputs: Inputs, system: str | None, queries: int
+) -> tuple[bool, str]:
+    """Whether no item in common with so many judged queries is an error, and the message.
+
+    It may be true of few queries, if ids are of one type and are not those of chunks.
+    """
+    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item")
+    is_error = is_error or bool(describe_chunk(run_sql, inputs))
+    return is_error, no_common_item_message(run_sql, inputs, system, is_error)
 
 
 def no_common_item_message(

@@ -7,14 +7,23 @@ catalogue have one value for all rankings of a slice, none per query.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
+from rankql.evaluation.shown import (
+    COLUMNS,
+    COUNTED,
+    KNOWN,
+    PLACE,
+    SEEN,
+    USERS_OF,
+    reads_catalogue,
+)
 from rankql.evaluation.steps import (
+    ITEMS,
     JUDGED,
     attributes_by_query,
     is_ideal_retrieved,
@@ -62,17 +71,20 @@ class Query:
 
 def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> Query:
     """The query that computes all the metrics, one row per query and system."""
-    require_compatible(inputs, metrics, conventions)
     ties = conventions.ties
     if ties in ("best", "worst") and all(map(reads_judged, metrics)):
         conventions = replace(conventions, ties=f"{ties} judged")
-    rows = rows_read(inputs, metrics, conventions)
+    # Metrics of the user over the first k positions need no other rows.
+    alone = inputs.qrels is not None and conventions.undefined != "drop"
+    alone = alone and all(is_cut(m) or is_catalogue(m) for m in metrics)
+    rows = "placed" if alone else rows_read(inputs, metrics, conventions)
     calls, weights = metric_calls(inputs, metrics, conventions)
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
     steps = source_ctes(inputs, conventions)
     steps |= ranking_ctes(inputs, metrics, conventions, rows)
+    steps = _join_items(inputs, steps, " ".join(metric.expression for metric in metrics))
     if any(map(is_cut, metrics)):
-        steps = _cut_own_metrics(inputs, metrics, steps)
+        steps = _cut_own_metrics(inputs, metrics, steps, alone)
     columns = key_columns(inputs) | mask_undefined(calls, conventions)
     select = _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
     select += f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
@@ -89,55 +101,69 @@ def write_catalogue_queries(
     metrics: Sequence[Metric],
     conventions: Conventions,
     groups: Sequence[Sequence[str]],
-) -> dict[str, str]:
-    """The query of each metric of the catalogue: its value by system and slice, from their rows."""
-    metrics = [metric for metric in metrics if is_catalogue(metric) and not metric.shown]
-    if not metrics:
-        return {}
-    columns, sets = catalogue_slices(inputs, groups)
-    rows = join_attributes(inputs)
-    queries = {}
-    for metric in metrics:
-        steps = source_ctes(inputs, conventions)
-        steps |= ranking_ctes(inputs, [metric], conventions, "all")
-        value = own_metric(metric)
-        if inputs.every("item"):
-            each = f"({inputs.keys}, encode(CAST(item AS VARCHAR)))"
-            repeats = f"{metric.name}: a ranking repeats an item. Keep one row of each"
-            value = (
-                f"CASE WHEN count(item) > count(DISTINCT {each}) "
-                f"THEN rankql_fail({literal(repeats)}) ELSE {value} END"
-            )
-        rest = f"{within(metric.k)} GROUP BY GROUPING SETS ({sets(())})"
-        fields = [columns, f"{value} AS value"]
-        queries[metric.name] = with_ctes(steps) + select_from(rows, fields, rest)
-    return queries
-
-
-def catalogue_slices(
-    inputs: Inputs, groups: Sequence[Sequence[str]]
-) -> tuple[str, Callable[[Sequence[str]], str]]:
-    """The columns of systems and slices, and their grouping sets with more columns."""
+) -> list[tuple[list[str], str]]:
+    """Queries of metrics of the catalogue, with their names: values by system and slice."""
+    metrics = [metric for metric in metrics if is_catalogue(metric)]
     meta = Meta("", [], {}, inputs.many, [*inputs.by], [[*group] for group in groups])
     attributes = sliced_attributes(meta)
     slice_, _ = slice_columns(attributes)
-    columns = inputs.keys.replace("query", f"{slice_} AS slice")
-    return columns, partial(grouping_sets, meta, attributes)
+    columns, queries = inputs.keys.replace("query", f"{slice_} AS slice"), []
+    for k in dict.fromkeys(metric.k for metric in metrics):
+        some = [metric for metric in metrics if metric.k == k]
+        steps = source_ctes(inputs, conventions)
+        shown = all(metric.shown for metric in some)
+        steps |= ranking_ctes(inputs, some, conventions, "shown" if shown else "all")
+        values = {metric.name: own_metric(metric) for metric in some}
+        if any(map(reads_catalogue, some)):
+            values |= COUNTED
+        rest = f"{within(k)} GROUP BY GROUPING SETS ({grouping_sets(meta, attributes, ())})"
+        sql = select_from(join_attributes(inputs), [columns, *values.values()], rest)
+        steps = _join_items(inputs, steps, sql)
+        queries.append(([*values], with_ctes(steps) + sql))
+    return queries
+
+
+def _join_items(inputs: Inputs, steps: Mapping[str, str], read: str) -> dict[str, str]:
+    """The steps; ranked rows get what is known of their items, if the SQL in `read` has it."""
+    if not any(name in read for name in COLUMNS):
+        return dict(steps)
+    steps = {ITEMS if name == "ranked" else name: body for name, body in steps.items()}
+    rows, fields = ITEMS, ["*"]
+    if USERS_OF in read or PLACE in read:
+        rows += f" LEFT JOIN {inputs.popular} USING (item)"
+    if SEEN in read:
+        assert inputs.train
+        keys = [f"{inputs.train.key(r, inputs.as_text(r))} AS {r}" for r in ("query", "item")]
+        steps["train"] = select_from(inputs.train.sql, keys)
+        both = f"train SEMI JOIN {ITEMS} USING (query, item)"
+        steps["seen"] = select_from(both, [f"DISTINCT query, item, 1 AS {SEEN}"])
+        rows += " LEFT JOIN seen USING (query, item)"
+    if KNOWN in read:
+        known = f"item IN (SELECT item FROM {inputs.known})" if inputs.known else "true"
+        fields.append(f"{known} AS {KNOWN}")
+    return steps | {"ranked": select_from(rows, fields)}
 
 
 def _cut_own_metrics(
-    inputs: Inputs, metrics: Sequence[Metric], steps: Mapping[str, str]
+    inputs: Inputs, metrics: Sequence[Metric], steps: Mapping[str, str], alone: bool
 ) -> dict[str, str]:
-    """The steps; metrics of the user with a cutoff are computed over the first k positions."""
-    cut = [metric for metric in metrics if is_cut(metric)]
-    rows, joined = f"{INTERNAL_PREFIX}rows", [f"{INTERNAL_PREFIX}cut_{i}" for i in range(len(cut))]
+    """The steps; metrics of the user with a cutoff are computed over the first k positions.
+
+    alone: the ranked rows are then of no use.
+    """
+    rows, names = f"{INTERNAL_PREFIX}rows", []
     steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
-    for name, metric in zip(joined, cut, strict=True):
-        fields = [inputs.keys, f"{own_metric(metric)} AS {cut_column(metric)}"]
-        rest = f"{within(metric.k)} GROUP BY {inputs.keys}"
-        steps[name] = select_from(rows, fields, rest)
-    joins = "".join(f" LEFT JOIN {name} USING ({inputs.keys})" for name in joined)
-    return {**steps, "ranked": select_from(rows + joins, ["*"])}
+    cut = [metric for metric in metrics if is_cut(metric)]
+    for k in dict.fromkeys(metric.k for metric in cut):
+        some = [metric for metric in cut if metric.k == k]
+        fields = [inputs.keys, *(f"{own_metric(m)} AS {cut_column(m)}" for m in some)]
+        name = f"{INTERNAL_PREFIX}cut_{k}"
+        steps[name] = select_from(rows, fields, f"{within(k)} GROUP BY {inputs.keys}")
+        names.append(name)
+    first, *others = names if alone else [rows, *names]
+    side = "FULL" if alone else "LEFT"
+    joined = first + "".join(f" {side} JOIN {name} USING ({inputs.keys})" for name in others)
+    return {**steps, "ranked": select_from(joined, ["*"])}
 
 
 def unique_columns(
@@ -167,6 +193,7 @@ def unique_columns(
     k = last_position(metrics, conventions)
     cut = "" if removed or k is None else f" AND pos <= {k}"
     judged = "rel IS NOT NULL" if every else "rel > 0"
+    judged = judged if inputs.every("rel") else "true"
     return [*columns, ("run", "pos", f"WHERE {judged} AND pos IS NOT NULL{cut}")]
 
 
@@ -175,10 +202,10 @@ def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     place = "score" if inputs.scored else "pos"
     if conventions.unjudged == "remove":
         return JUDGED if inputs.qrels else "WHERE rel IS NOT NULL"
-    graded = "" if inputs.qrels else "rel > 0 OR "
-    # The ideal ranking of a table with grades has items with a gain only.
-    every = inputs.qrels is not None and any(is_ideal_retrieved(m, conventions) for m in metrics)
-    if every or any(metric.k is None for metric in metrics):
+    graded = "rel > 0 OR " if inputs.every("rel") and not inputs.qrels else ""
+    if inputs.qrels and any(is_ideal_retrieved(m, conventions) for m in metrics):
+        graded = f"{JUDGED.removeprefix('WHERE ')[:-1]} AND qrels.rel > 0) OR "
+    if any(metric.k is None for metric in metrics):
         return f"WHERE {graded}{place} IS NOT NULL"
     k = max(metric.k or 0 for metric in metrics)
     if not inputs.scored:
@@ -329,8 +356,8 @@ def metric_calls(
 
 def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
-    if is_catalogue(metric) or metric.shown:
-        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own, or another query has it
+    if is_catalogue(metric):
+        return "CAST(NULL AS DOUBLE)"  # a query has no value of its own
     if metric.record is None:
         return f"any_value({cut_column(metric)})" if is_cut(metric) else own_metric(metric)
     macro = metric.record.macro
@@ -355,8 +382,8 @@ def own_metric(metric: Metric) -> str:
 
 def is_cut(metric: Metric) -> bool:
     """Is it a metric of the user that a CTE of its own computes?"""
-    own = metric.record is None and metric.k is not None
-    return own and not is_catalogue(metric) and not metric.shown
+    own = metric.record is None and (metric.k is not None or metric.shown is not None)
+    return own and not is_catalogue(metric)
 
 
 def reads_judged(metric: Metric) -> bool:

@@ -1,22 +1,20 @@
 """Reduce each table to one row per ranking, in one pass: what the metrics need, and counters.
 
 `Reduction` writes the query. A ranking has a row if it is in the run or its query is judged. The
-metrics follow from its columns (`columns`), errors and notes about the data from the counters.
-What the metrics need depends on the tables:
+metrics follow from its columns (`columns`), errors and notes about the data from the counters. Its
+form depends on the metrics and on whether judgments are joined:
 
-- "sums": a table with grades and positions. Packed sums, see `top`.
-- "words": scores, and every metric has a small cutoff. The best k + 1 scores of each ranking, then
-  the items that reach the k-th, then their grades. nDCG@10 of 3M rows with 750,000 judgments takes
-  1.3 plain joins, by a window 3.
-- "best": the same of a table with grades, from one list of the best k + 1 items.
-- "lists": otherwise. One join and one GROUP BY collect all scores of a ranking, and the scores and
-  grades of its judged items, whose positions are those of their scores in the sorted list. AP takes
-  2.5 plain joins, by a window 5.
-- "counters": nothing but counters.
+- "words": every metric has a small cutoff. The grades of the first k items, as bits of words
+  (`packed`). Of scores: the best k + 1 of each ranking, then the items that reach the k-th, then
+  their grades. nDCG@10 of 3M rows with 750,000 judgments takes 1.3 plain joins, by a window 3.
+- "lists": a metric reads more. One join and one GROUP BY collect the scores of a ranking, and the
+  scores and grades of its judged items, whose positions are those of their scores in the sorted
+  list. AP takes 2.5 plain joins, by a window 5.
+- "counters": nothing but counters. The readable query computes the metrics: it is as fast on a
+  table with grades and positions and a metric without a cutoff, and faster on few rows.
 
-Positions that are found in a list of scores are right if no score occurs twice. Where one does,
-the ranking is flagged, and `evaluate` computes it by the readable query: all orders of tied items
-are then one for the others.
+Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
+where items share a position, the ranking is flagged, and the readable query computes it.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ from rankql.evaluation.columns import (
     METRICS,
     Options,
     Rankings,
-    at_least_zero,
     if_positive,
     sum_columns,
     to_double,
 )
-from rankql.evaluation.resolve import Facts
+from rankql.evaluation.packed import Words, count_grades, read_counts
+from rankql.evaluation.plan import Facts
 from rankql.evaluation.steps import (
     attributes_by_query,
     has_one_value,
@@ -49,21 +47,13 @@ from rankql.evaluation.steps import (
     source_ctes,
     with_ctes,
 )
-from rankql.evaluation.top import (
-    BITS,
-    Top,
-    Words,
-    count_grades,
-    digit_bits,
-    read_counts,
-)
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-Form: TypeAlias = Literal["sums", "words", "best", "lists", "counters"]
+Form: TypeAlias = Literal["words", "lists", "counters"]
 
 # The bits of a grade from 0 to 5, and of the hashes of an item and a score. All fit into a BIGINT.
 GRADE_BITS, HASH_BITS = 3, 30
@@ -82,7 +72,6 @@ THREADS = 4
 # Whether no value of a group occurs twice.
 UNIQUE = "count({0}) = count(DISTINCT {0})"
 FLAGGED = f"{INTERNAL_PREFIX}flagged"
-SHARED = f"{INTERNAL_PREFIX}shared"
 
 
 @dataclass(frozen=True)
@@ -118,11 +107,10 @@ class Reduction:
     def steps(self) -> tuple[dict[str, str], str]:
         """The steps of the query, and the final SELECT."""
         inputs, keys = self.inputs, self.inputs.keys
-        steps = source_ctes(inputs, self.conventions, integers=self.form == "sums")
+        integers = self.form == "words" and inputs.qrels is None and not inputs.scored
+        steps = source_ctes(inputs, self.conventions, integers=integers)
         write = {
-            "sums": self._sum_rows,
-            "words": self._cut_rows,
-            "best": self._best_rows,
+            "words": self._word_rows,
             "lists": self._list_rows,
             "counters": self._count_rows,
         }[self.form]
@@ -137,7 +125,8 @@ class Reduction:
             fields = [*judged, *fields]
             queries = "judged"
             if inputs.many:
-                source = {"words": "cuts", "lists": "lists", "counters": "counts"}[self.form]
+                read = ("cuts", "lists", "counts", "best", "words")
+                source = next(name for name in read if name in steps)
                 steps["systems"] = list_systems(inputs, source)
                 queries = "(FROM judged CROSS JOIN systems)"
             rankings = f"{queries} FULL JOIN {rankings} USING ({keys})"
@@ -147,7 +136,7 @@ class Reduction:
                 rankings += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
         order = ", ".join(f"{key} ASC NULLS LAST" for key in keys.split(", "))
         names = [keys, *(x for x in columns if x not in fields), *map(quote, fields)]
-        if self.form == "words":
+        if "candidates" in steps:
             names.append(
                 f"(SELECT count(*) > count(DISTINCT hash({keys}, item)) FROM candidates) AS repeats"
             )
@@ -161,14 +150,7 @@ class Reduction:
 
     def _grade_columns(self) -> dict[str, str]:
         """The aggregates over judgments that give the ideal ranking."""
-        if self.form == "counters":
-            return {}
-        if not self.end:
-            return {"grades": _sorted("rel", "rel > 0")}
-        counts = count_grades(self.end, "from")
-        if self.ideal_retrieved and self.form != "lists":
-            counts |= count_grades(self.end, "ideal", f"{self.place} IS NOT NULL")
-        return counts
+        return {} if self.form == "counters" else count_grades(self.end, "from")
 
     def _counters(self) -> dict[str, str]:
         """The aggregates over a run that count."""
@@ -192,87 +174,117 @@ class Reduction:
                 columns[f"single {home} {column}"] = has_one_value(inputs, name)
         return columns
 
-    def _alone(self) -> dict[str, str]:
-        """The aggregates over the rows of a table with grades."""
-        if self.inputs.qrels is not None or not self.inputs.every("rel"):
-            return {}
-        return {"judged": "count(rel)"} | self._grade_columns()
-
     def _group(self, source: str, columns: Mapping[str, str]) -> str:
         """A GROUP BY of a run."""
         keys = self.inputs.keys
         return select_from(source, [keys, *_columns(columns)], f"GROUP BY {keys}")
 
-    def _sum_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        top = Top(self.end, self.k)
-        grade, pos = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
-        columns = self._grade_columns() | top.sums(grade, pos) | self._attributes("run")
-        steps["sums"] = self._group("run", columns)
-        return "sums", [*columns]
+    def _word_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
+        """The grades of the first k items; for an ideal of retrieved items, all their grades."""
+        if self.cuts_first:
+            return self._cut_rows(steps)
+        source, columns = "run", self._counters()
+        if self.inputs.qrels is not None:
+            source = "run LEFT JOIN qrels USING (query, item)"
+            columns |= {"common": f"count(rel) FILTER (WHERE {self.place} IS NOT NULL)"}
+        elif self.inputs.scored:
+            columns |= {"judged": "count(rel)"} | self._grade_columns()
+        else:  # nothing can be wrong, so nothing is counted
+            columns = self._attributes("run") | self._grade_columns()
+        if self.ideal_retrieved:
+            columns |= count_grades(self.end, "ideal", f"{self.place} IS NOT NULL")
+        write = self._score_words if self.inputs.scored else self._position_words
+        return write(steps, source, columns)
 
-    def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        """The best scores of a run, the items that reach the k-th, and their grades."""
-        keys, k, ties = self.inputs.keys, self.k, self.conventions.ties
-        counters = self._counters()
-        cuts = self._group("run", {"best": f"max(score, {k + 1})"} | counters)
-        flags = {
-            "least": f"best[least({k}, len(best))]",
-            "tied": f"coalesce({are_tied('best')}, false)",
-            "highest": "best[1]",
-        }
-        steps["cuts"] = select_from(f"(\n{cuts})", ["*", *_columns(flags)])
-        read = [keys, "item", "score", *(["line"] if ties == "order" else [])]
-        ranked = self.ranks_ties
-        # Without the condition DuckDB 2.0.1 takes the lists for the larger side and hashes the run.
-        listed = f"(FROM cuts WHERE least IS NOT NULL{'' if ranked else ' AND NOT tied'})"
-        fields = [*read, "tied", "list_position(best, score) AS rank"]
-        source = f"run JOIN {listed} USING ({keys})"
-        steps["candidates"] = select_from(source, fields, "WHERE score >= least")
-        top = select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
-        if ranked:
-            order = f"PARTITION BY {keys} ORDER BY {score_order(ties)}"
-            position = f"row_number() OVER ({order}) AS pos"
-            rest = f"WHERE tied QUALIFY pos <= {k}"
-            top += "\n    UNION ALL\n" + select_from("candidates", [keys, "item", position], rest)
-        steps["top"] = top
-        words = {"common": "count(rel)"} | Words(self.end, k).sums("rel", "pos")
-        source = "top JOIN qrels USING (query, item)"
-        steps["words"] = select_from(source, [keys, *_columns(words)], f"GROUP BY {keys}")
-        return f"cuts LEFT JOIN words USING ({keys})", [*counters, "tied", "highest", *words]
+    def _position_words(
+        self, steps: dict[str, str], source: str, columns: dict[str, str]
+    ) -> tuple[str, list[str]]:
+        """The words of rows with grades and positions."""
+        words, prefix = Words(self.end, self.k), INTERNAL_PREFIX if source == "run" else ""
+        grade, pos = f"{prefix}rel", f"{prefix}pos"
+        shared = {"shared": words.have_shared(grade, pos), "highest": f"max({pos})"}
+        columns |= words.sums(grade, pos) | shared
+        steps["words"] = self._group(source, columns)
+        return "words", [*columns]
 
-    @property
-    def ranks_ties(self) -> bool:
-        """Are tied items of the top put in order by the reduction?"""
-        return self.form == "words" and self.conventions.ties in ("item", "order")
+    def _score_words(
+        self, steps: dict[str, str], source: str, columns: dict[str, str]
+    ) -> tuple[str, list[str]]:
+        """The words of rows with grades and scores, in one pass.
 
-    def _best_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        """The best items of a table with grades: bits of the hashes of score and item, the grade.
-
-        Also the hashes of all items with a gain, to find duplicates.
+        An item is bits of the hashes of score and item, and the grade. Also the hashes of all items
+        with a gain, to find duplicates.
         """
-        keys, bits = self.inputs.keys, HASH_BITS
+        bits = HASH_BITS
         score, item = (
             f"CAST(hash({name}) >> {64 - bits} AS BIGINT) << {shift}"
             for name, shift in (("score", GRADE_BITS + bits), ("item", GRADE_BITS))
         )
         best = f"({score}) | ({item}) | coalesce(CAST(rel AS BIGINT), 0)"
-        columns = {
+        columns |= {
             "items": f"arg_max({best}, score, {self.k + 1})",
             "gains": "list(hash(item)) FILTER (WHERE rel > 0)",
             "highest": "max(score)",
         }
-        columns |= self._counters() | self._alone()
-        steps["best"] = self._group("run", columns)
-        tied = are_tied(f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})")
-        fields = [keys, *map(quote, columns), f"coalesce({tied}, false) AS tied"]
-        steps["tops"] = select_from("best", fields)
-        return "tops", [*columns, "tied"]
+        steps["best"] = self._group(source, columns)
+        scores = f"list_transform(items, lambda x: x >> {GRADE_BITS + bits})"
+        grades = f"list_transform(items, lambda x: x & {(1 << GRADE_BITS) - 1})"
+        flags = {"tied": f"coalesce({are_tied(scores)}, false)", "grades": grades}
+        steps["grades"] = select_from("best", ["*", *_columns(flags)])
+        words = Words(self.end, self.k).of_list("grades")
+        fields = [self.inputs.keys, *map(quote, columns), "tied", *_columns(words)]
+        steps["words"] = select_from("grades", fields)
+        return "words", [*columns, "tied", *words]
+
+    @property
+    def cuts_first(self) -> bool:
+        """Are scores cut to the best of each ranking before the judgments are joined?"""
+        joined = self.form == "words" and self.inputs.scored and self.inputs.qrels is not None
+        return joined and not self.ideal_retrieved
+
+    @property
+    def ranks_ties(self) -> bool:
+        """Are tied items of the top put in order by the reduction?"""
+        return self.cuts_first and self.conventions.ties in ("item", "order")
+
+    def _cut_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
+        """The words of the best scores of a run, joined with the judgments."""
+        counters = self._counters()
+        cuts = self._group("run", {"best": f"max(score, {self.k + 1})"} | counters)
+        flags = {
+            "least": f"best[least({self.k}, len(best))]",
+            "tied": f"coalesce({are_tied('best')}, false)",
+            "highest": "best[1]",
+        }
+        steps["cuts"] = select_from(f"(\n{cuts})", ["*", *_columns(flags)])
+        steps |= self._top_rows()
+        words = {"common": "count(rel)"} | Words(self.end, self.k).sums("rel", "pos")
+        steps["words"] = self._group("top JOIN qrels USING (query, item)", words)
+        rankings = f"cuts LEFT JOIN words USING ({self.inputs.keys})"
+        return rankings, [*counters, "tied", "highest", *words]
+
+    def _top_rows(self) -> dict[str, str]:
+        """The items that reach the k-th score, and the first k of them in order."""
+        keys, ties = self.inputs.keys, self.conventions.ties
+        read = [keys, "item", "score", *(["line"] if ties == "order" else [])]
+        # Without the condition DuckDB 2.0.1 takes the lists for the larger side and hashes the run.
+        listed = "least IS NOT NULL" + ("" if self.ranks_ties else " AND NOT tied")
+        source = f"run JOIN (FROM cuts WHERE {listed}) USING ({keys})"
+        fields = [*read, "tied", "list_position(best, score) AS rank"]
+        candidates = select_from(source, fields, "WHERE score >= least")
+        top = select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
+        if self.ranks_ties:
+            order = f"PARTITION BY {keys} ORDER BY {score_order(ties)}"
+            position = f"row_number() OVER ({order}) AS pos"
+            rest = f"WHERE tied QUALIFY pos <= {self.k}"
+            top += "\n    UNION ALL\n" + select_from("candidates", [keys, "item", position], rest)
+        return {"candidates": candidates, "top": top}
 
     def find_repeats(self, frame: pl.DataFrame) -> bool | None:
         """Does an item occur twice in a top? None if this was not looked at."""
-        if self.form == "words":
+        if "repeats" in frame.columns:
             return bool(frame["repeats"].any())
-        if self.form != "best":
+        if "gains" not in frame.columns:
             return None
         numbered = frame.select(
             pl.int_range(pl.len(), dtype=pl.UInt64).alias("i"), "items", "gains"
@@ -290,13 +302,17 @@ class Reduction:
         return bool(below.to_series().is_in(others.to_series().implode()).any())
 
     def _list_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        place, counters = self.place, self._counters() | self._alone()
+        """The positions and grades of the retrieved items with judgments."""
+        place = self.place
         read = "rel > 0" if self.rows == "gain" else "rel IS NOT NULL"
         read = f"FILTER (WHERE {read} AND {place} IS NOT NULL)"
+        counters = self._counters()
         counters |= {"common": f"count(rel) FILTER (WHERE {place} IS NOT NULL)"}
         lists = {"places": f"list({place}) {read}", "rels": f"list(rel) {read}"}
         source = "run"
-        if self.inputs.qrels is not None:
+        if self.inputs.qrels is None:
+            counters |= {"judged": "count(rel)"} | self._grade_columns()
+        else:
             # Only what is read: an item may have several judgments of grade 0.
             judged = "(FROM qrels WHERE rel > 0)" if self.rows == "gain" else "qrels"
             source = f"run LEFT JOIN {judged} USING (query, item)"
@@ -320,7 +336,9 @@ class Reduction:
         return "rankings", [*counters, *flags, *lists]
 
     def _count_rows(self, steps: dict[str, str]) -> tuple[str, list[str]]:
-        place, counters = self.place, self._counters() | self._alone()
+        place, counters = self.place, self._counters()
+        if self.inputs.qrels is None and self.inputs.every("rel"):
+            counters |= {"judged": "count(rel)"}
         counters |= {"highest": f"max({place})"}
         fields = [*counters]
         steps["counts"] = self._group("run", counters)
@@ -343,7 +361,7 @@ class Reduction:
 
     def _read_batch(self, batch: pl.DataFrame) -> pl.DataFrame:
         """The values of some rankings, and which are flagged."""
-        rankings, flagged, shared = self._rankings(batch)
+        rankings, flagged = self._rankings(batch)
         values = {
             name: METRICS[metric.record.function].value(rankings, options)  # type: ignore[union-attr]
             for name, (metric, options) in self.metrics.items()
@@ -370,60 +388,39 @@ class Reduction:
                 column.alias(name)
                 for name, column in (
                     keys | {self.inputs.query: batch["query"]} | attributes
-                    | {MISSING: missing} | values | {FLAGGED: flagged, SHARED: shared}
+                    | {MISSING: missing} | values | {FLAGGED: flagged}
                 ).items()
             ]
         )  # fmt: skip
 
-    def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series, pl.Series]:
-        """The columns of a batch, and where they are wrong, or items share a position."""
+    def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series]:
+        """The columns of a batch, and which rankings the readable query computes."""
         zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
-        shared = flagged = pl.repeat(False, batch.height, eager=True)
+        counts, flagged = read_counts(self.end, "from", batch)
         cutoffs = [*dict.fromkeys(options["k"] for _, options in self.metrics.values())]
-        given: dict[str, Any] = {"zero": zero, "cutoffs": cutoffs}
-        if self.end:
-            given["counts"], flagged = read_counts(self.end, "from", batch)
-            if self.ideal_retrieved and self.form != "lists":
+        given: dict[str, Any] = {"counts": counts, "zero": zero, "cutoffs": cutoffs}
+        if "placed" in batch.columns:
+            for name, column in (("retrieved", "placed"), ("judged", "judged")):
+                given[name] = batch[column].cast(pl.Float64).fill_null(0.0)
+        name = "tied" if self.inputs.scored else "shared"
+        if name in batch.columns and not self.ranks_ties:
+            flagged = flagged | batch[name].fill_null(False)
+        if self.form == "words":
+            if self.ideal_retrieved:
                 given["ideal_counts"], _ = read_counts(self.end, "ideal", batch)
-        else:
-            given["grades"] = _list_columns(batch["grades"], 0.0)
-            flagged = batch["grades"].list.len().fill_null(0) > MAX_LISTED
-        if self.form == "sums":
-            grades, shared = Top(self.end, self.k).read(batch)
-            return Rankings([*enumerate(grades, start=1)], **given), flagged, shared
-        for name, column in (("retrieved", "placed"), ("judged", "judged")):
-            given[name] = batch[column].cast(pl.Float64).fill_null(0.0)
-        if self.form in ("words", "best"):
-            grades = (
-                Words(self.end, self.k).read(batch)
-                if self.form == "words"
-                else [
-                    (batch["items"].list.get(i, null_on_oob=True) & (1 << GRADE_BITS) - 1)
-                    .cast(pl.Float64)
-                    .fill_null(0.0)
-                    for i in range(self.k)
-                ]
-            )
-            tied = pl.repeat(False, 1, eager=True) if self.ranks_ties else batch["tied"]
-            tied = tied.fill_null(False)
-            return Rankings([*enumerate(grades, start=1)], **given), flagged | tied, shared
+            grades = Words(self.end, self.k).read(batch)
+            return Rankings([*enumerate(grades, start=1)], **given), flagged
         places, rels, shared = _sort_items(batch)
-        if self.inputs.scored:
-            flagged = flagged | batch["tied"].fill_null(False)
-            shared = pl.repeat(False, batch.height, eager=True)
-        else:
+        if not self.inputs.scored:
+            flagged = flagged | shared | (batch["firsts"].fill_null(0) > 1)
             flagged = flagged | (batch["places"].list.len().fill_null(0) > MAX_LISTED)
-            shared = shared | (batch["firsts"].fill_null(0) > 1)
         items = [*zip(_list_columns(places, math.inf), _list_columns(rels, 0.0), strict=True)]
-        if self.ideal_retrieved and self.end:
+        if self.ideal_retrieved:
             given["ideal_counts"] = [
                 sum_columns((to_double(rel >= grade) for _, rel in items), zero)
                 for grade in range(1, self.end + 1)
             ]
-        elif self.ideal_retrieved:
-            best = rels.list.sort(descending=True)
-            given["ideal_grades"] = [*map(at_least_zero, _list_columns(best, 0.0))]
-        return Rankings(items, **given), flagged, shared
+        return Rankings(items, **given), flagged
 
 
 def _sort_items(batch: pl.DataFrame) -> tuple[pl.Series, pl.Series, pl.Series]:
@@ -472,54 +469,41 @@ def are_tied(scores: str) -> str:
     return f"{scores} IS NOT NULL AND list_reduce({scores}, {next_one}) IS NULL"
 
 
-# DuckDB takes 5 ms longer to plan a macro. Where nobody notices, with few rows and metrics, the
-# query that runs is the one that `result.sql` shows.
-REDUCED_FROM_ROWS, REDUCED_FROM_METRICS = 2_000, 3
-# Lists of best scores that may take more than so many GiB, or than a share of the memory limit, are
-# used only if rankings have several times k items on average.
-SCORE_BYTES, SCORES_GIB, SCORES_SHARE = 16, 1, 1 / 4
-MIN_ITEMS_PER_K = 3
+# DuckDB takes 5 ms longer to plan a macro. Where nobody notices, with few rows, the query that runs
+# is the one that `result.sql` shows.
+REDUCED_FROM_ROWS = 2_000
 
 
 def choose_reduction(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
 ) -> Reduction:
-    """What the metrics that have a formula need; only counters if none is worth it."""
+    """What the metrics that have a formula need; only counters if none is reduced."""
     few = facts.rows < REDUCED_FROM_ROWS
-    reduction = Reduction(inputs, conventions, few=few)
-    packs = facts.packs
-    if packs is None:
-        packs = not few or len(metrics) >= REDUCED_FROM_METRICS
+    counters = Reduction(inputs, conventions, few=few)
+    packs = facts.packs if facts.packs is not None else not few
     if not packs or conventions.unjudged == "remove":
-        return reduction
-    end = facts.grade_scale
-    named = {
-        metric.name: (metric, options)
-        for metric in metrics
-        if (options := formula_options(metric, conventions, inputs, end))
-    }
-    if not named:
-        return reduction
-    rows = rows_needed([metric for metric, _ in named.values()], conventions)
-    reduction = replace(reduction, form="lists", metrics=named, end=end, rows=rows)
-    if not end or any(_needs_lists(metric, options) for metric, options in named.values()):
-        return reduction
-    k = reduction.k
-    if not inputs.scored:
-        summed = inputs.qrels is None and k <= BITS // digit_bits(end)
-        return replace(reduction, form="sums") if summed else reduction
-    if k > MAX_WORDS_K or (reduction.ideal_retrieved and inputs.qrels is not None):
-        return reduction
-    room = min(SCORES_GIB, SCORES_SHARE * facts.memory_gib) * 2**30
-    fits = facts.rows * (k + 1) * SCORE_BYTES <= room
-    if fits or facts.rows >= MIN_ITEMS_PER_K * k * facts.approximate_rankings:
-        return replace(reduction, form="words" if inputs.qrels is not None else "best")
-    return reduction
+        return counters
+    options = {m.name: formula_options(m, conventions, inputs) for m in metrics}
+    named = {metric.name: (metric, o) for metric in metrics if (o := options[metric.name])}
+    if not named or not facts.grade_scale:
+        return counters
+    reduced = [metric for metric, _ in named.values()]
+    rows = rows_needed(reduced, conventions)
+    words = Reduction(inputs, conventions, "words", named, facts.grade_scale, rows, few)
+    if not any(map(_reads_more_than_words, reduced)):
+        return words
+    positions = inputs.qrels is None and not inputs.scored
+    return counters if positions else replace(words, form="lists")
 
 
-def formula_options(
-    metric: Metric, conventions: Conventions, inputs: Inputs, end: int
-) -> Options | None:
+def _reads_more_than_words(metric: Metric) -> bool:
+    """Does a metric read more than the grades of the first few positions?"""
+    assert metric.record
+    reads_judged = metric.record.rows == "judged" and metric.record.reads_judged
+    return metric.k is None or metric.k > MAX_WORDS_K or reads_judged
+
+
+def formula_options(metric: Metric, conventions: Conventions, inputs: Inputs) -> Options | None:
     """The options of a metric's formula; None if it has none that is valid for them."""
     formula = METRICS.get(metric.record.function) if metric.record else None
     if formula is None or metric.record is None:
@@ -539,14 +523,4 @@ def formula_options(
     defaults = {name: option.default for name, option in metric.record.options.items()}
     options = {"k": None, **defaults, **arguments, "gain": gain, "threshold": threshold}
     counts_shown = options.get("denominator") == "retrieved" and options["k"] is not None
-    if counts_shown and not inputs.scored:
-        return None
-    # A macro refuses grades that are all below the threshold, unless there is a scale.
-    scaled = formula.options >= {"threshold", "max_rel"}
-    return None if scaled and not (end or options["max_rel"]) else options
-
-
-def _needs_lists(metric: Metric, options: Options) -> bool:
-    """Does a metric read more than the grades of the first k positions?"""
-    assert metric.record
-    return options["k"] is None or (metric.record.rows == "judged" and metric.record.reads_judged)
+    return None if counts_shown and not inputs.scored else options

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
-# Those of `correlate`.
-DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 
 class Columns(TypedDict, total=False):
@@ -43,12 +42,23 @@ class Columns(TypedDict, total=False):
     columns: Sequence[str] | Sequence[Sequence[str]] | None
 
 
-class EvaluationOptions(Columns, ConventionOptions, total=False):
-    """The options of `evaluate` that all functions of rankings and judgments have."""
+class RowOptions(Columns, total=False):
+    """How the rows of tables become rankings, which `evaluate` explains."""
 
     order: Literal["rows"] | None
     collapse: str | None
     positions: Literal["renumber", "keep"] | None
+
+
+class ReadingOptions(RowOptions, total=False):
+    """The options of `check`."""
+
+    conventions: str | None
+    threshold: float | None
+
+
+class EvaluationOptions(RowOptions, ConventionOptions, total=False):
+    """The options of `evaluate` that all functions of rankings and judgments have."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +74,8 @@ class Reading:
     # A column of documents, or the text before the number of a chunk.
     collapse: str | None = None
     positions: str | None = None
-    # Does the caller pass threshold=?
-    own_threshold: bool = False
+    # The options of the caller.
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
@@ -89,7 +99,7 @@ class Reading:
             {role: options.get(role) for role in ROLES},
             choose(options.get("conventions"), changes),
             **{name: options.get(name) for name in names},
-            own_threshold=options.get("threshold") is not None,
+            options={name: value for name, value in options.items() if value is not None},
         )
 
 
@@ -130,6 +140,20 @@ class EvaluateArguments:
     def sources(self) -> tuple[Any, ...]:
         """The tables, which may be of a connection."""
         return self.run, self.qrels, self.attributes, self.train, self.catalogue
+
+    @property
+    def check_call(self) -> str:
+        """A call of `check` that reads the same data."""
+        data = {"run": self.run, "qrels": self.qrels, "train": self.train}
+        names = {
+            name: repr(os.fspath(each)) if isinstance(each, str | os.PathLike) else name
+            for name, each in data.items()
+            if each is not None
+        }
+        train = [f"train={names.pop('train')}"] if "train" in names else []
+        read = ReadingOptions.__annotations__
+        options = [f"{name}={x!r}" for name, x in self.reading.options.items() if name in read]
+        return f"rankql.check({', '.join([*names.values(), *options, *train])})"
 
 
 @contextmanager

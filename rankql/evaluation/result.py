@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.means import compute_moments, summarise
+from rankql.evaluation.means import Meta, summarise
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts, sum_weights
@@ -70,7 +70,7 @@ class Result(MeansResult):
     def means(self) -> pl.DataFrame:
         """The summary, with the columns `SKEWED` and maybe `ERROR`."""
         if self._summary is None:
-            with self._connection() as con:
+            with connect(self.meta, self.values) as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
             if self.meta.cluster is not None and self.interval is not None:
                 from rankql.evaluation.judged_values import cluster_intervals  # which needs numpy
@@ -88,7 +88,7 @@ class Result(MeansResult):
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
-        with self._connection() as con:
+        with connect(self.meta, self.values) as con:
             return sum_weights(con, self.meta)
 
     def fingerprint(self) -> str | None:
@@ -109,19 +109,7 @@ class Result(MeansResult):
         if self.judge is not None:
             raise RankqlError("Values per query cannot be saved with judge=. Save the means")
         meta = replace(self.meta, fingerprint=self.fingerprint())
-        replace(self, meta=meta).write_values(output_path(path, PARQUET, self.input_paths))
-
-    def write_values(self, path: Path) -> Result:
-        """The result with its values in a file, which appears complete or not at all."""
-        from pyarrow import parquet
-
-        meta = {"rankql": json.dumps(self.meta.as_dict(), ensure_ascii=False)}
-        with write_file(path) as temporary:
-            table = self.frame().to_arrow(compat_level=pl.CompatLevel.oldest())
-            parquet.write_table(table.replace_schema_metadata(meta), temporary)
-            replace(self, values=temporary).check()
-            values = pl.read_parquet(temporary) if path == STDOUT else path
-        return replace(self, values=values)
+        write_values(meta, self.frame(), output_path(path, PARQUET, self.input_paths))
 
     def weighted_by(self, weight: str | None) -> Result:
         """The result with the means weighted by an attribute; None keeps its present weights."""
@@ -133,7 +121,7 @@ class Result(MeansResult):
             known = describe_unknown("attribute", weight, self.meta.by)
             raise RankqlError(f"weight: {known} For another column, evaluate with weight=")
         weighted = replace(self, meta=replace(self.meta, weight=weight)).with_numeric_weights()
-        weighted.check()
+        check_values(weighted.meta, weighted.values)
         return weighted
 
     def with_numeric_weights(self) -> Result:
@@ -148,35 +136,45 @@ class Result(MeansResult):
             )
         return replace(self, values=values.with_columns(numbers), _summary=None)
 
-    def check(self) -> None:
-        """Refuse invalid weights, NaN, and what the conventions refuse: undefined or missing."""
-        if needs_counts(self.meta):
-            with self._connection() as con:
-                check_counts(self.meta, count_queries(con, self.meta))
 
-    def partial(self) -> tuple[pl.DataFrame, dict[str, Any]]:
-        """The moments and counts of these queries, which are a part of all."""
-        with self._connection() as con:
-            counts = count_queries(con, self.meta)
-            return compute_moments(con, self.meta), counts
+@contextmanager
+def connect(meta: Meta, values: pl.DataFrame | Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with values per query as the view `rows`."""
+    # DuckDB adds up several grouping sets in any order.
+    several = bool(meta.groupings)
+    ordered = not isinstance(values, Path) and not several and fits_one_thread(values)
+    con = private_connection(None if ordered else 1)
+    if isinstance(values, Path):
+        path = literal(str(values))
+        con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()
+    else:
+        register_frame(con, "rows", values)
+    try:
+        yield con
+    finally:
+        con.close()
 
-    @contextmanager
-    def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection with the view `rows`."""
-        values = self.values
-        # DuckDB adds up several grouping sets in any order.
-        several = bool(self.meta.groupings)
-        ordered = not isinstance(values, Path) and not several and fits_one_thread(values)
-        con = private_connection(None if ordered else 1)
-        if isinstance(values, Path):
-            path = literal(str(values))
-            con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()
-        else:
-            register_frame(con, "rows", values)
-        try:
-            yield con
-        finally:
-            con.close()
+
+def check_values(meta: Meta, values: pl.DataFrame | Path) -> None:
+    """Refuse invalid weights, NaN, and what the conventions refuse: undefined or missing."""
+    if needs_counts(meta):
+        with connect(meta, values) as con:
+            check_counts(meta, count_queries(con, meta))
+
+
+def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame | Path:
+    """Write values per query to a file, which appears complete or not at all; return their place.
+
+    Refuses values that `check_values` refuses.
+    """
+    from pyarrow import parquet
+
+    kept = {"rankql": json.dumps(meta.as_dict(), ensure_ascii=False)}
+    with write_file(path) as temporary:
+        table = values.to_arrow(compat_level=pl.CompatLevel.oldest())
+        parquet.write_table(table.replace_schema_metadata(kept), temporary)
+        check_values(meta, temporary)
+        return pl.read_parquet(temporary) if path == STDOUT else path
 
 
 class EvaluatedTable(TableResult):

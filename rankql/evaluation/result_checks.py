@@ -6,7 +6,7 @@ Partitions count their queries separately, and `merge_counts` adds them up.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -45,19 +45,6 @@ def _refused(meta: Meta) -> list[str]:
 def _unlimited(meta: Meta) -> list[str]:
     """The metrics without an upper limit."""
     return [name for name in meta.metrics if value_range(name)[1] is None]
-
-
-def merge_counts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The counts of all queries, from those of partitions."""
-    merged: dict[str, Any] = {}
-    for kind in parts[0] if parts else ():
-        each = [part[kind] for part in parts]
-        if kind == "weights":
-            merged[kind] = merge_weights(each)
-        else:
-            examples = sorted(example for _, some in each for example in some)
-            merged[kind] = sum(count for count, _ in each), examples[:_EXAMPLES]
-    return merged
 
 
 def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
@@ -107,6 +94,18 @@ def _count_refused(con: duckdb.DuckDBPyConnection, meta: Meta, kind: str) -> tup
 MOST_ODDS = 1e10
 
 
+WEIGHT_SUMS = {
+    "most": "max(weight)",
+    "least": "min(weight) FILTER (WHERE weight > 0)",
+    "total": "fsum(weight)",
+    "queries": "count(*)",
+    "idle": "count(*) FILTER (WHERE weight = 0)",
+    "undefined": "count(*) FILTER (WHERE weight > 0 AND NOT defined)",
+    "defined": "fsum(weight) FILTER (WHERE defined)",
+    "squares": "fsum(weight * weight) FILTER (WHERE defined)",
+}
+
+
 def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
     """Sums of the weights of the queries. Refuses weights that are NULL, negative or infinite."""
     name, rows = meta.weight, _rows(meta)
@@ -122,26 +121,8 @@ def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
             f"weight: {name} must be a finite number from 0, not {value:g}, the weight of query "
             f"{query!r}"
         )
-    columns = {
-        "most": "max(weight)",
-        "least": "min(weight) FILTER (WHERE weight > 0)",
-        "total": "fsum(weight)",
-        "queries": "count(*)",
-        "idle": "count(*) FILTER (WHERE weight = 0)",
-        "undefined": "count(*) FILTER (WHERE weight > 0 AND NOT defined)",
-        "defined": "fsum(weight) FILTER (WHERE defined)",
-        "squares": "fsum(weight * weight) FILTER (WHERE defined)",
-    }
-    (sums,) = con.execute(f"SELECT {', '.join(columns.values())} FROM ({rows})").fetchall()
-    return dict(zip(columns, sums, strict=True))
-
-
-def merge_weights(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums of all queries, from those of partitions."""
-    known = {name: [p[name] for p in parts if p[name] is not None] for name in parts[0]}
-    ends = {"most": max(known["most"], default=None), "least": min(known["least"], default=None)}
-    counts = {name: sum(known[name]) for name in ("queries", "idle", "undefined")}
-    return {name: math.fsum(values) for name, values in known.items()} | ends | counts
+    (sums,) = con.execute(f"SELECT {', '.join(WEIGHT_SUMS.values())} FROM ({rows})").fetchall()
+    return dict(zip(WEIGHT_SUMS, sums, strict=True))
 
 
 def check_weights(meta: Meta, sums: Mapping[str, Any]) -> None:

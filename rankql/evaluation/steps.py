@@ -32,7 +32,9 @@ FINGERPRINT = (
 CUTS = "cuts"
 # The CTE with the first k items of each ranking.
 TOP = "top"
-READ_TWICE = (CUTS, TOP, "candidates", "best", "lists", "found")
+# The CTE with the ranked rows that are joined with what is known of their items.
+ITEMS = f"{INTERNAL_PREFIX}items"
+READ_TWICE = (CUTS, TOP, ITEMS, "candidates", "best", "lists", "found")
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
@@ -216,9 +218,12 @@ def ranking_ctes(
     inputs: Inputs,
     metrics: Sequence[Metric],
     conventions: Conventions,
-    rows: Rows | Literal["shown"],
+    rows: Rows | Literal["shown", "placed"],
 ) -> dict[str, str]:
-    """The CTEs with the rows that count, their grades and positions; if shown, maybe no grades."""
+    """The CTEs with the rows that count, their grades and positions; if shown, no grades.
+
+    placed: only items of the run.
+    """
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs)
         return queries | _join_then_rank(inputs, metrics, conventions)
@@ -228,7 +233,7 @@ def ranking_ctes(
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
     own += [_UNROUNDED] if scores and conventions.float32 else []
-    top, side = {}, "FULL" if rows == "all" else "LEFT"
+    top, side = {}, {"all": "FULL", "placed": "RIGHT"}.get(rows, "LEFT")
     if inputs.scored:
         name = TOP if cuts else "numbered"
         top = {name: _top(keys, k, score_order(conventions.ties), own, name == TOP)}
@@ -405,7 +410,7 @@ def rows_needed(metrics: Sequence[Metric], conventions: Conventions) -> Rows:
     return next(kind for kind in order if kind in need)
 
 
-def judged_rows(rows: Rows) -> str:
+def judged_rows(rows: str) -> str:
     """What selects the judgments that count."""
     return "WHERE rel > 0" if rows == "gain" else ""
 

@@ -21,7 +21,6 @@ from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.all_metrics import NAMED
 from rankql.registry.argument_checks import require_plain_name
 from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
@@ -322,7 +321,7 @@ def resolve_directions(
     A dict may name `others` too; True or False is for the metrics that rankql does not know.
     """
     # The user may have written another expression under the name of a metric of shown items.
-    own = [name for name in metrics if not is_metric(name, NAMED) or find_shown(name)]
+    own = [name for name in metrics if not is_metric(name) or find_shown(name)]
     known = {name: not lower_is_better(name) for name in metrics if name not in own}
     if isinstance(higher_is_better, Mapping):
         every = [*dict.fromkeys([*metrics, *others])]

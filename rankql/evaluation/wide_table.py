@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.layout import Block, first_that_fits
+from rankql.layout import Block
 from rankql.results import TableResult
 from rankql.stats.means import ROUNDING
 from rankql.text import Cell, Name, format_decimal, format_queries, unique_names
@@ -41,14 +41,8 @@ class WideTable(TableResult):
     caption: str = "Means"
 
     def _rendered(self, room: int | None = None) -> list[Block]:
-        """Metrics as columns or, if they do not fit, as rows."""
-        return first_that_fits(self._layouts(), room)
-
-    def _layouts(self) -> Iterator[list[Block]]:
         blocks = [*self._blocks()]
-        yield blocks
-        yield [_transpose(block) for block in blocks]
-        yield blocks
+        return blocks if room is None else [part for each in blocks for part in each.wrap(room)]
 
     def _blocks(self) -> Iterator[Block]:
         """A block for each slice of several systems."""
@@ -73,7 +67,7 @@ class WideTable(TableResult):
             counts = [rows[i].get("queries", 0) for i in members]
             count = f" ({format_queries(max(counts))})" if part and any(counts) else ""
             right = range(first, len(header))
-            yield Block([header, *body], right, f"{', '.join(part)}{count}", len(keys))
+            yield Block([header, *body], right, f"{', '.join(part)}{count}")
 
     def _cells(self, column: str) -> list[Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
@@ -97,15 +91,6 @@ class WideTable(TableResult):
 
 def _format_key(name: str, value: Any) -> str:
     return f"{value:,}" if name == "queries" else Name(value)
-
-
-def _transpose(block: Block) -> Block:
-    """Metrics as rows, systems or slices as columns."""
-    header, *body = block.rows
-    first = min(block.right)
-    names = [Name(" ".join(filter(None, row[:first])) or "mean") for row in body]
-    rows = [[header[i], *(row[i] for row in body)] for i in range(first, len(header))]
-    return Block([["metric", *names], *rows], range(1, 1 + len(names)), block.title)
 
 
 def make_wide_table(

@@ -13,7 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio, stops
-from rankql.expressions.variants import list_form, metric, score_form
+from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import require
 
 
@@ -180,18 +180,3 @@ def rbp_residual(
 def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
     assert p is not None
     return near_one((1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum())
-
-
-list_rr = list_form(rr, ideal=True)
-list_arhr = list_form(arhr, ideal=True)
-list_err = list_form(err, ideal=True, example="max_rel=3")
-list_nerr = list_form(nerr, ideal=True, example="max_rel=3")
-list_rbp = list_form(rbp, example="p=0.8")
-list_rbp_residual = list_form(rbp_residual, example="p=0.8")
-
-rr_by_score = score_form(rr)
-arhr_by_score = score_form(arhr)
-err_by_score = score_form(err, example="max_rel=3")
-nerr_by_score = score_form(nerr, example="max_rel=3")
-rbp_by_score = score_form(rbp, example="p=0.8")
-rbp_residual_by_score = score_form(rbp_residual, example="p=0.8")

@@ -41,7 +41,7 @@ from rankql.expressions.ranking import (
     ratio,
     require_at_most,
 )
-from rankql.expressions.variants import list_form, metric, score_form
+from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import require
 
 BITS = 13  # bits per counter; all counters share a Float64, which sums 53 bits exactly
@@ -328,14 +328,3 @@ def ndcg(
     gains = replace(r, rel=positive) if negative == "zero" else r
     best = _ideal(rel, pos, k, discounts, base, ideal)
     return near_one(dcg(gains, pos, k, discounts, base) / best)
-
-
-list_cg = list_form(cg)
-list_dcg = list_form(dcg)
-list_idcg = list_form(idcg, ideal=True)
-list_ndcg = list_form(ndcg, ideal=True)
-
-cg_by_score = score_form(cg)
-dcg_by_score = score_form(dcg)
-idcg_by_score = score_form(idcg)
-ndcg_by_score = score_form(ndcg)

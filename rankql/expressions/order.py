@@ -16,7 +16,7 @@ import polars as pl
 
 from rankql.expressions.columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
-from rankql.expressions.variants import list_form, metric, score_form
+from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import require
 
 
@@ -204,12 +204,3 @@ def _ranks_so_far(values: pl.Expr) -> pl.Expr:
         return lists.list.eval(pl.element().rolling_rank(longest, "average", min_samples=1))
 
     return values.implode().map_batches(ranks, pl.List(pl.Float64), is_elementwise=True)
-
-
-list_kendall_tau_distance = list_form(kendall_tau_distance)
-list_kendall_tau_b = list_form(kendall_tau_b)
-list_auc = list_form(auc)
-
-kendall_tau_distance_by_score = score_form(kendall_tau_distance)
-kendall_tau_b_by_score = score_form(kendall_tau_b)
-auc_by_score = score_form(auc, halves_ties=True)

@@ -13,7 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
-from rankql.expressions.variants import list_form, metric, score_form
+from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import require
 
 
@@ -407,34 +407,3 @@ def _ranking_key(query: Column | None) -> pl.Expr:
     if query is None:
         raise RankqlError("query must be given with k: the column that distinguishes the rankings")
     return column(query)
-
-
-list_precision_at = list_form(precision_at, ideal=True)
-list_recall_at = list_form(recall_at, ideal=True)
-list_f1_at = list_form(f1_at, ideal=True)
-list_hit_at = list_form(hit_at, ideal=True)
-list_r_precision = list_form(r_precision, ideal=True)
-list_ap = list_form(ap, ideal=True)
-list_interpolated_precision = list_form(interpolated_precision, ideal=True)
-list_set_ap = list_form(set_ap, ideal=True)
-list_infap = list_form(infap, ideal=True)
-list_bpref = list_form(bpref, ideal=True)
-list_judged_at = list_form(judged_at)
-list_num_ret = list_form(num_ret)
-list_num_rel = list_form(num_rel, ideal=True)
-list_num_rel_ret = list_form(num_rel_ret)
-
-precision_at_by_score = score_form(precision_at)
-recall_at_by_score = score_form(recall_at)
-f1_at_by_score = score_form(f1_at)
-hit_at_by_score = score_form(hit_at)
-r_precision_by_score = score_form(r_precision)
-ap_by_score = score_form(ap)
-interpolated_precision_by_score = score_form(interpolated_precision)
-set_ap_by_score = score_form(set_ap)
-infap_by_score = score_form(infap)
-bpref_by_score = score_form(bpref)
-judged_at_by_score = score_form(judged_at)
-num_ret_by_score = score_form(num_ret)
-num_rel_by_score = score_form(num_rel)
-num_rel_ret_by_score = score_form(num_rel_ret)

@@ -118,9 +118,8 @@ def metric(
             known = column_names(frame)
             defaults = {name: each.default for name, each in signature.parameters.items()}
             given = signature.bind_partial(*args, **options).arguments
-            by_score = f"{name}_by_score"  # of the same module
-            scored = by_score if by_score in function.__globals__ else ""
-            options |= recognise_defaults(defaults, given, known, scored)
+            by_score = f"{name}_by_score" if name in FUNCTIONS and FUNCTIONS[name].has_forms else ""
+            options |= recognise_defaults(defaults, given, known, by_score)
             value = of_columns_or_frame(*args, **options)
             require_columns(frame, value)
             if isinstance(by, EllipsisType):
@@ -347,6 +346,7 @@ def _derived(
             return body(**call.arguments).alias(name)
 
         form.__name__ = form.__qualname__ = name
+        form.__module__ = f"{__package__}.forms"
         form.__doc__ = doc
         vars(form)["__signature__"] = signature
         return form

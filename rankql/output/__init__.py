@@ -1,6 +1,6 @@
 """Charts and the HTML report.
 
-`charts` draws results, comparisons and associations; `report` writes the page from
-`report_sections`. It imports decisions, diagnostics and what is below. Nothing imports it but the
-`plot` and `save` methods of results, when they are called.
+`charts` draws results and comparisons; `report` writes the page. It imports decisions, diagnostics
+and what is below. Nothing imports it but the `plot` and `save` methods of results, when they
+are called.
 """

@@ -1,15 +1,12 @@
-"""The plots of a comparison, a result or an association: all panels of a kind together."""
+"""The plots of a comparison or a result: all panels of a kind together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from rankql.errors import RankqlError, describe_unknown
-from rankql.output import panels
-from rankql.output.chart_selection import METRICS, SLICES, Evaluation, result_of, select_pairs
+from rankql.output.chart_selection import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.difference_charts import draw_differences, draw_slices
 from rankql.output.mean_charts import (
     compute_cutoffs,
@@ -17,11 +14,10 @@ from rankql.output.mean_charts import (
     draw_means,
     draw_precision_recall,
 )
-from rankql.output.specs import GREY, PALETTE, Spec, join_panels, make_layer, nominal, quantitative
+from rankql.output.specs import Spec, join_panels
 from rankql.registry.parse import resolve_names
 
 if TYPE_CHECKING:
-    from rankql.decisions.association import Association
     from rankql.decisions.comparison import Comparison
 
 
@@ -65,13 +61,6 @@ def plot_comparison(
     return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
 
 
-def plot_association(association: Association, kind: str, metric: str, outcome: str) -> Spec:
-    """Draw an association of a metric and an outcome."""
-    draw = {"scatter": draw_scatter, "slices": draw_correlations, "quadrants": draw_quadrants}
-    _require_kind(kind, list(draw))
-    return draw[kind](association, metric, outcome)
-
-
 def _require_kind(kind: str, kinds: Sequence[str]) -> None:
     if kind not in kinds:
         raise RankqlError(describe_unknown("kind of plot", kind, kinds))
@@ -95,66 +84,3 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
             evaluated = ", ".join(result.metrics)
             raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
     return names
-
-
-# Of more keys a random sample is drawn.
-POINTS = 2000
-
-
-def draw_scatter(association: Association, metric: str, outcome: str) -> Spec:
-    """Draw the outcome of every key by its metric, coloured by slice; of many keys a sample."""
-    frame = association.pairs.drop_nulls([metric, outcome])
-    by = [
-        pl.concat_str(pl.lit(f"{name}="), pl.col(name).cast(pl.String).fill_null("NULL"))
-        for name in next(iter(association.groupings), [])
-    ]
-    label = pl.concat_str(by, separator=", ") if by else pl.lit("all")
-    rows = frame.select(x=metric, y=outcome, slice=label)
-    if len(rows) > POINTS:
-        rows = rows.sample(POINTS, seed=7)
-    slices = rows["slice"].unique().sort().to_list()
-    colours = dict(zip(slices, PALETTE, strict=False))
-    scale = {"domain": slices, "range": [colours.get(name, GREY) for name in slices]}
-    key = {"values": list(colours), "columns": 4} if len(slices) > 1 else None
-    change = "change of " if association.systems else ""
-    x, y = (
-        quantitative(name, title=change + title, scale={"zero": False}, axis=panels.grid_axis())
-        for name, title in (("x", metric), ("y", outcome))
-    )
-    encoding = {
-        "x": x,
-        "y": y,
-        "color": nominal("slice", scale=scale, legend=key),
-        "tooltip": panels.make_tooltips(rows),
-    }
-    points = make_layer("point", encoding, filled=True, size=35, opacity=0.6)
-    overall = association.table.filter(metric=metric, outcome=outcome, slice="all")
-    return panels.make_panel([points], rows, f"{outcome} by {metric}", [*overall["sentence"]])
-
-
-def draw_correlations(association: Association, metric: str, outcome: str) -> Spec:
-    """Draw Pearson's coefficient over all, within slices, and in every slice."""
-    table = association.table.filter(metric=metric, outcome=outcome).drop_nulls("pearson")
-    frame = table.head(SLICES).select(
-        "slice", pl.col("pearson").alias("r"), lo="pearson_lo", hi="pearson_hi", n="n"
-    )
-    title, colour = f"{metric} and {outcome}: Pearson's r", {"value": PALETTE[0]}
-    return panels.make_dot_panel(frame, title, colour, [-1.0, 1.0])
-
-
-def draw_quadrants(association: Association, metric: str, outcome: str) -> Spec:
-    """Draw the share of the keys by the directions in which metric and outcome moved."""
-    quadrants = association.quadrants(metric, outcome)
-    ways = ["down", "same", "up"]
-    base = {
-        "x": nominal("metric", title=metric, scale={"domain": ways}, axis={"labelAngle": 0}),
-        "y": nominal("outcome", title=outcome, scale={"domain": ways[::-1]}),
-        "tooltip": panels.make_tooltips(quadrants.table),
-    }
-    opacity = quantitative("share", scale={"domainMin": 0, "range": [0.05, 0.4]}, legend=None)
-    layers = [
-        make_layer("rect", {**base, "opacity": opacity, "color": {"value": PALETTE[0]}}),
-        make_layer("text", {**base, "text": quantitative("share", format=".0%")}, fontSize=13),
-    ]
-    title = f"Change of {metric} and {outcome}"
-    return panels.make_panel(layers, quadrants.table, title, quadrants.sentences)

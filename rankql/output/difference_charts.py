@@ -34,18 +34,15 @@ def count_slices(comparison: Comparison) -> int:
 def draw_slices(
     comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()
 ) -> list[Spec]:
-    """Draw the differences of pairs over all queries and in every slice, those by date as lines.
-
-    With `equivalence=`, a band covers the differences that do not matter.
-    """
-    pairs, margin = pairs or select_pairs(comparison), comparison.settings.equivalence or 0.0
+    """Draw the differences of pairs over all queries and in every slice, those by date as lines."""
+    pairs = pairs or select_pairs(comparison)
     chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
     word = pl.col("verdict")
     winner = pl.when(word == BETTER).then("b").when(word == WORSE).then("a").alias("better")
     frame = comparison.pairs.filter(metric=metric).drop_nulls("difference").with_columns(winner)
     frame = frame.join(chosen, on=["a", "b"], how="semi", maintain_order="left")
     ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
-    domain = [min([-margin, *ends]), max([margin, *ends])]
+    domain = [min([0.0, *ends]), max([0.0, *ends])]
     grey = {"test": "datum.better === null", "value": GREY}
     colour = {"condition": grey, **panels.colour_by_system(comparison, "better")}
     rows, series = panels.split_times(frame)
@@ -64,12 +61,6 @@ def draw_slices(
         row, rows = "pair", rows.with_columns(pair=label)
     rows = rows.select(row, *_COLUMNS)
     drawn = [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []
-    if margin and drawn:
-        band = make_layer("rect", {"x": quantitative("from"), "x2": {"field": "to"}}, color=GREY,
-                          opacity=0.15)  # fmt: skip
-        band |= {"data": {"values": [{"from": -margin, "to": margin}]}}
-        drawn[0]["layer"].insert(0, band)
-        drawn[0]["description"] += f" Differences within ±{margin:g} do not matter."
     for attribute, part in series.items():
         for (a, b), each in part.group_by("a", "b", maintain_order=True):
             title = f"{_title(comparison, metric, str(a), str(b))} by {attribute}"

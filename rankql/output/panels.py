@@ -10,7 +10,7 @@ from datetime import date, datetime
 
 import polars as pl
 
-from rankql.layout import shorten_lines
+from rankql import layout
 from rankql.output.chart_selection import Evaluation, assign_colours
 from rankql.output.specs import (
     CONFIG,
@@ -169,8 +169,8 @@ def row_axis(field: str, names: pl.Series) -> Spec:
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten long names, no two to the same: in the middle, or to what differs."""
-    return shorten_lines(sorted({*names}), LABEL)
+    """Shorten long names, no two to the same."""
+    return layout.cut_in_middle(sorted({*names}), LABEL)
 
 
 def label_expression(names: Iterable[str]) -> str:

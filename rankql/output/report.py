@@ -1,22 +1,51 @@
-"""A comparison as an HTML page."""
+"""A comparison as an HTML page: its sections, and the page with its scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rankql.decisions.answer import answer
+import polars as pl
+
+from rankql.decisions.gate import gate_comparison
+from rankql.diagnostics.contributions import EXPLAINED
+from rankql.diagnostics.explain import explain_items
 from rankql.errors import require_package
 from rankql.layout import Block
+from rankql.output import difference_charts, mean_charts
+from rankql.output.chart_selection import (
+    METRICS,
+    order_systems,
+    select_chart_metrics,
+    select_pairs,
+)
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.specs import CONFIG
-from rankql.text import format_count, format_html, format_queries, join_words, show_controls
+from rankql.output.panels import shorten_names
+from rankql.output.report_source import (
+    Case,
+    ReportSource,
+    Section,
+    Texts,
+    make_block,
+    open_source,
+    parse_metric,
+)
+from rankql.output.specs import CONFIG, PALETTE
+from rankql.text import (
+    format_cell,
+    format_count,
+    format_html,
+    format_queries,
+    join_words,
+    show_controls,
+)
 from rankql.versions import find_version
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
+    from rankql.decisions.gate_limits import Limits
 
 
 def render_report(
@@ -24,7 +53,7 @@ def render_report(
     title: str | None = None,
     date: str | None = None,
     texts: Mapping[str, Any] | None = None,
-    max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
+    max_drop: Limits | None = None,
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
     for package in ("altair", "vl_convert"):
@@ -32,11 +61,11 @@ def render_report(
     import jinja2
     import markupsafe
 
-    from rankql.output.report_sections import SECTIONS
-    from rankql.output.report_source import Texts, open_source
-
     with open_source(comparison, Texts(texts)) as source:
         sections = [section for make in SECTIONS if (section := make(source))]
+    if max_drop:
+        gate = gate_comparison(comparison, max_drop)
+        sections.insert(0, Section("gate", gate.title, gate._rendered()))
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True,
@@ -65,7 +94,7 @@ def render_report(
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
         facts=facts,
-        verdict=answer(comparison, max_drop),
+        verdict=f"{comparison.title}.",
         sections=sections,
         remarks=[
             ("Settings", ", ".join(f"{k}={v}" for k, v in settings if v is not None)),
@@ -84,3 +113,260 @@ def _default_title(comparison: Comparison) -> str:
         return f"Evaluation of {comparison.systems[0]}"
     listed = join_words(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
+
+
+# The largest numbers of pairs, of queries that lost or gained, of items that moved a query, and of
+# positions of a ranking.
+PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
+
+
+def make_cases_section(source: ReportSource) -> Section | None:
+    """Show the queries that lost and gained most, and why."""
+    comparison, runs = source.comparison, source.runs
+    pairs = select_pairs(comparison)[:PAIRS]
+    if not pairs:
+        return None
+    section = Section("cases", "Largest losses and gains")
+    if runs is None:
+        section.notes = [source.reason]
+        return section
+    metrics = filter(None, map(parse_metric, comparison.metrics))
+    metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
+    if metric is None:
+        section.notes = ["Not shown: no metric is a sum over positions, which could be explained."]
+        return section
+    section.reading = [
+        f"The {QUERIES} queries that lose most and the {QUERIES} that gain most {metric}. The "
+        "contribution of an item depends on its grade and its position. Its loss is how much "
+        "more it would contribute in the ideal ranking. A dash as position means not retrieved."
+    ]
+
+    selected = [
+        (a, b, title, rows)
+        for a, b in pairs
+        for title, rows in _select_queries(comparison, metric, a, b)
+    ]
+    queries = {row[0] for *_, rows in selected for row in rows}
+    if not queries:
+        section.notes = ["No query has a different value in two systems."]
+        return section
+    if runs.keywords.get("seen"):
+        section.notes = ["Not shown: seen='drop' moves items up. Drop them in the runs first."]
+        return section
+    with source.errors_as_notes(section):
+        left_out = ("by", "attributes", "output", "train", "catalogue", "seen")
+        keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
+        keywords |= {"of": [*queries], "metric": metric}
+        items, formula = explain_items(runs.runs, runs.qrels, **keywords)
+        cases = _Cases(
+            metric,
+            formula,
+            items.with_columns(pl.col("query", "item").cast(pl.String)),
+            source.texts.label("query", queries),
+            source.texts.label("item", items["item"].drop_nulls().unique()),
+        )
+        for a, b, title, rows in selected:
+            section.cases[title] = [cases.make(row, a, b) for row in rows]
+    count = comparison.pairs.select("a", "b").n_unique()
+    if count > len(pairs):
+        section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
+    return section
+
+
+def _select_queries(
+    comparison: Comparison, metric: str, a: str, b: str
+) -> Iterator[tuple[str, list[Any]]]:
+    """Return the titles and queries of the largest losses and of the largest gains."""
+    frame = comparison.differences(metric, a, b)
+    frame = frame.select(frame.columns[0], "a", "b", "difference")
+    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
+    yield f"{b} loses most against {a}", frame.filter(gain < 0).head(QUERIES).rows()
+    yield f"{b} gains most against {a}", frame.filter(gain > 0).tail(QUERIES).reverse().rows()
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """The rankings of the displayed queries, and the labels of queries and items."""
+
+    metric: str
+    formula: str
+    items: pl.DataFrame
+    query_labels: Mapping[str, str]
+    item_labels: Mapping[str, str]
+
+    def make(self, row: Sequence[Any], a: str, b: str) -> Case:
+        """Show a query: the items that moved it, and the top of both rankings."""
+        query, of_a, of_b, difference = row
+        rankings = [self.items.filter(system=name, query=str(query)) for name in (a, b)]
+        moved = self._list_moved(*rankings)
+        more, short = len(moved) - MOVED, shorten_names([a, b])
+        header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
+                  short[a], short[b], "change"]  # fmt: skip
+        caption = f"Items that moved query {query}: contributions"
+        caption += f"; {format_count(more, 'more item')} moved it less" if more > 0 else ""
+        tables = [
+            Block([header, *moved[:MOVED]], range(1, 7), caption),
+            self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),
+            self._tabulate_top(rankings[1], f"{b}: {self.metric} {of_b:.4f}"),
+        ]
+        return Case(self.query_labels[str(query)], of_a, of_b, difference, tables)
+
+    def _list_moved(self, a: pl.DataFrame, b: pl.DataFrame) -> list[list[str]]:
+        """Return a row for each item whose contribution differs, the largest change first."""
+        old, new = (
+            ranking.drop_nulls("item")
+            .group_by("item", maintain_order=True)
+            .agg(pl.col("pos", "rel").first(), pl.col("contribution").sum())
+            for ranking in (a, b)
+        )
+        change = pl.col("contribution_right") - pl.col("contribution")
+        rows = (
+            old.join(new, on="item", how="full", coalesce=True, maintain_order="left_right")
+            .with_columns(pl.col("^contribution.*$").fill_null(0), pl.coalesce("rel", "rel_right"))
+            .with_columns(change=change)
+            .filter(pl.col("change").abs() > 1e-9)
+            # Rounded, because the last bits of a sum depend on the order of its threads.
+            .sort(pl.col("change").abs().round(9), descending=True, maintain_order=True)
+            .select("item", "rel", "^pos.*$", "^contribution.*$", "change")
+            .rows()
+        )
+        return [
+            [self.item_labels[item], _format_grade(rel), _format_pos(pos_a), _format_pos(pos_b),
+             f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
+            for item, rel, pos_a, pos_b, value_a, value_b, change in rows
+        ]  # fmt: skip
+
+    def _tabulate_top(self, ranking: pl.DataFrame, title: str) -> Block:
+        """Tabulate the top of a ranking."""
+        frame = ranking.select("pos", "item", "rel", "contribution", "loss")
+        rows = [
+            [f"{pos:,}", self.item_labels[item], _format_grade(rel), *map(format_cell, values)]
+            for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
+        ]
+        header = ["position", "item", "grade", "contribution", "loss"]
+        return Block([header, *rows], (0, 2, 3, 4), f"{title}; {self.formula}")
+
+
+def _format_pos(pos: int | None) -> str:
+    return "–" if pos is None else f"{pos:,}"
+
+
+def _format_grade(rel: Any) -> str:
+    return "unjudged" if rel is None else f"{rel:g}" if isinstance(rel, float) else str(rel)
+
+
+# Of so many metrics the means by cutoff are drawn.
+CUTOFF_METRICS = 3
+
+
+def make_means_section(source: ReportSource) -> Section | None:
+    """Show the means of the systems; those of a pair are in the table of differences."""
+    comparison = source.comparison
+    if len(comparison.systems) == 2 and select_pairs(comparison):
+        return None
+    caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
+    caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
+    blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
+    section = Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
+    if len(comparison.systems) > len(PALETTE):
+        section.notes.append(
+            f"{len(PALETTE)} systems have a colour: the baseline and the best. The others are grey."
+        )
+    return section
+
+
+def make_differences_section(source: ReportSource) -> Section | None:
+    """Show the differences of pairs and slices with their intervals."""
+    comparison = source.comparison
+    pairs, count = select_pairs(comparison), comparison.pairs["slice"].n_unique()
+    if not pairs:
+        return None
+    section = Section("differences", "Differences")
+    if len(comparison.systems) == 2:
+        section.tables = [replace(x, title=comparison.caption) for x in comparison._rendered()]
+    else:
+        columns = ["metric", "b", "a", "difference", "lo", "hi", "p_adjusted", "verdict"]
+        chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
+        rows = comparison.pairs.filter(slice="all").join(chosen, on=["a", "b"], how="semi")
+        frame = rows.select(columns).rename({"b": "system", "a": "against", "p_adjusted": "p"})
+        section.tables = [make_block(frame, "Differences over all queries")]
+    section.folded = [make_block(comparison.visible_pairs(), "Every pair")]
+    section.folded_title = f"All columns for every pair{' and slice' * (count > 1)}"
+    section.reading = [
+        "Each dot is a mean difference and the bar its confidence interval. It has the colour of "
+        "the system that is significantly better, and is grey if none is."
+    ]
+    drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
+    section.draw([x for name in drawn for x in difference_charts.draw_slices(comparison, name)])
+    if source.same:
+        section.notes.append(f"The same in all systems, not drawn: {join_words(source.same)}.")
+    if count > (slices := difference_charts.count_slices(comparison)):
+        section.notes.append(f"The charts show the first {slices} of {count:,} slices.")
+    total = comparison.pairs.select("a", "b").n_unique()
+    if total > len(pairs):
+        first = comparison.settings.baseline or order_systems(comparison)[0]
+        role = "baseline" if comparison.settings.baseline else "best system"
+        section.notes.append(
+            f"The charts show {len(pairs)} of {total:,} pairs: the {role}, {first}, with the best "
+            f"others by {comparison.metrics[0]}."
+        )
+    return section
+
+
+def make_queries_section(source: ReportSource) -> Section | None:
+    """Show what every query gained or lost."""
+    comparison, same = source.comparison, source.same
+    metrics = [name for name in select_chart_metrics(comparison) if name not in same]
+    pairs = select_pairs(comparison)
+    if not pairs or not metrics:
+        return None
+    section = Section("queries", "Queries")
+    section.reading = ["Each bar is a query, in the colour of the system that does better on it."]
+    queries = comparison.result.frame()[comparison.result.meta.query].unique()
+    texts = source.texts.find("query", queries)
+    section.draw(
+        [
+            difference_charts.draw_differences(comparison, metric, *pair, texts)
+            for metric in metrics
+            for pair in pairs
+        ]
+    )
+    if (step := difference_charts.count_step(len(queries))) > 1:
+        section.reading.append(
+            f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
+        )
+    return section
+
+
+def make_cutoffs_section(source: ReportSource) -> Section | None:
+    """Show the means by cutoff."""
+    comparison = source.comparison
+    parsed = filter(None, map(parse_metric, comparison.metrics))
+    metrics = [m for m in parsed if m.record and m.record.has_cutoff]
+    names = {(m.record, str(m.options)): m.name for m in metrics}.values()
+    if not names:
+        return None
+    section = Section("cutoffs", "Cutoffs")
+    if source.runs is None:
+        section.notes = [source.reason]
+        return section
+    section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
+                       "confidence intervals."]  # fmt: skip
+    with source.errors_as_notes(section):
+        frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
+        for name, frame in frames.items():
+            order = mean_charts.describe_order(frame)
+            if order != mean_charts.SAME:
+                section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
+            if len(comparison.systems) > 1:
+                section.remarks.append(f"{mean_charts.without_cutoff(name)}: {order}.")
+    return section
+
+
+SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
+    make_means_section,
+    make_differences_section,
+    make_queries_section,
+    make_cutoffs_section,
+    make_cases_section,
+)

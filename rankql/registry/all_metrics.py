@@ -275,34 +275,25 @@ _auc = partial(
 )
 ORDER = (
     _auc(name="AUC", aliases=("ROC_AUC",)),
-    MetricRecord(
-        function="rbo", name="RBO", asked_by=("correlate",), undefined="a ranking is empty"
-    ),
+    MetricRecord(function="rbo", undefined="a ranking is empty"),
     MetricRecord(
         function="kendall_tau_b",
         name="TauB",
-        asked_by=("evaluate", "correlate"),
         lowest=-1,
         undefined="no two grades or no two positions differ",
-        shared_items=True,
         rows="judged",
     ),
     MetricRecord(
         function="tau_ap",
-        name="TauAP",
-        asked_by=("correlate",),
         lowest=-1,
         undefined="there are not two items in both rankings",
-        shared_items=True,
     ),
     MetricRecord(
         function="kendall_tau_distance",
         name="TauDistance",
-        asked_by=("evaluate", "correlate"),
         better="lower",
         highest=None,
         undefined="never (normalized: no two grades differ)",
-        shared_items=True,
         rows="judged",
     ),
 )
@@ -339,9 +330,8 @@ NOTHING_SHOWN = "nothing is shown"
 NO_PAIR = "there are not two items"
 NO_SUBTOPIC = "no item has a subtopic"
 
-_of_catalogue = partial(MetricRecord, asked_by=(), level="catalogue")
-_of_list = partial(MetricRecord, asked_by=(), level="list")
-_of_subtopics = partial(MetricRecord, asked_by=())
+_of_catalogue = partial(MetricRecord, level="catalogue")
+_of_list = partial(MetricRecord, level="list")
 
 CATALOGUE_METRICS = (
     _of_catalogue(
@@ -380,10 +370,10 @@ DIVERSITY_METRICS = (
     _of_list(function="near_duplicate_share", better="lower", undefined=NOTHING_SHOWN),
     _of_list(function="unexpectedness", undefined=NOTHING_SHOWN),
     _of_list(function="serendipity", undefined=NOTHING_SHOWN),
-    _of_subtopics(function="subtopic_recall", undefined=NO_SUBTOPIC),
-    _of_subtopics(function="alpha_dcg", highest=None),
-    _of_subtopics(function="alpha_ndcg", highest=None, undefined=NO_SUBTOPIC),
-    _of_subtopics(function="err_ia", undefined=NO_SUBTOPIC),
+    MetricRecord(function="subtopic_recall", undefined=NO_SUBTOPIC),
+    MetricRecord(function="alpha_dcg", highest=None),
+    MetricRecord(function="alpha_ndcg", highest=None, undefined=NO_SUBTOPIC),
+    MetricRecord(function="err_ia", undefined=NO_SUBTOPIC),
 )
 
 BEYOND = (*CATALOGUE_METRICS, *DIVERSITY_METRICS)
@@ -398,32 +388,33 @@ def _of_shown(function: str, name: str, sql: str, *aliases: str, **fields: Any) 
 # Metrics of the first k items, which `evaluate` knows by name. Those of a list are averaged over
 # the users.
 SHOWN = (
-    _of_shown("catalogue_coverage", "Coverage", "len(known) / {size}::DOUBLE",
+    _of_shown("catalogue_coverage", "Coverage",
+              "count(DISTINCT CASE WHEN {known} THEN item END) / {size}::DOUBLE",
               "catalogue_coverage", "ItemCoverage"),
-    _of_shown("gini", "Gini", "rankql_gini(known, {size}::DOUBLE, ({norm} = 'n-1')::INT)",
-              "GiniIndex"),
-    _of_shown("shannon_entropy", "Entropy", "rankql_entropy(shown)", "shannon_entropy",
-              "distributional_coverage"),
-    _of_shown("personalisation", "Personalisation", "rankql_personalisation(shown, people)",
+    _of_shown("gini", "Gini",
+              "rankql_gini(rankql_counts(CASE WHEN {known} THEN item END), {size}::DOUBLE, "
+              "({norm} = 'n-1')::INT)", "GiniIndex"),
+    _of_shown("shannon_entropy", "Entropy", "rankql_entropy(rankql_counts(item))",
+              "shannon_entropy", "distributional_coverage"),
+    _of_shown("personalisation", "Personalisation",
+              "rankql_personalisation(rankql_counts(item), count(DISTINCT query))",
               "Personalization"),
     _of_shown("average_popularity", "Popularity",
-              "average_popularity(users, unseen := {unseen})",
+              "average_popularity({users_of}, unseen := {unseen})",
               "AveragePopularity", "AvgRecPopularity", "ARP", level="list"),
     _of_shown("novelty", "Novelty",
-              "novelty(users, {train_users}, {unseen}, {normalized})",
+              "novelty({users_of}, {train_users}, {unseen}, {normalized})",
               "MeanInvUserFreq", "MIUF", level="list"),
     _of_shown("serendipity", "Serendipity",
-              "avg((coalesce(place > {k}, true) AND coalesce(rel >= {threshold}, false))::INT)"),
-    _of_shown("unexpectedness", "Repeats", "avg(coalesce(seen, 0))", better="neither"),
+              "avg((coalesce({place} > {k}, true) AND coalesce(rel >= {threshold}, false))::INT)"),
+    _of_shown("unexpectedness", "Repeats", "avg(coalesce({seen}, 0))", better="neither"),
 )  # fmt: skip
 
 RECORDS: tuple[MetricRecord, ...] = (
     *RELEVANCE, *COUNTS, *ORDER, *RATING, *MICRO, *GEOMETRIC, *WEIGHTED, *BEYOND
 )  # fmt: skip
-# The metrics that `evaluate` and `correlate` know by name.
-EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)
-CORRELATIONS = tuple(record for record in RECORDS if "correlate" in record.asked_by)
-NAMED = (*EVALUATED, *(record for record in CORRELATIONS if record not in EVALUATED))
+# The metrics that `evaluate` knows by name.
+EVALUATED = tuple(record for record in RECORDS if record.name)
 # By function name.
 FUNCTIONS = {record.function: record for record in RECORDS if record not in (*GEOMETRIC, *WEIGHTED)}
 
@@ -431,7 +422,7 @@ FUNCTIONS = {record.function: record for record in RECORDS if record not in (*GE
 def metrics() -> pl.DataFrame:
     """Return all metrics: their names, columns, level, direction, range, when they are undefined.
 
-    name: the name in `evaluate` and `correlate`, or else the function. function: the name in SQL
+    name: the name in `evaluate`, or else the function. function: the name in SQL
     and polars. columns: what it is computed from. level: a value is for a judged 'ranking', a
     'list' with or without judgments, all 'rankings' together, or a 'catalogue'; do not average
     values of the last two. better: 'higher', 'lower' or 'neither'. lowest, highest: the range with
@@ -459,6 +450,6 @@ def metrics() -> pl.DataFrame:
                 for name, option in record.options.items()
             ),
         }
-        for record in (*NAMED, *(record for record in RECORDS if not record.asked_by))
+        for record in (*EVALUATED, *(record for record in RECORDS if not record.name))
     ]
     return pl.DataFrame(rows, schema_overrides={"lowest": pl.Float64, "highest": pl.Float64})

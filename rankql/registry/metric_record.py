@@ -204,9 +204,8 @@ class MetricRecord:
 
     # The function of SQL and polars.
     function: str
-    # Its name in `evaluate` and `correlate`, if they know it, and other names.
+    # Its name in `evaluate`, if it knows it, and other names.
     name: str = ""
-    asked_by: tuple[Literal["evaluate", "correlate"], ...] = ("evaluate",)
     aliases: tuple[str, ...] = ()
     # Its names in trec_eval, and other names, as of the set measures of ir_measures, with the
     # options of the same meaning. A cutoff follows a name that ends with _ or @, and no other.
@@ -233,8 +232,6 @@ class MetricRecord:
     is_share: bool = False
     # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.
     sums_gains: bool = False
-    # It reads only the items that are in both rankings.
-    shared_items: bool = False
     # For a weighted mean over rankings: the macro of one ranking, and its weight as SQL.
     macro_of_one: str = ""
     weight: str = ""
@@ -244,10 +241,15 @@ class MetricRecord:
     # The options with which its macro cannot average over the orders of tied items; none: always.
     no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None
-    # Of a metric of shown items: its SQL over the rows of a list with the columns users (the number
-    # of those who have the item in train), place by it, seen (1 if by this user) and rel; or over
-    # the numbers of users to whom items are shown: `shown` of all, `known` of the catalogue.
+    # Of a metric of shown items: its SQL over ranked rows, with the columns {users_of} (how many
+    # have the item in train), {place} by it, {seen} (1 if this user has it) and {known} (is it in
+    # the catalogue?).
     of_shown: str = ""
+
+    @property
+    def has_forms(self) -> bool:
+        """Is there a form over lists, and one by score?"""
+        return self.level == "ranking" and self.columns == ("rel", "pos")
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -11,10 +11,8 @@ from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
 from rankql.registry.all_metrics import (
-    CORRELATIONS,
     EVALUATED,
     FUNCTIONS,
-    NAMED,
     NO_GAIN,
     NO_RELEVANT_ITEM,
     SHOWN,
@@ -79,9 +77,7 @@ _EXPRESSION = re.compile(
 )
 
 
-def parse(
-    names: str | Sequence[str], records: tuple[MetricRecord, ...] = EVALUATED
-) -> list[Metric]:
+def parse(names: str | Sequence[str]) -> list[Metric]:
     """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own."""
     names = list_metrics(names)
     if not isinstance(names, str | list | tuple):
@@ -91,7 +87,7 @@ def parse(
     if not texts:
         raise RankqlError("metrics is empty. Name at least one metric, such as 'nDCG@10'")
     by_name: dict[str, Metric] = {}
-    for metric in (metric for text in texts for metric in _parse_one(text, records)):
+    for metric in (metric for text in texts for metric in _parse_one(text)):
         other = by_name.setdefault(metric.canonical, metric)
         if other.expression != metric.expression:
             raise RankqlError(f"Two metrics are called {metric.name!r}. Rename one of them")
@@ -137,10 +133,10 @@ def list_metrics(metrics: Any) -> Any:
     return metrics
 
 
-def is_metric(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> bool:
+def is_metric(name: str) -> bool:
     """Is this the name of a metric?"""
     try:
-        return bool(parse(name, records))
+        return bool(parse(name))
     except RankqlError:
         return False
 
@@ -156,7 +152,7 @@ def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any
 def canonical_names(text: str, conventions: Mapping[str, Any]) -> list[str]:
     """The canonical names of the metrics of a text, or the text if it names none."""
     try:
-        return [metric.under(conventions).canonical for metric in parse(text, NAMED)]
+        return [metric.under(conventions).canonical for metric in parse(text)]
     except RankqlError:
         return [text]
 
@@ -181,7 +177,7 @@ def overall(name: str) -> str:
 
 def value_range(name: str) -> tuple[float | None, float | None]:
     """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
-    record = _record_of(name, NAMED) or _subtopic_record(re.split("[(@]", name)[0])
+    record = _record_of(name) or _subtopic_record(re.split("[(@]", name)[0])
     record = record or find_shown(name)
     if record is None:
         return None, None
@@ -198,23 +194,23 @@ def reason_undefined(name: str) -> str:
 
 
 @lru_cache(1000)
-def _record_of(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> MetricRecord | None:
+def _record_of(name: str) -> MetricRecord | None:
     """The record of a name that stands for one metric, or None."""
     try:
-        (metric,) = parse(name, records)
+        (metric,) = parse(name)
     except (RankqlError, ValueError):
         return None
     return metric.record
 
 
-def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]:
+def _parse_one(text: str) -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
     own = _EXPRESSION.fullmatch(text)
     stem = own["label"].partition("@")[0].strip() if own else ""
-    if records is not CORRELATIONS and (metric := _trec_metric(text.strip()) or _set_metric(text)):
+    if metric := _trec_metric(text.strip()) or _set_metric(text):
         yield metric
-    elif own and not find_shown(stem) and is_metric(stem, records):
+    elif own and not find_shown(stem) and is_metric(stem):
         raise RankqlError(
             f"{own['label'].strip()!r} is the name of a metric of rankql. Give the expression "
             "another name"
@@ -223,10 +219,8 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         k = int(own["k"]) if own["k"] else None
         yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
     elif match := _NAME.fullmatch(text):
-        named = records is not CORRELATIONS
-        subtopics = _subtopic_record(match["name"]) if named else None
-        shown = find_shown(text) if named else None
-        record = subtopics or shown or _find_record(match["name"], records)
+        subtopics, shown = _subtopic_record(match["name"]), find_shown(text)
+        record = subtopics or shown or _find_record(match["name"])
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
         if match["k"] is not None and (k is not None or RECALL.name in options):
@@ -293,18 +287,16 @@ def _subtopic_metric(metric: Metric) -> Metric:
 
 
 @cache
-def _index(
-    records: tuple[MetricRecord, ...], spell: Callable[[str], str] = str.lower
-) -> dict[str, MetricRecord]:
+def _index(spell: Callable[[str], str] = str.lower) -> dict[str, MetricRecord]:
     """The records by their names, in lower case or in another spelling."""
     prefixes = [
         "gm_" if r.overall == "geometric" else "micro_" if r.weight and r.overall != "sum" else ""
-        for r in records
+        for r in EVALUATED
     ]
-    functions = [f"{prefix}{r.macro}" for prefix, r in zip(prefixes, records, strict=True)]
+    functions = [f"{prefix}{r.macro}" for prefix, r in zip(prefixes, EVALUATED, strict=True)]
     return {
         spell(name): record
-        for record, function in zip(records, functions, strict=True)
+        for record, function in zip(EVALUATED, functions, strict=True)
         for name in (record.name, *record.aliases, function)
     }
 
@@ -321,20 +313,20 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
 
 def function_of(name: str) -> str | None:
     """The function of a metric that has this name, such as rr for mrr."""
-    record = _index(EVALUATED).get(name.lower())
+    record = _index().get(name.lower())
     return record.function if record else None
 
 
-def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
-    index = _index(records)
+def _find_record(name: str) -> MetricRecord:
+    index = _index()
     squashed = squash(name)
-    if record := index.get(name.lower()) or _index(records, squash).get(squashed):
+    if record := index.get(name.lower()) or _index(squash).get(squashed):
         return record
     _refuse_absent(name, name.lower(), squashed)
     likely = find_closest(name, index)  # of all names, aliases too
-    known = [record.name for record in records]
+    known = [record.name for record in EVALUATED]
     function = "cosine_diversity" if squashed in _DIVERSITY else name.lower()
-    if records is not CORRELATIONS and function in FUNCTIONS:
+    if function in FUNCTIONS:
         other = FUNCTIONS[function]
         own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
         raise RankqlError(

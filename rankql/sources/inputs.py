@@ -69,6 +69,8 @@ class Inputs:
     part: str = ""
     # Notes on what was dropped.
     notes: Sequence[str] = ()
+    # Of a ranked table: its queries and those without a grade, which are left out.
+    left_out: Sequence[Any] = ()
     # The attribute by which queries are weighted in the means; it is in `by` too.
     weight: str | None = None
     # The columns of the runs that metrics of the user read, by name, as SQL.
@@ -80,6 +82,10 @@ class Inputs:
     # The interactions of training, and the items that could be shown, or their number.
     train: Table | None = None
     catalogue: Table | int | None = None
+    # SQL of their items: with `users` and `place` in train, and `known` of the catalogue.
+    popular: str = ""
+    known: str = ""
+    catalogue_size: str = ""
 
     @property
     def many(self) -> bool:

@@ -11,16 +11,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from typing import Any
 from weakref import WeakSet
 
 import duckdb
 
 # Shorter work needs no bar. DuckDB says 95% and more until a query is done.
 SECONDS, KNOWN = 2, 95
+# The display columns of the line.
+ROOM = 45
 _END = 0
 _WATCHED: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
@@ -31,11 +31,11 @@ def watch(con: duckdb.DuckDBPyConnection, *, private: bool) -> Iterator[None]:
     if con in _WATCHED:
         yield
         return
-    shows = private and _find_screen() is not None
+    shows = private and _is_watched()
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
-    arguments = (_watch, con, receiver, shows)
-    thread = threading.Thread(target=copy_context().run, args=arguments, daemon=True)
+    arguments = (con, receiver, shows)
+    thread = threading.Thread(target=_watch, args=arguments, daemon=True)
     previous = None
     try:
         thread.start()
@@ -56,7 +56,7 @@ def watch(con: duckdb.DuckDBPyConnection, *, private: bool) -> Iterator[None]:
 
 
 def _watch(con: duckdb.DuckDBPyConnection, receiver: socket.socket, shows: bool) -> None:
-    start, screen = time.monotonic(), None
+    start, shown = time.monotonic(), False
     receiver.settimeout(0.2 if shows else None)
     while True:
         numbers = b""
@@ -68,31 +68,14 @@ def _watch(con: duckdb.DuckDBPyConnection, receiver: socket.socket, shows: bool)
             break
         seconds = int(time.monotonic() - start)
         if shows and seconds >= SECONDS:
-            screen = screen or _find_screen()
-            share = int(con.query_progress())
+            share, shown = int(con.query_progress()), True
             bar = f" [{'#' * (share // 5):<20}] {share}%" if 0 <= share < KNOWN else ""
-            if screen:
-                screen(f"rankql: {seconds} s{bar}")
-    if screen:
-        screen("")
+            print(f"\r{f'rankql: {seconds} s{bar}':<{ROOM}}", end="", file=sys.stderr, flush=True)
+    if shown:
+        print(f"\r{'':<{ROOM}}\r", end="", file=sys.stderr, flush=True)
 
 
-def _find_screen() -> Callable[[str], None] | None:
-    """A function that shows a line in the place of the one before; None if nobody looks."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        return lambda line: print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if not hasattr(shell, "kernel"):
-        return None
-    from IPython.display import display
-
-    handles: list[Any] = []
-
-    def show(line: str) -> None:
-        data = {"text/plain": line, "text/html": f"<pre>{line}</pre>" if line else ""}
-        if handles:
-            handles[0].update(data, raw=True)
-        else:
-            handles.append(display(data, raw=True, display_id=True))  # type: ignore[no-untyped-call]
-
-    return show
+def _is_watched() -> bool:
+    """Does somebody see what is written to stderr: on a terminal, or in a notebook?"""
+    in_notebook = "ipykernel" in sys.modules
+    return sys.stderr is not None and (sys.stderr.isatty() or in_notebook)

@@ -3,7 +3,8 @@
 - `means`: Student's t and the interval of a mean, from its moments, without numpy and scipy.
 - `sample`: values with their clusters and weights, and what follows from them.
 - `tests`: the significance tests, one class each, in one table.
-- `corrections`, `family`: several tests at once, each with an interval at its own level.
+- `family`: several tests at once, each with an interval at its own level.
+- `correlation`: of independent values, and of days that resemble each other.
 - `power`: the differences and numbers of queries that a test can detect.
 - `prediction_powered`: means of the human labels of some queries, corrected by a judge of all.
 

@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scipy import special
+import numpy as np
 
-from rankql.stats.corrections import adjust_p_values, significance_levels
-from rankql.stats.means import Interval
-from rankql.stats.sample import Array, Sample
-from rankql.stats.tests import EQUAL, PairedTest, TestResult
+from rankql.stats.sample import Sample
+from rankql.stats.tests import PairedTest, TestResult
+
+# Levels are rounded to 12 digits: smaller ones would be 0.
+LEAST_ALPHA = 5e-13
+CORRECTIONS = {
+    "holm": "Holm",
+    "bonferroni": "Bonferroni",
+    "bh": "Benjamini-Hochberg",
+    "none": "none",
+}
+
+
+def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
+    """Adjust p-values for multiple tests: Holm, Bonferroni or Benjamini-Hochberg."""
+    values = np.asarray(p, dtype=float)
+    if correction == "bonferroni":
+        return [float(x) for x in np.minimum(1, values * len(values))]
+    if correction == "bh" and len(values):
+        from scipy import stats  # takes a second to import
+
+        return [float(x) for x in stats.false_discovery_control(values, method="bh")]
+    if correction == "holm":
+        order = np.argsort(values, kind="stable")
+        steps = values[order] * np.arange(len(values), 0, -1)
+        values[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(values) else steps
+    return [float(x) for x in values]
+
+
+def significance_levels(
+    p: Sequence[float],
+    p_adjusted: Sequence[float],
+    correction: str,
+    alpha: float,
+) -> list[float]:
+    """The level of each test: p is at most this level exactly if p_adjusted <= alpha.
+
+    So an interval at this level excludes 0 exactly if the adjusted p-value is significant. Holm:
+    alpha / (m - i) at step i; all steps after the first failure have the level of that step.
+    Benjamini-Hochberg: R alpha / m with R rejections, the false coverage rate of Benjamini and
+    Yekutieli (2005).
+    """
+    values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha
+    tests, rejections = len(values), int(rejected.sum())
+    divisors = {"none": 1, "bonferroni": tests, "bh": tests / max(1, rejections)}
+    steps = np.full(tests, alpha / divisors.get(correction, 1))
+    if correction == "holm":
+        step = np.where(rejected, np.searchsorted(np.sort(values), values), rejections)
+        steps = alpha / (tests - step)
+    # The two sides of p * m <= alpha and p <= alpha / m may differ in the last bit.
+    kept = np.minimum(steps, np.nextafter(values, 0))
+    return [float(x) for x in np.where(rejected, np.maximum(steps, values), kept)]
 
 
 @dataclass(frozen=True)
@@ -22,34 +69,6 @@ class Family:
     test: PairedTest
     correction: str = "holm"
     alpha: float = 0.05
-    # The largest mean that counts as no difference: an equivalent sample has the interval at twice
-    # its level, which lies within this margin.
-    equivalence: float | None = None
-
-    def joint_results(self, values: Array, pairs: Sequence[tuple[int, int]]) -> list[TestResult]:
-        """Tukey's HSD of pairs of columns of `values`, a row per query; one sample per pair.
-
-        If systems vary differently, the test of a pair alone may be the stricter one: it counts.
-        """
-        joint = self.test.joint(values, self.alpha)
-        results = [self.test.apply(sample, self.alpha) for sample in self.samples]
-        assert joint
-        p, width = joint
-        for i, (result, sample) in enumerate(zip(results, self.samples, strict=True)):
-            if result.p is None:
-                continue
-            a, b = pairs[i]
-            mean = float((values[:, b] - values[:, a]).mean())
-            width_t = width / sample.error if sample.error else math.inf
-            level = min(self.alpha, 2 * float(special.stdtr(sample.freedom, -width_t)))
-            result = replace(result, level=level, p_adjusted=max(p(mean), result.p))
-            ends = Interval(mean - width, mean + width).within(sample.lowest, sample.highest)
-            if result.lo is not None and result.hi is not None:
-                ends = Interval(min(ends.lo, result.lo), max(ends.hi, result.hi))
-            if result.reason in ("", EQUAL):
-                result = replace(result, lo=ends.lo, hi=ends.hi, reason="")
-            results[i] = result
-        return results
 
     def results(self) -> list[TestResult]:
         """The result of each sample. Its interval excludes 0 exactly if p_adjusted <= alpha."""
@@ -68,18 +87,4 @@ class Family:
             if level != first:
                 result = self.test.apply(self.samples[i], level)
             results[i] = replace(result, p_adjusted=p_adjusted, level=level)
-        if self.equivalence is not None and tested:
-            self._test_equivalence(results, tested, self.equivalence)
         return results
-
-    def _test_equivalence(
-        self, results: list[TestResult], tested: Sequence[int], margin: float
-    ) -> None:
-        p = [self.test.equivalence(self.samples[i], margin) for i in tested]
-        adjusted = adjust_p_values(p, self.correction)
-        levels = significance_levels(p, adjusted, self.correction, self.alpha)
-        for i, p_adjusted, level in zip(tested, adjusted, levels, strict=True):
-            results[i] = replace(results[i], p_equivalence=p_adjusted)
-            if p_adjusted <= self.alpha:
-                ends = self.test.apply(self.samples[i], min(2 * level, 1.0))
-                results[i] = replace(results[i], lo=ends.lo, hi=ends.hi, equivalent=True)

@@ -7,7 +7,6 @@ The interval of a test at level alpha contains every shift that it does not reje
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,7 +23,6 @@ from rankql.stats.means import (
 )
 from rankql.stats.power import detectable_difference, difference_by_interval
 from rankql.stats.sample import Array, Sample
-from rankql.stats.tukey import randomised_range, studentised_range
 
 # Why there is no p-value, or no interval.
 ZERO_VARIANCE = "zero variance"
@@ -53,9 +51,6 @@ class TestResult:
     reason: str = ""
     p_adjusted: float | None = None
     level: float | None = None
-    # Adjusted p of two one-sided tests of equivalence, and whether it is at most alpha.
-    p_equivalence: float | None = None
-    equivalent: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,16 +94,6 @@ class PairedTest:
         """Whether p does not depend on random numbers."""
         return not self.resampled
 
-    def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
-        """Tukey's HSD: p of a difference, and the one with p = alpha; None if it has none."""
-        return None
-
-    def equivalence(self, sample: Sample, margin: float) -> float:
-        """p of two one-sided tests that the mean is less than this margin from 0."""
-        sides = (sample.minus(-margin), 1), (sample.minus(margin), -1)
-        p = [(self.apply(shifted, 0.05).p, sign * shifted.mean > 0) for shifted, sign in sides]
-        return max(1.0 if x is None else x / 2 if inside else 1 - x / 2 for x, inside in p)
-
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """About the difference that would be detected with 80% power; None if none would be."""
         return detectable_difference(sample, alpha)
@@ -128,10 +113,6 @@ class Student(PairedTest):
         p = 2 * special.stdtr(sample.freedom, -abs(mean / error))
         width = float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * error
         return float(p), Interval(mean - width, mean + width)
-
-    def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
-        """By the studentised range."""
-        return studentised_range(values, alpha)
 
 
 class Randomisation(PairedTest):
@@ -187,10 +168,6 @@ class Randomisation(PairedTest):
         """Whether all patterns of the signs that matter are counted."""
         few = sample.units - int(sample.zeros.sum()) <= self.exact
         return sample.units <= self.exact or bool(few and np.ptp(sample.sizes[sample.zeros]) == 0)
-
-    def joint(self, values: Array, alpha: float) -> tuple[Callable[[float], float], float] | None:
-        """By the range of permuted values."""
-        return randomised_range(values, alpha, self.resamples, self.seed)
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """None if no pattern of signs is as unlikely as the level."""

@@ -309,7 +309,6 @@ ERRORS = {
     "report one.run two.run qrels -o page.html --texts item=no": "file 'no' does not exist",
     "sql --dialect spark": "With --dialect, pass one QUERY",
     "sql a b --dialect spark": "With --dialect, pass one QUERY",
-    "correlate one.run": "Pass RUN... REFERENCE",
 }
 
 
@@ -464,7 +463,7 @@ def test_progress_goes_to_a_terminal(tmp_path):
     command = "eval x.parquet -m AP -m Bpref -m TauB --format csv"
     screen, done = on_terminal(tmp_path, command, "stderr")
     assert done.stdout.startswith("slice,metric,mean")
-    assert "rankql: 2 s" in screen and "\r\x1b[KConventions" in screen  # the line is empty again
+    assert "rankql: 2 s" in screen and " \rConventions" in screen  # the line is empty again
 
 
 @pytest.mark.slow
@@ -477,7 +476,8 @@ def test_results_fit_a_terminal_without_broken_words(tmp_path):
     lines = re.sub(r"\x1b\[\d*m", "", screen).splitlines()
     assert "contain none of the losses that hit one query in twenty" in " ".join(lines)
     assert max(map(len, lines)) <= 80
-    assert lines[0].split()[:5] == ["metric", "old", "new", "new", "-"]
+    assert lines[0].startswith("Is new better than old? ")
+    assert ["metric", "old", "new", "new", "-"] in [line.split()[:5] for line in lines]
 
 
 def test_wide_characters_are_aligned(tmp_path):

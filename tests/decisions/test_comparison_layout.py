@@ -10,6 +10,7 @@ import rankql
 from rankql import layout
 from rankql.cli import demo
 from rankql.cli.main import main
+from rankql.decisions import comparison_table
 from rankql.text import display_width
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
@@ -29,8 +30,8 @@ def values(names, metrics=METRICS, n=60, gap=0.05, **attributes):
 
 
 def printed(result):
-    """The tables, and the lines below them."""
-    text = repr(result)
+    """The tables below the title, and the lines below them."""
+    text = repr(result).partition("\n\n")[2]
     tables, _, rest = text.partition("\nMethod: ")
     return [line for line in tables.split("\n") if "  " in line], f"Method: {rest}".split("\n")
 
@@ -50,14 +51,15 @@ def test_the_demo_fits_a_terminal(shop, options, most):
     done = CliRunner().invoke(main, ["compare", *files, "--score", "score", *options])
     lines = done.stdout.rstrip("\n").split("\n")
     assert done.exit_code == 0 and len(lines) <= most, done.stdout
-    table, below = lines[: lines.index("")], lines[lines.index("") :]
+    end = lines.index("", 2)
+    assert lines[0].startswith("Is new better than old? ") and lines[1] == ""
+    table, below = lines[2:end], lines[end:]
     assert max(map(len, table)) <= 80 and table[0].split()[-1] == "verdict"
     assert {"old", "new"} < {*table[0].split()} and "0.6" in table[1]
     for start in ("Method: ", "Conventions: ", "Columns: "):
         assert sum(line.startswith(start) for line in below) == 1
     notes = [line for line in below if line.startswith("Note: ")]
     assert sum("undefined" in note for note in notes) == 1
-    assert len(below[1 : below.index("", 1)]) <= 4
 
 
 def test_two_systems_have_a_row_per_metric():
@@ -73,30 +75,12 @@ def test_two_systems_have_a_row_per_metric():
         "nDCG@10", mean_a, mean_b, difference, interval, "<0.001", "better"
     ]  # fmt: skip
     assert "Holm-adjusted for 3 tests, 60 queries" in below[0]
-    assert compared.sentences == []  # nothing differs
     assert compared.table.columns == [
         "metric", "old", "new", "new - old", "lo", "hi", "p", "verdict"
     ]  # fmt: skip
     assert compared.table["old"].to_list() == compared.pairs["mean_a"].to_list()
     turned = rankql.compare(values(["old", "new"]), baseline="new")
     assert turned.table.columns[1:4] == ["new", "old", "old - new"]
-
-
-def test_sentences_say_what_differs():
-    systems = values(["old", "new"], part="ab")
-    part = pl.when(pl.col("part") == "b").then(-0.1).otherwise(0.0)
-    systems["new"] = systems["new"].with_columns(pl.col("AP") + part)
-    compared = rankql.compare(systems, by="part")
-    assert compared.sentences == [
-        "new is better overall on nDCG@10 and RR@10",
-        "new is not significantly better or worse overall, better for part=a, worse for part=b on "
-        "AP",
-        *compared.sentences[2:],
-    ]
-    assert re.fullmatch(
-        r"These queries would detect a difference of about 0\.0\d+ on AP with 80% power",
-        *compared.sentences[2:],
-    )
 
 
 def test_three_systems_have_letters_for_those_that_are_worse():
@@ -112,9 +96,6 @@ def test_three_systems_have_letters_for_those_that_are_worse():
     assert [verdict for *_, verdict in pairs] == ["better", "better", "not significant"]
     assert compared.table["AP marks"].to_list() == ["c", "c", ""]
     assert "letters: systems that are significantly worse" in below[0]
-    best = f"{compared.table['AP'][0]:.3f}"
-    assert f"tasb and splade are tied on AP ({best})" in compared.sentences[1]
-    assert compared.sentences[1].endswith("; both beat bm25")
     latex = compared.to_latex()
     assert latex.startswith("\\begin{table}\n\\centering\n\\caption{Means. Paired t test")
     assert (
@@ -124,25 +105,12 @@ def test_three_systems_have_letters_for_those_that_are_worse():
     assert latex.index("\\end{table}") < latex.index("\n% ")
 
 
-def test_the_leader_of_an_example():
-    systems = values(["bm25", "tasb", "splade"], ["nDCG@10"])
-    noise = pl.Series([(q * 5 % 13 - 6) / 100 for q in range(60)])
-    systems["splade"] = systems["tasb"].with_columns(pl.col("nDCG@10") + noise + 0.002)
-    sentence = rankql.compare(systems).sentences[0]
-    assert re.fullmatch(
-        r"splade leads on nDCG@10 \(0\.\d{3}\); tasb is not significantly worse; both beat bm25",
-        sentence,
-    )
-
-
 def test_with_a_baseline_marks_are_against_it_alone():
     compared = rankql.compare(values([*"abc"]), baseline="b")
     assert compared.table["system"].to_list() == ["b", "c", "a"]
     assert compared.table["AP marks"].to_list() == ["", "†", "‡"]
     assert "† significantly better than b, ‡ significantly worse" in compared.method
-    assert compared.sentences[0].endswith(
-        "; c is significantly better and a is significantly worse than b"
-    )
+    assert compared.title.endswith(", significantly better than b")
 
 
 def test_slices_of_several_systems_are_blocks():
@@ -196,13 +164,13 @@ def test_every_table_fits_80_columns(names, metrics, by):
 
 def test_names_are_cut_in_the_middle_at_16_display_columns():
     names = ["abcdefghijklmnopqrstuvwxyz", "基于稠密向量的检索系统版本一", "short", "x" * 16]
-    short = layout.shorten_lines(names, 16)
+    short = layout.cut_in_middle(names, 16)
     assert short == {
         names[0]: "abcdefgh…tuvwxyz", names[1]: "基于稠密…版本一", "short": "short",
         names[3]: names[3],
     }  # fmt: skip
     alike = [f"a-system-of-2024-{n}-with-everything" for n in range(30)]
-    assert len({*layout.shorten_lines(alike, 16).values()}) == 30
+    assert len({*layout.cut_in_middle(alike, 16).values()}) == 30
 
 
 def test_a_cut_table_names_the_rows_below_the_gap():
@@ -212,14 +180,14 @@ def test_a_cut_table_names_the_rows_below_the_gap():
 
 
 def test_letters_beyond_26():
-    names = [*layout.name_letters([f"s{i}" for i in range(29)]).values()]
+    names = [*comparison_table.name_letters([f"s{i}" for i in range(29)]).values()]
     assert names[:3] == [*"abc"] and names[25:] == ["z", "aa", "ab", "ac"]
     systems = [f"s{i}" for i in range(29)]
     for places, text in (
         ([1, 2], "bc"), ([1, 2, 3, 4, 5], "b-f"), ([0, 2, 26], "a, c, aa"), ([], ""),
         ([0, *range(20, 29)], "a, u-ac"),
     ):  # fmt: skip
-        assert layout.join_letters(places, systems) == text
+        assert comparison_table.join_letters(places, systems) == text
 
 
 def test_numbers_of_a_row_agree():
@@ -236,7 +204,7 @@ def test_numbers_of_a_row_agree():
         assert (new_ > old) - (new_ < old) == (difference > 0) - (difference < 0)
         assert len({len(cell.rpartition(".")[2]) for cell in (*cells[1:4], cells[4])}) == 1
         verdict = "better" if lo > 0 else "worse" if hi < 0 else "not significant"
-        assert cells[6] in (verdict, "n.s." * (verdict == "not significant"))
+        assert cells[-1] in (verdict, "n.s." * (verdict == "not significant"))
 
 
 @pytest.mark.slow

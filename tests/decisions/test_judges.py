@@ -49,7 +49,8 @@ def test_published_agreement():
     table = judges(files, LLMJUDGE / "human.qrels").table
     assert table["pairs"].unique().to_list() == [4423]
     for name, expected in PUBLISHED.items():
-        row = table.filter(judge=name).select("cohen_kappa", "krippendorff_alpha").row(0)
+        values = dict(table.filter(judge=name).select("measure", "value").rows())
+        row = (values["cohen_kappa"], values["krippendorff_alpha"])
         assert tuple(round(x, 4) for x in row) == expected
 
 
@@ -74,9 +75,9 @@ def test_measures_are_those_of_the_sql():
 
 def test_intervals_leave_out_one_query_at_a_time():
     human, llm, _ = simulated(12)
-    row = judges(llm, human).summary.filter(measure="cohen_kappa").row(0, named=True)
+    row = judges(llm, human).table.filter(measure="cohen_kappa").row(0, named=True)
     left_out = [
-        judges(llm, human.filter(pl.col("query") != query)).summary.filter(measure="cohen_kappa")
+        judges(llm, human.filter(pl.col("query") != query)).table.filter(measure="cohen_kappa")
         for query in human["query"].unique()
     ]
     values = np.array([frame["value"][0] for frame in left_out])
@@ -90,9 +91,6 @@ def test_grades_and_confusion():
     for side, frame in (("human", human), ("llm", llm)):
         counts = frame["rel"].value_counts(normalize=True).sort("rel")
         assert report.grades[side].to_list() == pytest.approx(counts["proportion"].to_list())
-    called, relevant = ((frame["rel"] >= 2).mean() for frame in (llm, human))
-    words = f"calls {called:.0%} of the items relevant, people {relevant:.0%}: "
-    assert words in report.sentences[1]
     shares = report.confusion.select("lo", "hi", value="share")
     for ends in (report.grades.select(lo="human_lo", hi="human_hi", value="human"), shares):
         ends = ends.drop_nulls("lo")
@@ -150,16 +148,15 @@ def test_an_adversarial_judge_turns_the_order_around():
     order = report.orders.row(0, named=True)
     assert (order["tau_b"], order["swapped"], order["best_stays"]) == (-1, 3, False)
     assert dict(report.summary.select("measure", "value").rows())["weighted_kappa"] < 0
-    assert "does not stay" in report.sentences[-1]
 
 
 def test_several_judges():
     """If all queries agree, the interval is that of equal values; a coefficient has none."""
     human, llm, runs = simulated()
     report = judges({"good": llm, "perfect": human}, human, runs)
-    assert report.table["judge"].to_list() == ["good", "perfect"]
-    assert "krippendorff_alpha" in repr(report) and len(report.sentences) == 6
-    parts = {"table", "summary", "grades", "confusion", "systems", "orders", "threshold"}
+    assert report.table["judge"].to_list() == ["good"] * 7 + ["perfect"] * 7
+    assert "krippendorff_alpha" in repr(report) and "best_stays" in repr(report)
+    parts = {"table", "grades", "confusion", "systems", "orders", "threshold"}
     assert parts <= {*report.to_dict()}
     perfect = report.summary.filter(judge="perfect").select("measure", "value", "lo", "hi").rows()
     assert perfect[0][1:] == (1, pytest.approx(0.025 ** (1 / 30)), 1)
@@ -176,4 +173,4 @@ def test_labels_of_one_only_are_left_out_and_counted():
         many = judges(*simulated(queries)[1::-1])
         assert any("rough" in note for note in many.notes) == noted
     one = judges(llm.head(1), human)
-    assert "1 item in 1 query. " in one.sentences[0] and "has no interval" in one.notes[-1]
+    assert one.table["lo"].null_count() == 7 and "has no interval" in one.notes[-1]

@@ -18,7 +18,7 @@ from scipy import special, stats
 
 import rankql
 from rankql.stats import tests
-from rankql.stats.corrections import CORRECTIONS, adjust_p_values, significance_levels
+from rankql.stats.family import CORRECTIONS, adjust_p_values, significance_levels
 from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Sample
 from rankql.stats.tests import (
@@ -27,7 +27,6 @@ from rankql.stats.tests import (
     UNBOUNDED,
     ZERO_VARIANCE,
 )
-from rankql.stats.tukey import vary_differently
 from support.components import optional
 
 # Sakai's worked example, 20 topics: b is his X, a his Y.
@@ -596,112 +595,6 @@ def test_many_queries():
     assert within(other_p, p, 10_000)
     assert other_ends == pytest.approx(ends, abs=0.05 * (ends[1] - ends[0]))
     assert rise < 0.5
-
-
-# Equivalence and Tukey's HSD.
-
-
-@pytest.mark.parametrize("name, p", [("t", 0.0211169), ("randomisation", 0.0244140625)])
-def test_equivalence_of_the_sleep_data(name, p):
-    """statsmodels ttost_paired; the interval at twice the level lies within the margin."""
-    a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0, 2.0]
-    b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
-    systems = {n: pl.DataFrame({"query": range(10), "sleep": x}) for n, x in (("a", a), ("b", b))}
-    row = rankql.compare(systems, test=name, equivalence=2.5).pairs.row(0, named=True)
-    assert row["p_equivalence"] == pytest.approx(p, abs=5e-8)
-    assert row["verdict"] == "equivalent within 2.5" and -2.5 < row["lo"] < row["hi"] < 2.5
-    narrow = rankql.compare(systems, test=name, equivalence=1.5)
-    assert narrow.pairs["verdict"].to_list() == ["better"] and narrow.pairs["lo"].item() > 0
-
-
-@pytest.mark.parametrize("name", TESTS)
-def test_equivalent_rows_have_an_interval_within_the_margin(name):
-    """In a family too, each at its own level."""
-    systems = frames(block(400, 3) * 0.02 + 0.5, queries=range(400))
-    table = rankql.compare(systems, test=name, equivalence=0.1, resamples=999).pairs
-    assert (table["verdict"] == "equivalent within 0.1").sum() == 3
-    assert (table["lo"] > -0.1).all() and (table["hi"] < 0.1).all()
-
-
-@pytest.mark.parametrize(
-    "name, p", [("t", [0.58339, 0.00580, 0.03006]), ("randomisation", [0.84465, 0.01698, 0.13426])]
-)
-def test_tukey(name, p):
-    """The studentised range of a two-way layout, and all 7,776 orders within queries."""
-    rows = [[2, 3, 5], [4, 4, 7], [1, 3, 2], [6, 5, 9], [3, 6, 6], [5, 4, 8]]
-    systems = frames(np.array(rows) / 10, queries=range(6))
-    compared = rankql.compare(systems, test=name, correction="tukey")
-    alone = rankql.compare(systems, test=name, correction="none").pairs
-    expected = np.maximum(p, alone["p"].to_numpy())  # never less than that of the pair alone
-    assert compared.pairs["p_adjusted"].to_list() == pytest.approx(expected, abs=6e-6)
-    count_significant(compared.pairs)
-    sides = compared.pairs.select(pl.col("hi") - pl.col("difference"))["hi"].to_list()
-    width = min(sides)  # the simultaneous one, unless that of the pair alone is larger
-    of_pair = (alone["hi"] - alone["difference"]).fill_null(0)
-    assert sides == pytest.approx([max(width, x) for x in of_pair])
-
-
-@pytest.mark.slow
-def test_tukey_of_many_orders_is_sampled():
-    systems = frames(block(30, 4), queries=range(30))
-    both = [
-        rankql.compare(systems, test=x, correction="tukey").pairs for x in ("t", "randomisation")
-    ]
-    assert both[1]["p_adjusted"].to_list() == pytest.approx(both[0]["p_adjusted"], abs=0.05)
-    count_significant(both[1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("test", ["t", "randomisation"])
-def test_tukey_notes_systems_that_vary_differently(test):
-    """A pair is never more significant than alone, and has no narrower interval."""
-    rng = np.random.default_rng(4)
-    spread = np.array([3, 3, 0.02, 0.02, 0.02])
-    values = rng.normal(0.5, 0.3, (12, 1)) + 0.1 * rng.normal(0, 1, (12, 5)) * spread
-    unequal, equal = (
-        rankql.compare(frames(x, queries=range(len(x))), test=test, correction="tukey")
-        for x in (values, rng.normal(0.5, 0.1, (100, 5)))
-    )
-    noted = [any("vary alike" in note for note in x.notes) for x in (unequal, equal)]
-    assert noted == [True, False]
-    alone = rankql.compare(frames(values), test=test, correction="none").pairs
-    table = unequal.pairs
-    assert (table["p_adjusted"] >= table["p"]).all()
-    assert ((table["lo"] <= alone["lo"]) & (table["hi"] >= alone["hi"])).fill_null(True).all()
-    assert ((table["lo"] > 0) | (table["hi"] < 0)).to_list() == table["verdict"].is_in(
-        ["better", "worse"]
-    ).to_list()
-
-
-def test_tukey_of_nearly_noiseless_systems():
-    """The level of the pair underflows."""
-    rng = np.random.default_rng(4)
-    values = rng.normal(0.5, 0.2, (200, 4))
-    values[:, 1] = values[:, 0] + 1e-9 * rng.normal(size=200)
-    table = rankql.compare(frames(values, queries=range(200)), test="t", correction="tukey").pairs
-    row = table.row(0, named=True)
-    assert row["detectable"] is None and "too few" not in row["sentence"]
-
-
-@pytest.mark.parametrize(("queries", "noise"), [(3, 1e-9), (3, 0), (8, 0)])
-def test_tukey_by_randomisation_of_almost_equal_differences(queries, noise):
-    """Where a pair has no interval of its own, as p cannot be small, it has none by Tukey."""
-    rng = np.random.default_rng(4)
-    values = rng.integers(0, 64, (queries, 1)) / 128 + rng.integers(0, 32, (queries, 3)) / 128
-    values[:, 1] = values[:, 0] + 0.125 + noise * rng.normal(size=queries)
-    systems = frames(values, queries=range(queries))
-    table = rankql.compare(systems, test="randomisation", correction="tukey").pairs
-    excluded = ((table["lo"] > 0) | (table["hi"] < 0)).fill_null(False)
-    assert excluded.to_list() == table["verdict"].is_in(["better", "worse"]).to_list()
-    assert table["lo"].null_count() == (3 if queries == 3 else 0)
-
-
-@pytest.mark.parametrize(("systems", "queries"), [(3, 30), (5, 30), (20, 12)])
-def test_systems_vary_differently_by_more_than_chance(systems, queries):
-    values = np.random.default_rng(systems).normal(0, 1, (200, queries, systems))
-    noted = np.mean([vary_differently(x) for x in values])
-    values[:, :, 0] *= 3
-    assert noted < 0.2 and np.mean([vary_differently(x) for x in values]) > 0.8
 
 
 # Almost equal differences.

@@ -13,12 +13,6 @@ COMMANDS = {
     "funnel first=run last=other qrels -k 3": lambda run, other, qrels: rankql.funnel(
         {"first": run, "last": other}, qrels, 3
     ),
-    "correlate run other -m TauAP -k 3": lambda run, other, qrels: rankql.correlate(
-        run, other, "TauAP", k=3
-    ),
-    "correlate run other other": lambda run, other, qrels: rankql.correlate(
-        {"run": run, "other": other}, other
-    ),
 }
 
 

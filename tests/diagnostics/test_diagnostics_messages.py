@@ -1,4 +1,4 @@
-"""The text of every error of explain, check, correlate, funnel and monitor, once."""
+"""The text of every error of explain, check, funnel and monitor, once."""
 
 from datetime import date, timedelta
 
@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from rankql import RankqlError, check, correlate, explain, funnel, monitor
+from rankql import RankqlError, check, explain, funnel, monitor
 from rankql.cli.main import main
 from support import metric_engines
 
@@ -22,11 +22,6 @@ DAYS = DAYS.join(pl.DataFrame({"query": range(12), "item": "x", "rel": 1, "pos":
 
 def of(metric="nDCG@3", query="q", **options):
     return explain(RUN, QRELS, query, metric, **options)
-
-
-def reference(**columns):
-    """The error of correlate for another reference."""
-    return correlate(FRAME, FRAME.with_columns(**{n: pl.lit(v) for n, v in columns.items()}))
 
 
 def stages(first, **options):
@@ -53,13 +48,6 @@ MESSAGES = [
     (lambda: explain(FRAME.drop("item").with_columns(rel=1), None, 1), "No item column in run"),
     (lambda: explain(JUDGED.with_columns(pos=1), None, 98), "Unknown query 98: run has no rows"),
     (lambda: check(FRAME, JUDGED, k=0), "k must be a whole number from 1 to 999998, not 0"),
-    (lambda: reference(query=5), "No query of the run is in the reference: it has 1, the refe"),
-    (lambda: reference(item="a"), "reference has duplicates: query 1, item 'a'. Keep one row of"),
-    (lambda: reference(pos=1), "reference has duplicates: query 1, pos 1"),
-    (lambda: reference(pos=0), "reference: pos must be a whole number from 1"),
-    (lambda: correlate(FRAME, FRAME, "nDCG@10"), "Unknown metric 'nDCG'"),
-    (lambda: correlate(FRAME, FRAME, "x = 1"), "correlate does not support SQL expressions such"),
-    (lambda: correlate(FRAME, FRAME, rel="pos"), "Rankings have no grades. Leave rel= out"),
     (lambda: funnel({}, JUDGED), "stages must map at least one name to a table"),
     (lambda: funnel("final", JUDGED), "stages must be a dict of name: table, or a list of tables"),
     (lambda: funnel({"order": FRAME}, JUDGED), "The name 'order' is taken"),

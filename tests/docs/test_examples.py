@@ -69,7 +69,6 @@ STORIES = {
         "(0.064 and 0.058), but fewer users like them (corrected 0.08 and 0.25;",
         "the new ranker's DCG@5 is 39% higher\n(truth: 45%)",
         "67% of the list repeats\na product",
-        "crowded=true: no significant association between the change of DCG@5",
     ],
     "feed_story.py": [
         "no significant difference between topics in turn and taste",

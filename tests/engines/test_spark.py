@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli.demo import write_shop
+from rankql.engines import partitions
 from rankql.engines.spark_target import SPARK
 from rankql.engines.translation import translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
@@ -163,6 +164,24 @@ def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
     result.per_query.write.parquet(f"file://{tmp_path}/values")
     written = {"old": f"{tmp_path}/values/*.parquet", "new": ours}
     assert rankql.compare(written, metrics="AP").pairs["difference"][0] == pytest.approx(0)
+
+
+def test_means_evaluate_each_query_once(spark, shop, monkeypatch):
+    seen = spark.sparkContext.accumulator(0)
+
+    def count(evaluate):
+        def counting(task, tables):
+            seen.add(len({*tables["run"]["query"].to_pylist()}))
+            return evaluate(task, tables)
+
+        return counting
+
+    for name in ("evaluate_partition", "count_partition"):
+        monkeypatch.setattr(partitions, name, count(getattr(partitions, name)))
+    result = metrics.evaluate(
+        spark.read.parquet(str(shop)), metrics=["nDCG@10", "AP"], by="segment"
+    )
+    assert repr(result) and seen.value == 300
 
 
 def test_options_that_need_all_values_are_refused(spark):

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankql import macros
-from rankql.evaluation import columns, evaluate, reduce, top
+from rankql.evaluation import columns, packed, reduce
 from rankql.registry import parse
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
 from support.parameters import cycled
-from support.reductions import SHAPES, compare, find_reduction, frame, ranked, score
+from support.reductions import SHAPES, compare, frame, ranked, score
 
-ENDS = top.SCALES
+ENDS = packed.SCALES
 GAINS = ["", "gain=exp2", "gain=binary"]
 LEVELS = ["", "rel=2", "rel=1.5", "rel=0.5", "rel=5", "rel=9"]
 IDEALS = ["", "ideal=retrieved"]
@@ -174,14 +174,15 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
     own = Parameter("threshold", 2)
     records = (*EVALUATED, MetricRecord(function="recall_of_2", name="R2", own=(own,)))
     caches = [macros.read_parameters, macros._statements, macros._private_statement]
+    caches += [parse._index, parse._record_of]
     monkeypatch.setattr(macros, "read_sql", lambda: sql)
-    monkeypatch.setattr(evaluate, "parse", lambda names: parse.parse(names, records))
+    monkeypatch.setattr(parse, "EVALUATED", records)
     monkeypatch.setitem(columns.METRICS, "recall_of_2", columns.METRICS["recall_at"])
     try:
         for cached in caches:
             cached.cache_clear()
         table = frame([(q, *row) for q in range(rows) for row in [(1, 1), (2, 3), (3, 2)]])
-        values = compare(table, None, metrics, "sums").per_query
+        values = compare(table, None, metrics).per_query
         assert values["R2@2"].unique().to_list() == [0.5]
     finally:
         monkeypatch.undo()
@@ -215,34 +216,27 @@ def test_metrics_keep_the_order_of_the_request(shape):
 @pytest.mark.parametrize("end", ENDS)
 def test_polynomials_are_exact(end):
     """Each step of Horner's rule and each sum is a whole number that DOUBLE holds."""
-    for counts in top._all_counts(end):
+    for counts in packed._all_counts(end):
         for grade in range(end + 1):
             value = 0
             for factor in reversed(counts.polynomial.factors):
                 value = value * grade + factor
-                assert abs(value) * max(grade, 1) <= 2**top.EXACT
+                assert abs(value) * max(grade, 1) <= 2**packed.EXACT
             ones = [1 << counts._shift(g) for g in counts.grades if g <= grade]
             assert value == counts.polynomial.denominator * sum(ones)
         most = counts.polynomial.denominator << counts.bits * len(counts.grades)
-        assert most <= 2**top.EXACT
+        assert most <= 2**packed.EXACT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
-def test_digits_fill_several_words(end):
-    """For cutoffs at their ends, full of the highest grade too; further ones take lists."""
-    bits = {1: 1, 3: 3, 5: 4}[end]  # of a digit, of which two must not carry into the next one
-    assert top.digit_bits(end) == bits
+def test_grades_fill_several_words(end):
+    """For cutoffs at their ends, full of the highest grade too, and further ones."""
+    places = packed.Words(end, 1).places
     full = frame([(1, end, pos) for pos in range(1, 120)])
-    for size in (top.SHORT, top.WORD, top.BITS):
-        for k in (size // bits, size // bits + 1):
-            form = "sums" if k <= top.BITS // bits else "lists"
-            compare(ranked(end), None, [f"nDCG@{k}", f"P@{k}", "RR@1"], form)
-            assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1
-    for shape in ("ranked by score", "joined by score"):
-        for k in (reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1):
-            form = find_reduction(*SHAPES[shape](ranked(end)), f"nDCG@{k}").form
-            assert (form == "lists") == (k > reduce.MAX_WORDS_K)
+    for k in (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1):
+        assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1
+        for shape in SHAPES:
             compare(*SHAPES[shape](ranked(end)), [f"nDCG@{k}", f"P@{k}", "RR@1"])
 
 
@@ -250,9 +244,9 @@ def test_digits_fill_several_words(end):
 @pytest.mark.parametrize("end", [3, 5])
 def test_more_items_than_the_counts_hold(end):
     """Those rankings are read by macros."""
-    limit = 1 << min(counts.bits for counts in top._all_counts(end))
+    limit = 1 << min(counts.bits for counts in packed._all_counts(end))
     for size in (limit - 1, limit, limit + 1):
         rows = [(8, end - pos % 2, pos) for pos in range(1, size + 1)]
         table = frame([*rows, (2, 1, 1), (2, 3, 2)])
-        compare(table, None, ["nDCG@5", "AP@5"], "sums")
-        compare(score(table, 1), None, ["nDCG@5", "AP@5"], "best")
+        compare(table, None, ["nDCG@5", "AP@5"])
+        compare(score(table, 1), None, ["nDCG@5", "AP@5"])

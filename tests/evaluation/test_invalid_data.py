@@ -1,6 +1,5 @@
 """Errors and notes about the data are the same for every form of the tables and both computers."""
 
-import itertools
 import re
 
 import duckdb
@@ -8,7 +7,6 @@ import polars as pl
 import pytest
 
 from rankql.evaluation.checks import IN_POLARS
-from rankql.evaluation.top import Top
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
 
@@ -137,23 +135,6 @@ def test_judged_items_may_not_share_a_position(metric, shape):
     assert not isinstance(compare(*data, ["nDCG@9", "AP"]), str)
 
 
-@pytest.mark.parametrize("end", [1, 3, 5])
-def test_sums_tell_which_sets_of_rows_are_no_rankings(end):
-    """Of all sets of up to four rows. Rows without a gain may share any position but the first."""
-    rows = list(itertools.product([0, *range(end + 1)], range(1, 5)))
-    groups = [g for n in range(1, 5) for g in itertools.combinations_with_replacement(rows, n)]
-    flat = frame([(query, *row) for query, group in enumerate(groups) for row in group])
-    sums = Top(end, 3).sums("rel", "pos")
-    fields = ", ".join(f'{value} AS "{name}"' for name, value in sums.items())
-    con = duckdb.connect()
-    con.register("rankings", flat.cast({"rel": pl.Int32, "pos": pl.Int32}).to_arrow())
-    found = con.sql(f"SELECT {fields} FROM rankings GROUP BY query ORDER BY query").pl()
-    _, shared = Top(end, 3).read(found)
-    for group, is_shared in zip(groups, shared, strict=True):
-        taken = [pos for rel, pos in group if pos <= 3 and (rel or pos == 1)]
-        assert is_shared == (len(taken) > len({*taken})), group
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize("k", [5, 20, 90])
 @pytest.mark.parametrize("items", [2, 3_000_000])
@@ -251,13 +232,15 @@ def test_positions_are_compared_before_unjudged_items_leave_theirs(shape, unjudg
         require_refused(*data, metrics, "query 8, pos 2", unjudged=unjudged)
 
 
-def test_rows_without_a_gain_may_share_a_position():
-    """Sums count rows that gain; the macros refuse them."""
-    table = of_one((1, 1), (0, 2), (None, 2), (3, 2), (0, 3), (0, 3), (2, 50), (3, 51), (2, 52))
-    for metrics in (["nDCG@5", "P@5", "AP@20"], ["P@5", "AP"]):
-        values = evaluate(table, None, metrics, packs=True).per_query
-        assert values.filter(query=8)["P@5"].item() == 0.4
-        assert "has duplicates: query 8" in evaluate(table, None, metrics, packs=False)
+@pytest.mark.parametrize("queries", [1, 400])
+@pytest.mark.parametrize("metrics", ["P@5", ["P@5", "nDCG@5"], ["P@5", "nDCG@5", "RR@5"]])
+def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
+    """In few rows and in many, for one metric and for several."""
+    rows = [(1, 1), (0, 2), (3, 2), (0, 3), (0, 3), (2, 50), (None, 4)]
+    table = frame([(query, *row) for query in range(queries) for row in rows])
+    for packs in (None, True, False):
+        result = evaluate(table, None, metrics, packs=packs)
+        assert result.startswith("run has duplicates: query 0, pos 2; query")
 
 
 @pytest.mark.few(3)

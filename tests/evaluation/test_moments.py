@@ -9,10 +9,10 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.engines.spark_result import SparkResult
 from rankql.errors import RankqlError
-from rankql.evaluation.means import SKEWED, summarise_moments
-from rankql.evaluation.result import Result
-from rankql.evaluation.result_checks import check_counts, describe_weights, merge_counts
+from rankql.evaluation.means import SKEWED, summarise_groups
+from rankql.evaluation.result import Result, check_values
 from rankql.macros import MISSING
+from support.partition_sums import add_values
 
 NUMBER = pl.int_range(30)
 QUERIES = pl.select(
@@ -29,13 +29,11 @@ OTHER = RUN.with_columns(pl.col("score") % 5).filter(pl.col("query") != "q03")
 
 
 def in_parts(result, parts, interval="auto"):
-    """The summary and the counts of a result whose queries lie in several parts."""
+    """The summary of a result whose queries lie in several parts."""
     rows = result.frame().with_row_index("n").with_columns(n=pl.col("n") * 13 % parts)
     frames = [frame.drop("n") for frame in rows.partition_by("n", maintain_order=True)]
-    moments, counts = zip(*(Result(result.meta, values=x).partial() for x in frames), strict=True)
-    counts = merge_counts(counts)
-    check_counts(result.meta, counts)
-    return summarise_moments(pl.concat(moments), result.meta, interval, 0.95), counts
+    moments = add_values([Result(result.meta, values=frame) for frame in frames])
+    return summarise_groups(moments, result.meta, interval, 0.95)
 
 
 @pytest.mark.few(2)
@@ -53,7 +51,7 @@ def test_means_of_parts_are_those_of_all(run, options):
     metrics = ["nDCG@3", "AP", "P@3", "RR", "microR@3"]
     result = rankql.evaluate(run, QRELS, metrics, attributes=QUERIES, **options)
     for parts in (1, 5):
-        summary, _ = in_parts(result, parts, result.interval)
+        summary = in_parts(result, parts, result.interval)
         assert_frame_equal(summary, result.means[summary.columns], rel_tol=0, abs_tol=1e-12)
 
 
@@ -62,7 +60,7 @@ def test_values_that_do_not_differ_have_no_variance():
     values = pl.DataFrame({"query": range(1000), "AP": 0.1}).with_columns(AP=pl.col("AP") + 0.2)
     meta = rankql.evaluate(RUN, QRELS, "AP").meta
     result = Result(meta, values=values.with_columns(pl.lit(False).alias(MISSING)))
-    (row,) = in_parts(result, 7)[0].rows(named=True)
+    (row,) = in_parts(result, 7).rows(named=True)
     assert row["mean"] == pytest.approx(0.3, abs=1e-16)
     share = 0.025 ** (1 / 1000)
     assert (row["lo"], row["hi"]) == pytest.approx((0.3 * share, 1 - 0.7 * share), abs=1e-15)
@@ -71,41 +69,35 @@ def test_values_that_do_not_differ_have_no_variance():
 def test_weighted_means_of_parts_have_no_interval():
     options = {"attributes": QUERIES, "by": "part", "weight": "traffic"}
     result = rankql.evaluate(RUN, QRELS, ["AP", "microP@3"], **options)
-    summary, counts = in_parts(result, 4)
+    summary = in_parts(result, 4)
     without = result.means[summary.columns].with_columns(
         pl.lit(None, pl.Float64).alias("lo"), pl.lit(None, pl.Float64).alias("hi"),
         pl.lit(False).alias(SKEWED),
     )  # fmt: skip
     assert_frame_equal(summary, without, rel_tol=0, abs_tol=1e-12)
-    assert describe_weights(result.meta, counts["weights"]) in result.remarks()
 
 
-def test_what_all_parts_together_must_pass():
+def test_what_all_queries_together_must_pass():
     result = rankql.evaluate(OTHER, QRELS, "AP", attributes=QUERIES, by="traffic")
     result = result.weighted_by("traffic")
-    weights = pl.when(pl.col("query") == "q05").then(1.0).otherwise(0.0)
-    one = Result(result.meta, values=result.frame().with_columns(traffic=weights))
-    assert in_parts(one, 3)[1]["weights"]["idle"] == 29
-    idle = Result(result.meta, values=result.frame().with_columns(traffic=0.0))
+    idle = result.frame().with_columns(traffic=0.0)
     with pytest.raises(RankqlError, match="traffic is 0 for every query"):
-        in_parts(idle, 3)
+        check_values(result.meta, idle)
     for kind, message in (
         ("undefined", "2 queries with an undefined metric, such as 'q28', 'q29'"),
         ("missing", "1 query with judgments but not in the run, such as 'q03'"),
     ):
         meta = replace(result.meta, conventions=result.conventions | {kind: "error"})
-        refused = Result(meta, values=result.frame())
-        for check in (refused.check, lambda refused=refused: in_parts(refused, 3)):
-            with pytest.raises(RankqlError, match=message):
-                check()
+        with pytest.raises(RankqlError, match=message):
+            check_values(meta, result.values)
 
 
 def test_a_result_whose_values_are_elsewhere(tmp_path):
     """It has the means, and says how to get the values where these are needed."""
     ours = rankql.evaluate(RUN, QRELS, ["AP", "RR"], attributes=QUERIES, by="part")
-    means, counts = in_parts(ours, 3)
+    means = in_parts(ours, 3)
     about = {"columns": ours.columns, "notes": ours.notes, "sql": ours.sql}
-    result = SparkResult(meta=ours.meta, **about, means=means, values=None, counts=counts)
+    result = SparkResult(meta=ours.meta, **about, means=means, values=None)
     assert repr(result) == repr(ours) and result.to_dict().keys() == ours.to_dict().keys()
     assert result["AP"] == pytest.approx(ours["AP"], abs=1e-12) and [*result] == ["AP", "RR"]
     result.save(tmp_path / "means.csv")

@@ -1,25 +1,28 @@
 """Reduced rankings give the values of the readable query: a window, and one macro per metric."""
 
+import itertools
 import os
 import pickle
 import random
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import mkdtemp
 
 import duckdb
 import polars as pl
 import pytest
 
 import rankql
+from rankql.cli.demo import write_shop
 from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
-from support import metric_engines
+from support import judged_runs, metric_engines, random_runs, small_evaluation
 from support.parameters import cycled, slow
 from support.reductions import (
     SHAPES,
     compare,
     evaluate,
-    find_reduction,
     frame,
     join,
     ranked,
@@ -32,7 +35,7 @@ DEEP = ["AP", "Bpref", "Rprec", "R@100", "nDCG@5", "Judged@10"]
 # Many ties, infinite scores, zeros of both signs, and items without a score; or few ties.
 TIED = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
 SCORES = [TIED, [1.0], [*range(1000)], [None, 1.0, 2.0]]
-TIES = ["item", "order", "expected", "best", "worst"]
+TIES = ["item", "order", "expected", "worst"]
 
 
 def draw_scores(seed, scores, queries=40):
@@ -57,20 +60,20 @@ def as_run(table):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("ties", "seed", "shape"), cycled(TIES * 3, range(len(SCORES)), ["best", "words", "lists"])
+    ("ties", "seed", "shape"), cycled(TIES * 3, range(len(SCORES)), ["own", "joined", "deep"])
 )
 def test_ties(ties, seed, shape):
     """Within the first items and across the last, in rankings of few items; of several systems."""
     table = draw_scores(seed, SCORES[seed])
-    data = (table, None) if shape == "best" else as_run(table)
+    data = (table, None) if shape == "own" else as_run(table)
     metrics = ["nDCG@10", "AP@3", "F1@20", "RR@7"]
-    if shape == "lists":
+    if shape == "deep":
         metrics = ["AP", "nDCG(gain=exp2)@3", "RR", "Rprec", "P@5", "nDCG"]
     if ties != "expected":
-        metrics += ["ERR@5", "microF1@2", *(["Bpref"] if shape == "lists" else [])]
-    for each in (metrics, ["R@1" if shape != "lists" else "Success"]):
-        compare(*data, each, shape, ties=ties, system="system", by="part")
-    compare(*data, metrics, shape, ties=ties, system="system", undefined="drop", missing="skip")
+        metrics += ["ERR@5", "microF1@2", *(["Bpref"] if shape == "deep" else [])]
+    for each in (metrics, ["R@1" if shape != "deep" else "Success"]):
+        compare(*data, each, ties=ties, system="system", by="part")
+    compare(*data, metrics, ties=ties, system="system", undefined="drop", missing="skip")
     own = [] if ties == "expected" else ["own = count(rel)"]
     compare(*data, [*metrics, *own], ties=ties, system="system", descending=False)
 
@@ -82,11 +85,11 @@ def test_only_some_rankings_are_tied(ties, tied):
     table = score(ranked(3, queries=60), 1)
     some = pl.when(pl.col("query") < tied).then(pl.col("score") // 4).otherwise("score")
     table = table.with_columns(score=some)
-    compare(table, None, ["nDCG@10", "P@5"], "best", ties=ties)
-    compare(*join(table), ["nDCG@10", "P@5"], "words", ties=ties)
+    compare(table, None, ["nDCG@10", "P@5"], ties=ties)
+    compare(*join(table), ["nDCG@10", "P@5"], ties=ties)
     for data in ((table, None), join(table)):
         own = ["Bpref", "own = max(rel)"] if ties != "expected" else []
-        compare(*data, ["AP", "R@100", *own], "lists", ties=ties)
+        compare(*data, ["AP", "R@100", *own], ties=ties)
 
 
 def test_an_item_that_is_tied_with_a_judged_one_moves_it():
@@ -103,51 +106,26 @@ def test_an_item_that_is_tied_with_a_judged_one_moves_it():
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(
-    ("form", "shape", "metrics", "options"),
+    ("shape", "metrics", "options"),
     [
-        ("sums", "ranked", SMALL, {}),
-        ("sums", "ranked without items", ["nDCG@5", "own = count(rel)"], {}),
-        ("lists", "ranked", [*SMALL, "AP"], {}),
-        ("lists", "joined", SMALL, {}),
-        ("best", "ranked by score", SMALL, {}),
-        ("lists", "ranked by score", ["AP"], {}),
-        ("words", "joined by score", SMALL, {}),
-        ("lists", "joined by score", DEEP, {}),
-        ("lists", "joined by score", ["nDCG@10"], {"ideal": "retrieved"}),
-        ("best", "ranked by score", ["nDCG@10"], {"ideal": "retrieved"}),
-        ("counters", "joined by score", ["IPrec@0.5"], {}),
-        ("counters", "joined by score", ["own = count(rel)"], {}),
-        ("counters", "ranked", ["nDCG@5"], {"unjudged": "remove"}),
-        ("counters", "ranked", ["nDCG(base=3)@5"], {}),
-        ("counters", "ranked", ["nDCG@5"], {"discounts": [1, 2, 3, 4, 5]}),
-        ("counters", "ranked", ["nDCG@5"], {"gain": {0: 0, 1: 1, 2: 5, 3: 7}}),
-        ("counters", "ranked", ["P@5"], {"threshold": 0}),
+        ("ranked without items", ["nDCG@5", "own = count(rel)"], {}),
+        ("joined", SMALL, {}),
+        ("joined", ["R@2", "nDCG(ideal=retrieved)@5"], {}),
+        ("joined by score", DEEP, {}),
+        ("joined by score", ["nDCG@10"], {"ideal": "retrieved"}),
+        ("joined by other scores", ["nDCG@10", "P@5"], {"conventions": "sklearn"}),
+        ("ranked by score", ["nDCG@10"], {"ideal": "retrieved"}),
+        ("joined by score", ["IPrec@0.5"], {}),
+        ("joined by score", ["own = count(rel)"], {}),
+        ("ranked", ["nDCG@5"], {"unjudged": "remove"}),
+        ("ranked", ["nDCG(base=3)@5"], {}),
+        ("ranked", ["nDCG@5"], {"discounts": [1, 2, 3, 4, 5]}),
+        ("ranked", ["nDCG@5"], {"gain": {0: 0, 1: 1, 2: 5, 3: 7}}),
+        ("ranked", ["P@5"], {"threshold": 0}),
     ],
 )
-def test_forms(form, shape, metrics, options):
-    compare(*SHAPES[shape](ranked(3)), metrics, form, **options)
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
-    ("form", "rows", "options"),
-    [
-        ("counters", 1999, {}),
-        ("words", 2000, {}),
-        ("words", 90, {"metrics": ["nDCG@5", "P@5", "RR@5"]}),
-        ("words", 60_000, {"query": "i"}),
-        ("lists", 60_000, {"query": "i", "limit": "30MB"}),
-        ("words", 60_000, {"query": "i // 600", "limit": "30MB"}),
-    ],
-)
-def test_the_form_depends_on_rows_and_memory(form, rows, options):
-    options = {"query": "i // 100", "limit": "8GB", "metrics": "nDCG@10", **options}
-    con = duckdb.connect(config={"memory_limit": options["limit"]})
-    con.execute(f"""CREATE TABLE run AS SELECT {options["query"]} AS query, i AS item, i AS score
-        FROM range({rows - 10}) t(i);
-        CREATE TABLE qrels AS SELECT query, item, 1 AS rel FROM run LIMIT 10""")
-    reduction = find_reduction("run", "qrels", options["metrics"], packs=None, con=con)
-    assert reduction.form == form
+def test_metrics_and_conventions_with_and_without_a_formula(shape, metrics, options):
+    compare(*SHAPES[shape](ranked(3)), metrics, **options)
 
 
 @pytest.mark.slow
@@ -158,15 +136,15 @@ def test_rankings_with_more_judged_items_than_columns(grade, tied):
     rows = [(q, pos % 3 + 1, pos) for q, size in enumerate(sizes) for pos in range(1, size + 1)]
     table = frame(rows).with_columns(pl.col("rel") * grade)
     for data in ((table, None), (score(table, tied), None), join(score(table, tied))):
-        compare(*data, ["AP", "nDCG@1000", "Bpref", "R@205"], "lists")
-        compare(*data, "nDCG", "lists", ideal="retrieved")
+        compare(*data, ["AP", "nDCG@1000", "Bpref", "R@205"])
+        compare(*data, "nDCG", ideal="retrieved")
 
 
 @pytest.mark.slow
 def test_long_lists_take_the_window(monkeypatch):
     monkeypatch.setattr(reduce, "MAX_STEPS", 50)
     for shape in ("ranked by score", "joined by other scores"):
-        compare(*SHAPES[shape](ranked(3)), DEEP, "lists")
+        compare(*SHAPES[shape](ranked(3)), DEEP)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +164,39 @@ def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics):
     assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
 
 
+INPUTS = {
+    "small": lambda: (small_evaluation.RUN, small_evaluation.QRELS),
+    "random": lambda: (random_runs.RUN, random_runs.QRELS),
+    "random alone": lambda: (random_runs.joined(), None),
+    "human": lambda: judged_runs.simulated(40, 20)[:2],
+    "judge": lambda: judged_runs.simulated(40, 20)[::2],
+    "shop": lambda: (pl.read_parquet(write_shop(Path(mkdtemp()), queries=60)), None),
+    **{shape: lambda shape=shape: SHAPES[shape](ranked(3)) for shape in SHAPES},
+}
+DEFAULT, ONE = ["nDCG@10", "AP", "RR@10", "P@5", "R@100"], ["P@5"]
+CHANGES = {
+    "as it is": lambda run, qrels: (run, qrels),
+    "other queries": lambda run, qrels: (run, change(qrels, pl.format("x{}", "query"))),
+    "an item twice": lambda run, qrels: (pl.concat([run, run[:1]]), qrels),
+    "no query": lambda run, qrels: (run.clear(), qrels),
+}
+
+
+def change(qrels, query):
+    return qrels if qrels is None else qrels.with_columns(query.alias("query"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "changed"), itertools.product(INPUTS, CHANGES))
+def test_both_ways_have_the_same_values_errors_and_notes(name, changed):
+    run, qrels = CHANGES[changed](*INPUTS[name]())
+    for metrics in (ONE, DEFAULT, SMALL, [*SMALL, "IPrec@0.5"]):
+        compare(run, qrels, metrics)
+
+
 # Shapes and names.
 
-NAMES = ["top", "items", "best", "tied", "least", "cuts", "sums", "rows", "lists", "repeats"]
+NAMES = ["top", "items", "tied", "least", "cuts", "rows", "repeats"]
 NAMES += ["firsts", "word 0", "from 0", "nDCG@5.", "^.*$", "*", 'a"b', "{0}", "a.b"]
 
 
@@ -264,13 +272,13 @@ def connect(end=3, rel="DOUBLE", pos="BIGINT", **settings):
 def test_no_sum_and_no_shift_overflows_for_any_type(rel, pos):
     end = 1 if rel == "BOOLEAN" or pos == "TINYINT" else 5
     con, last = connect(end, rel, pos), {1: 90, 5: 22}[end]
-    compare("ranked", None, ["nDCG@5", f"IDCG@{last}", f"P@{last}"], "sums", con=con)
-    compare("run", "qrels", DEEP, "lists", con=con)
+    compare("ranked", None, ["nDCG@5", f"IDCG@{last}", f"P@{last}"], con=con)
+    compare("run", "qrels", DEEP, con=con)
     compare("ranked", None, DEEP, con=con)
     if "INT" not in rel and rel != "BOOLEAN":
         con.execute("UPDATE ranked SET rel = 0.5 WHERE rel = 1; UPDATE qrels SET rel = rel / 2")
-        compare("ranked", None, SMALL, "lists", con=con)
-        compare("run", "qrels", SMALL, "lists", con=con)
+        compare("ranked", None, SMALL, con=con)
+        compare("run", "qrels", SMALL, con=con)
 
 
 ORDERS = [{}, {"descending": False}, {"float32": True}]
@@ -297,9 +305,9 @@ def test_scores_are_compared_in_their_own_type(kind, ties, options):
         FROM range(30) s(q), range(12) t(i)""")
     con.execute("CREATE VIEW run AS FROM ranked; CREATE VIEW qrels AS FROM ranked")
     options = {"con": con, "ties": ties, **options}
-    for data, form in ((("ranked", None), "best"), (("run", "qrels"), "words")):
-        compare(*data, ["nDCG@5", "AP@3", "P@7"], form, **options)
-        compare(*data, ["nDCG@5", "AP", "R@100"], "lists", **options)
+    for data in (("ranked", None), ("run", "qrels")):
+        compare(*data, ["nDCG@5", "AP@3", "P@7"], **options)
+        compare(*data, ["nDCG@5", "AP", "R@100"], **options)
 
 
 @pytest.mark.few(1)
@@ -395,7 +403,7 @@ def test_one_other_grade(rel, pos, shape):
     """Then no grades are counted."""
     one = [(7_000, rel, pos), (7_000, 1, 2), (7_000, 3, None)]
     data = SHAPES[shape](pl.concat([ranked(3), frame(one).with_columns(pl.col("item") + 10**6)]))
-    compare(*data, ["nDCG@5", "AP@5", *([] if rel == 1e300 else ["ERR@5"])], "lists")
+    compare(*data, ["nDCG@5", "AP@5", *([] if rel == 1e300 else ["ERR@5"])])
 
 
 def test_each_step_can_be_printed_and_run():

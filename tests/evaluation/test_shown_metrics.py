@@ -276,6 +276,34 @@ def test_catalogue_as_a_table_or_a_number():
     assert exact["Gini@6"] == pytest.approx(run.select(by_hand).item(), abs=1e-12)
 
 
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_system_has_the_same_values_alone_and_beside_another(judged):
+    """The catalogue is that of train, and of judgments in a table of their own."""
+    run, test, train = recommender(11)
+    _, _, other = recommender(12, items=40)
+    metrics = [f"{name}@4" for name in (*NAMES, "Popularity", "Novelty", "Repeats")]
+    runs = {
+        "a": run,
+        "b": other.unique().with_columns(pos=pl.int_range(1, 1 + pl.len()).over("user")),
+    }
+    qrels = test if judged else None
+    both = rankql.evaluate(runs, qrels, metrics, train=train, interval=None)
+    size = len({*train["item"], *(test["item"] if judged else [])})
+    assert f"items = {size} of train{' and qrels' * judged}" in repr(both)
+    for name, alone in runs.items():
+        values = rankql.evaluate(alone, qrels, metrics, train=train, interval=None).summary
+        expected = both.summary.filter(system=name)["mean"].to_list()
+        assert values["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+
+
+def test_grades_in_a_run_add_no_item_to_the_catalogue():
+    run, _, train = recommender(13)
+    metrics = ["Coverage@4", "Gini@4"]
+    without = rankql.evaluate(run, None, metrics, train=train).summary["mean"].to_list()
+    graded = run.with_columns(rel=pl.int_range(pl.len()) % 2)
+    assert rankql.evaluate(graded, None, metrics, train=train).summary["mean"].to_list() == without
+
+
 @pytest.mark.parametrize(
     "metric, options, message",
     [

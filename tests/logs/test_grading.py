@@ -117,29 +117,43 @@ def test_grades_fade_and_events_fall_out_of_the_window(clock):
         assert_values("graded", frame, ["event", GRADES], options, {0: value})
 
 
+@pytest.mark.parametrize(
+    ("frame", "grades", "value"),
+    [
+        ({"event": ["view", "buy"]}, "{'view': 1, 'buy': 2.5}", 2.5),
+        ({"event": ["view", "buy"]}, "MAP(['view', 'buy'], [1, 2.5])", 2.5),
+        ({"event": ["view", "buy"]}, "{'view': 1, 'b\"uy VARCHAR, ': 2, 'buy': 2.5}", 2.5),
+        ({"event": [7, 8]}, "MAP {7: 1, 8: 2}", 2.0),
+        ({"event": [True, None]}, "{'true': 2}", 2.0),
+        ({"event": ["view", "buy"]}, {"view": 1, "buy": 2.5}, 2.5),
+        ({"event": [7, 8]}, {"7": 1, "8": 2}, 2.0),
+        ({"event": [True, None]}, {True: 2}, 2.0),
+        *(({"event": ["view", "buy"]}, grades, None) for grades in (
+            "MAP {'view': '1', 'buy': '3'}", "{'view': 1, 'b\"uy BOOLEAN': 2, 'buy': 'x'}",
+            "MAP {'view': [1], 'buy': [3]}", f"MAP {{'view': 1, 'buy': {10**400}}}",
+            {"view": "1", "buy": "three"}, {"view": 1, "buy": 10**400}, {"view": frozenset()},
+        )),
+    ],
+)  # fmt: skip
+def test_grades_are_mappings_of_events_to_numbers(frame, grades, value):
+    """Events are text, whole numbers or booleans."""
+    frame = pl.DataFrame(frame)
+
+    def run():
+        if isinstance(grades, str):
+            return connected(frame).sql(f"SELECT graded(event, {grades}) FROM input_rows").pl()
+        return frame.select(rankql.graded("event", grades))
+
+    if value is None:
+        assert_message("", run, "grades must be finite numbers, not {.*")
+    else:
+        assert run().item() == value
+
+
 def test_moments_are_dates_or_expressions():
     frame = log([("buy", date(2024, 5, 1)), ("view", date(2024, 5, 3))])
     options = {"moment": "t", "until": date(2024, 5, 4), "half_life": DAY, "how": "sum"}
     assert_values("graded", frame, ["event", GRADES], options, {0: 3 / 8 + 1 / 2})
-    frame = pl.DataFrame({"event": ["view", "view"], "t": [1.0, 9.0]})
-    value = rankql.graded("event", {"view": 1}, how="sum", moment=pl.col("t") + 1, until=5)
-    assert frame.select(value).item() == 1
-
-
-def test_grades_are_any_mapping_and_events_text_whole_numbers_or_booleans():
-    con = connected(log(["view", "buy"]))
-    odd = "{'view': 1, 'b\"uy VARCHAR, ': 2, 'buy': 2.5, 'x': NULL, 'ok': true}"
-    for mapping in ("{'view': 1, 'buy': 2.5}", "MAP(['view', 'buy'], [1, 2.5])", odd):
-        assert con.sql(f"SELECT graded(event, {mapping}) FROM input_rows").fetchall() == [(2.5,)]
-    codes = pl.DataFrame({"user": 1, "item": 2, "event": [7, 8]})
-    assert codes.pipe(rankql.graded, "event", {"7": 1, "8": 2}).rows() == [(1, 2, 2.0)]
-    connected(codes)
-    assert con.sql("SELECT graded(event, MAP {7: 1, 8: 2}) FROM input_rows").fetchall() == [(2.0,)]
-    kinds = codes.with_columns(event=pl.Series(["a", "b"], dtype=pl.Categorical))
-    assert kinds.pipe(rankql.graded, "event", {"a": 1, "b": 2}).rows() == [(1, 2, 2.0)]
-    frame = pl.DataFrame({"g": [0, 0], "event": [True, None]})
-    assert_values("graded", frame, ["event", {"true": 2}], {}, {0: 2.0})
-    assert frame.select(rankql.graded("event", {True: 2})).item() == 2
 
 
 EVENTS = st.sampled_from(["view", "cart", "buy", "hide", "shown", None, "swipe"])
@@ -162,30 +176,6 @@ def test_graded_equals_its_definition(groups, how, cap, until, within, half_life
         options |= {"until": until, "within": within, "half_life": half_life, "moment": "t"}
     expected = {g: graded(events, **options) for g, events in enumerate(groups)}
     assert_values("graded", log(*groups), ["event", GRADES], options, expected)
-
-
-@pytest.mark.parametrize(
-    "grades",
-    [
-        "MAP {'view': '1', 'buy': '3'}",
-        "{'view': 1, 'b\"uy BOOLEAN': 2, 'buy': 'x'}",
-        "MAP {'view': [1], 'buy': [3]}",
-        f"MAP {{'view': 1, 'buy': {10**400}}}",
-        {"view": "1", "buy": "three"},
-        {"view": 1, "buy": 10**400},
-        {"view": frozenset()},
-    ],
-    ids=str,
-)
-def test_grades_must_be_numbers(grades):
-    frame = log(["view", "buy"])
-
-    def run():
-        if isinstance(grades, str):
-            return connected(frame).sql(f"SELECT graded(event, {grades}) FROM input_rows").pl()
-        return frame.select(rankql.graded("event", grades))
-
-    assert_message("", run, "grades must be finite numbers, not {.*")
 
 
 # annotators
@@ -249,12 +239,6 @@ def consensus(votes, how="mean", ties="low"):
 def test_consensus_of_votes(options, votes, value):
     frame = labelled(votes, [(1, 1)])
     assert_values("consensus", frame, ["rel"], {"weight": "weight", **options}, {0: value, 1: 1.0})
-
-
-@pytest.mark.parametrize(("how", "value"), [("mean", 2.5), ("median", 2.0), ("majority", 2.0)])
-def test_votes_without_weights_count_alike(how, value):
-    frame = labelled([(1, None), (2, None), (2, None), (5, None)])
-    assert_values("consensus", frame, ["rel"], {"how": how}, {0: value})
 
 
 VOTES = st.tuples(
@@ -327,40 +311,6 @@ def test_grade_events_refuses(options, message):
     options = {"grades": GRADES, "query": "who", "item": "item", **options}
     frame = log.with_columns(docno="item")
     assert_message("", lambda: rankql.grade_events(frame, **options), message)
-
-
-# relevant but disliked
-
-
-# The second item of the ranking is relevant to the query and disliked by the user: grade -1.
-DISLIKED = pl.DataFrame(
-    {"query": "q", "item": [*"abcd"], "rel": [2, -1, 1, 0], "pos": [1, 2, 3, 4]}
-)
-
-
-@pytest.mark.parametrize("negative", ["zero", "keep", "unjudged"])
-def test_disliked_items_by_convention(negative):
-    """By hand: linear gain, discounts 1, log2(3), 2."""
-    ideal = 2 + 1 / math.log2(3)
-    zero, signed = 2 + 1 / 2, 2 - 1 / math.log2(3) + 1 / 2
-    keeps, unjudged = negative == "keep", negative == "unjudged"
-    expected = {
-        # A gain of 0, or a loss; never in the ideal.
-        "nDCG@3": (signed if keeps else zero) / ideal,
-        # Sums keep the sign.
-        "DCG@3": zero if unjudged else signed,
-        "CG@3": 3 if unjudged else 2,
-        # Not relevant, judged or not.
-        **{"AP": (1 + 2 / 3) / 2, "RR": 1, "P@3": 2 / 3, "R@3": 1},
-        **{"RBP(p=0.5)": 0.5 * (1 + 1 / 4), "ERR(max_rel=2)": 3 / 4 + 1 / 4 * 1 / 4 / 3},
-        # Metrics of judged items only: an unjudged one is not there.
-        "Bpref": 1 if unjudged else (1 + 1 / 2) / 2,
-        "Judged@3": 2 / 3 if unjudged else 1,
-        "TauDistance": 0 if unjudged else 2,
-        "TauB": 1 if unjudged else 2 / 6,
-    }
-    result = rankql.evaluate(DISLIKED, metrics=[*expected], negative=negative, interval=None)
-    assert {metric: result[metric] for metric in expected} == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.slow

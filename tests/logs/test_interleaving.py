@@ -1,13 +1,10 @@
 """Interleaving: lists and credit by hand, bias by enumeration, SQL as Python, the sign test."""
 
-import math
-from collections import Counter
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from itertools import permutations, product
 from uuid import UUID
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given
@@ -77,12 +74,6 @@ def test_clicks_by_place_favour_no_ranking(a, b, k, prefix):
     assert balance == 0
 
 
-def test_tosses_are_even_and_independent():
-    """And those of one seed do not tell those of the next, nor of the next round."""
-    counts = Counter(tosses(seed)[:2] for seed in range(4000))
-    assert all(abs(count - 1000) < 4 * math.sqrt(750) for count in counts.values())
-
-
 def test_credit_goes_to_the_ranking_with_more_clicks():
     picks = rankql.team_draft(A, B, seed=1)  # b, c of B and a, d of A
     assert drafted(picks) == "bBaAcBdA"
@@ -141,15 +132,6 @@ def test_sign_test_equals_scipy(values):
         assert metric_engines.same(result, expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wins", [499_000, 500_000, 0])
-def test_sign_test_of_a_million_showings_equals_scipy(wins):
-    """lgamma() is good enough for a million showings."""
-    values = np.where(np.arange(1_000_000) < wins, 1.0, -1.0)
-    for result in sign_tests(values):
-        assert result == pytest.approx(binomtest(wins, 1_000_000).pvalue, abs=1e-7)
-
-
 def sql(text):
     return lambda: metric_engines.connection().execute(f"SELECT {text}").fetchall()
 
@@ -181,46 +163,22 @@ def test_team_draft_refuses(a, b, options, message):
     assert_message("python", lambda: rankql.team_draft(a, b, **options), message)
 
 
-def drafts(a, **options):
-    return lambda: rankql.team_draft(a, "b", **options)
-
-
-def credits(picks, clicks=("a",)):
-    return lambda: rankql.team_draft_credit(picks, clicks)
-
-
 @pytest.mark.parametrize(
     ("run", "message"),
     [
         # A text is a list of letters in Python alone.
         (sql("team_draft('abc', 'bca', seed := 1)"), f"a {LISTED}abc"),
-        (drafts({"a"}, seed=1), f"a {LISTED}{{'a'}}"),
-        (drafts(None, seed=1), f"a {LISTED}None"),
-        *((drafts("a", seed=seed), SEEDS) for seed in (1.0, datetime(2024, 5, 1), b"x")),
-        *((sql(f"team_draft(['a'], ['b'], seed := {seed})"), SEEDS)
-          for seed in ("1e0", "now()", "'x'::BLOB")),
-        (credits([], "tea"), f"clicks {LISTED}tea"),
+        (lambda: rankql.team_draft(None, "b", seed=1), f"a {LISTED}None"),
+        (sql("team_draft(['a'], ['b'], seed := now())"), SEEDS),
         (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"), f"clicks {LISTED}a"),
-        *((credits(picks), TEAMS) for picks in ("a", None, ["a"], [{"item": "a"}])),
+        *((lambda picks=picks: rankql.team_draft_credit(picks, ["a"]), TEAMS)
+          for picks in ("a", None, ["a"], [{"item": "a"}])),
         *((sql(f"team_draft_credit({picks}, ['a'])"), TEAMS)
-          for picks in ("'a'", "['a']", "[{'item': 'a', 'steam': 'A'}]", "[{'team': 'A'}]")),
+          for picks in ("'a'", "['a']", "[{'item': 'a', 'steam': 'A'}]")),
     ],
 )  # fmt: skip
 def test_arguments_of_the_wrong_type_are_refused(run, message):
     assert_message("", run, message)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (math.nan, "preference must be a finite number, not (?i:nan)$"),
-        ("1", "preference must be a number, not text. Cast it first$"),
-        (date(2024, 5, 1), "preference must be a finite number, not 2024-05-01$"),
-    ],
-)
-def test_preferences_are_finite_numbers(value, message):
-    frame = pl.DataFrame({"preference": [value]})
-    calls.assert_both_refuse("sign_test(preference)", frame, message)
 
 
 @pytest.mark.parametrize(
@@ -232,9 +190,3 @@ def test_a_seed_draws_the_same_in_sql_and_python(seed):
     a, b = list("abcdefghij"), list("jihgfedcba")
     call = f"team_draft({metric_engines.literal(a)}, {metric_engines.literal(b)}, seed := {text})"
     assert sql(call)() == [(rankql.team_draft(a, b, seed=seed),)]
-
-
-def test_picks_may_have_more_fields():
-    """With fields of its own, in any order; items as they are."""
-    picks = "[{'pos': 1, 'team': 'A', 'item': 7}, {'pos': 2, 'team': 'B', 'item': 8}]"
-    assert sql(f"team_draft_credit({picks}, [8])")() == [(-1.0,)]

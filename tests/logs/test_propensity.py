@@ -35,16 +35,6 @@ def log_of(cells):
     return pl.DataFrame(rows, SCHEMA, orient="row")
 
 
-def random_log(rng, queries, items, shown, attraction=(0.1, 0.9)):
-    """A log of queries each of their own taste: clicks of a query are alike."""
-    theta = 1 / np.arange(1, 5)
-    q, i, _ = np.indices((queries, items, shown)).reshape(3, -1)
-    k = rng.integers(0, len(theta), len(q))
-    r = rng.uniform(*attraction, (queries, items))
-    click = rng.random(len(q)) < theta[k] * r[q, i]
-    return pl.DataFrame({"query": q, "item": i, "pos": k + 1, "click": click})
-
-
 def estimates(name, log, **options):
     """position -> its row."""
     return {row["pos"]: row for row in getattr(rankql, name)(log, **options).rows(named=True)}
@@ -86,27 +76,6 @@ def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
 
 
 # by hand and by others
-
-
-def test_items_at_different_positions_mislead_click_rates_only():
-    """Better items stand higher: click rates mislead, harvesting does not."""
-    theta, n = {1: 1.0, 2: 0.5, 3: 0.25}, 80
-    shown = {
-        0: (0.8, [(1, 9), (2, 1)]),
-        1: (0.4, [(1, 1), (2, 9), (3, 1)]),
-        2: (0.2, [(2, 1), (3, 9)]),
-    }
-    cells = [
-        (q, "a", k, n * times, round(n * times * theta[k] * r))
-        for q, (r, places) in shown.items()
-        for k, times in places
-    ]
-    log = log_of(cells)
-    assert estimates("randomised_propensity", log)[3]["propensity"] < 0.1
-    for name, options in METHODS[1:]:
-        if options.get("pairs") != "first":
-            result = estimates(name, log, **options)
-            assert result[3]["propensity"] == pytest.approx(0.25, rel=1e-12), options
 
 
 def test_interval_of_randomised_rankings_is_that_of_a_ratio():
@@ -264,26 +233,6 @@ def test_fewer_than_30_queries_are_noted(name, options, queries, note):
     assert (result["note"], result["lo"] is None) == (note, False)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), METHODS)
-def test_copies_within_a_query_do_not_narrow_the_interval(name, options):
-    """Four times the rows of each query: the same interval; four times the queries: half of it."""
-    log = random_log(np.random.default_rng(5), queries=40, items=2, shown=20)
-    once = estimates(name, log, **options)
-    copies = pl.concat([log] * 4)
-    others = pl.concat([log.with_columns(pl.col("query") + 1000 * j) for j in range(4)])
-    same = getattr(rankql, name)(copies, **options)
-    half = getattr(rankql, name)(others, **options)
-    queries = log["query"].n_unique()
-    factor = math.sqrt((queries - 1) / (4 * queries - 1))
-    for a, b in zip(same.rows(named=True), half.rows(named=True), strict=True):
-        row = once[a["pos"]]
-        assert a["propensity"] == pytest.approx(row["propensity"], rel=1e-8)
-        assert a["hi"] == pytest.approx(row["hi"], rel=1e-7)
-        width = math.log(row["hi"] / row["propensity"])
-        assert math.log(b["hi"] / b["propensity"]) == pytest.approx(width * factor, rel=1e-6)
-
-
 # at random
 
 
@@ -311,25 +260,3 @@ def test_every_row_has_an_interval_or_a_note(name, options):
             assert value is None or 0 < value < math.inf
         assert row["note"] is not None or row["lo"] is not None
         assert row["lo"] is None or row["lo"] <= row["propensity"] <= row["hi"]
-
-
-# simulated
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "logs", "drawn", "near"),
-    [
-        *((name, 1000, {"queries": 100, "items": 2, "shown": 20}, 0.007) for name in NAMES),
-        # Few impressions of attractive items, where estimates of attraction would be biased.
-        (NAMES[1], 10, {"queries": 500, "items": 1, "shown": 4, "attraction": (0.5, 1)}, 0.02),
-    ],
-)
-def test_intervals_contain_the_truth(name, logs, drawn, near):
-    """At position 3, of users who look at position k with probability 1 / k."""
-    rng = np.random.default_rng(1)
-    log = pl.concat(random_log(rng, **drawn).with_columns(log=pl.lit(j)) for j in range(logs))
-    rows = getattr(rankql, name)(log, slice="log").filter(pos=3)
-    held = rows.select(pl.lit(1 / 3).is_between("lo", "hi").mean()).item()
-    assert 0.935 <= held <= 0.965 or logs < 1000
-    assert rows["propensity"].mean() == pytest.approx(1 / 3, abs=near)

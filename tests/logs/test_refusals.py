@@ -2,7 +2,7 @@
 
 import math
 import re
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
@@ -50,11 +50,10 @@ TIMED = {"moment": "t", "unknown": 1}
 PREDICTED, EXAMINED = {"predicted": "predicted"}, {"examination": "examination"}
 CHANCES = [
     *(({"click": [1, click, 0], "propensity": [1.0, bad, 1.0]}, {}, f"{CHANCE}{bad}")
-      for click in (0, 1, None) for bad in (0.0, 1.5, NAN)),
-    *(({}, {"clip": bad}, f"clip must be above 0 and at most 1, not {bad}")
-      for bad in (-0.5, 1.5, NAN)),
+      for click, bad in ((0, 0.0), (1, 1.5), (None, NAN))),
+    ({}, {"clip": -0.5}, "clip must be above 0 and at most 1, not -0.5"),
     ({"propensity": [1.0, None, 1.0]}, {}, GIVEN),
-    *(({"click": [1, 0, bad]}, {}, f"{CLICK}{bad}") for bad in (2, 0.5, NAN)),
+    *(({"click": [1, 0, bad]}, {}, f"{CLICK}{bad}") for bad in (2, NAN)),
     ({"click": ["1", "0", "1"]}, {}, f"{CLICK}text. Cast it first"),
     ({"propensity": ["1", "1", "1"]}, {}, f"propensity{TEXT}"),
 ]  # fmt: skip
@@ -64,38 +63,28 @@ AGREEMENT = [
     ({"annotator": [None, "A", "A", "B"]}, {}, "annotator must not be NULL"),
 ]
 NUMBERS = "labels must be numbers for (level|weights) '{}', not .*. Cast them first"
-ODD_LABELS = [date(2024, 5, 1), b"x", [1], DAY, NOON, "1"]
 HUGE = "labels must lie between -1e100 and 1e100 for .* '(interval|quadratic)', not .*"
 # Both functions read the log by one macro: each refuses a half.
 RELATIVE = "the log must have rows at position 1, to which propensities are relative"
 POSITIONS = [
     ({"pos": [1, 2, 1, 0]}, {}, f"{POS}0. Position 1 is the top: add 1"),
     ({"pos": [1, 2, 1, 1.5]}, {}, f"{POS}1.5{SCORE}"),
-    ({"pos": [1, 2, 1, NAN]}, {}, f"{POS}(?i:nan)"),
     ({"pos": ["1", "2", "1", "2"]}, {}, f"pos{TEXT}"),
-    *(({"click": [1, 0, 1, bad]}, {}, f"{CLICK}(?i:{bad})") for bad in (2, 0.5, NAN)),
+    ({"click": [1, 0, 1, 2]}, {}, f"{CLICK}2"),
     ({"click": [1, 0, 1, None]}, {}, f"{CLICK}NULL"),
-    ({"click": ["1", "0", "1", "0"]}, {}, f"{CLICK}text. Cast it first"),
     ({"query": [1, 1, 2, None]}, {}, "query must not be NULL"),
     ({"pos": [3, 2, 3, 2]}, {}, RELATIVE),
     ({"pos": [3, 2, 3, 2]}, {"slice": "query"}, rf"{RELATIVE}; there are none where query is \d"),
+    ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
     ({"click": [1, 1, 1, 1]}, {},
      "the log holds clicks only. Propensities also need the impressions without a click"),
-    ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
-    ({}, {"confidence": "high"}, "confidence must lie between 0 and 1, not the text 'high'"),
     # Rows that were not shown are left out, but checked.
-    ({"query": [1, 1, 2, None], "pos": [1, 2, 1, None]}, {}, "query must not be NULL"),
     ({"click": [1, 0, 1, 7], "pos": [1, 2, 1, None]}, {}, f"{CLICK}7"),
 ]  # fmt: skip
-ITEMS = [
-    ({"item": [*"aaa", None]}, {}, "item must not be NULL"),
-    ({"item": [*"aaa", None], "pos": [1, 2, 1, None]}, {}, "item must not be NULL"),
-]
 SPLIT = "either since or share must be given: a time, or a share of the rows"
 TIMES = [
     ({"time": [1, 2, None]}, "time must be a timestamp or a finite number, not (NULL|None)"),
-    ({"time": ["1", "2", "3"]},
-     "time must be a timestamp or a number, not text. Cast it first"),
+    ({"time": ["1", "2", "3"]}, "time must be a timestamp or a number, not text. Cast it first"),
 ]  # fmt: skip
 
 REFUSED = {
@@ -105,12 +94,9 @@ REFUSED = {
          "Events with a grade: view, buy, shown"),
         # Also outside of the window.
         ({"event": ["view", "swipe"]}, {"moment": "t", "until": 1}, "event swipe has no grade. .*"),
-        *(({"event": [event, event]}, {},
-           "event must be text, a whole number or a boolean, not .*. Cast it to text")
-          for event in (NOON, 1.5, [1], ["a"])),
-        ({}, {"grades": {"view": NAN}}, "grades must be finite numbers, not .*nan.*"),
+        ({"event": [1.5, 1.5]}, {},
+         "event must be text, a whole number or a boolean, not .*. Cast it to text"),
         ({}, {"unknown": "skip"}, "unknown must be a grade or 'error', not skip"),
-        ({"event": [None, None]}, {"unknown": "x"}, "unknown must be a grade or 'error', not x"),
         ({}, {"unknown": NAN}, "unknown must be a grade or 'error', not nan"),
         ({}, {"how": "last"}, "how must be 'max' or 'sum', not last"),
         ({}, {"cap": 3}, "cap is for how 'sum', not for 'max'"),
@@ -124,13 +110,6 @@ REFUSED = {
          "half_life must be a number above 0, as moment is a number, not (1 day.*|24:00:00)"),
         ({}, TIMED | {"until": 9, "within": 0},
          "within must be a number above 0, as moment is a number, not 0"),
-        ({}, TIMED | {"until": 9, "half_life": -1},
-         "half_life must be a number above 0, as moment is a number, not -1"),
-        *(({"t": [bad, 1.0]}, TIMED | {"until": 1},
-           "moment must be a timestamp or a finite number, not (NULL|None|nan)")
-          for bad in (None, NAN)),
-        ({"t": ["2026-01-01"] * 2}, TIMED | {"until": 1},
-         "moment must be a timestamp or a number, not text. Cast it first"),
         ({"t": [NOON, NOON]}, TIMED | {"until": NOON + DAY, "half_life": 7},
          "half_life must be an interval above 0, as moment is a timestamp, not 7"),
         ({"t": [NOON, NOON]}, TIMED | {"until": 5},
@@ -140,24 +119,19 @@ REFUSED = {
         *(({"weight": [1.0, bad]}, {"weight": "weight", "how": how},
            f"weight must be a finite number from 0, not (?i:{bad}(.0)?|NULL)")
           for how, bad in (("mean", -1), ("median", NAN), ("majority", INF), ("mean", None))),
-        *(({"weight": [0.0, 0]}, {"weight": "weight", "how": how},
-           "weight must not be 0 for all labels of a group")
-          for how in ("mean", "median", "majority")),
-        *(({"weight": pl.Series([bad] * 2, dtype=kind)}, {"weight": "weight"},
-           "weight must be a finite number from 0, not (?s:.*)")
-          for bad, kind in (("3", None), ("3", pl.Categorical), ("3", pl.Enum(["3"])),
-                            (date(2024, 5, 1), None), ([3], None), (DAY, None))),
+        ({"weight": [0.0, 0]}, {"weight": "weight", "how": "median"},
+         "weight must not be 0 for all labels of a group"),
+        ({"weight": ["3", "3"]}, {"weight": "weight"},
+         "weight must be a finite number from 0, not .*"),
         ({"rel": [1.0, NAN]}, {}, "rel must be a finite number, not (?i:nan)"),
         ({}, {"how": "vote"}, "how must be 'mean', 'median' or 'majority', not vote"),
-        *(({}, {"how": how, "ties": "x"}, "ties must be 'low', 'high' or 'null', not x")
-          for how in ("mean", "median", "majority")),
+        ({}, {"how": "majority", "ties": "x"}, "ties must be 'low', 'high' or 'null', not x"),
     ],
     "debiased": [
         *CHANCES,
-        *(({"predicted": [0.5, 0.5, bad]}, PREDICTED,
-           f"predicted must lie between 0 and 1, not {bad}") for bad in (-0.1, 1.1, NAN)),
-        ({"click": [1, 0, None], "propensity": [1.0, 1, None], "predicted": [0.5, 0.5, 1.1]},
-         PREDICTED, "predicted must lie between 0 and 1, not 1.1"),
+        ({"predicted": [0.5, 0.5, 1.1]}, PREDICTED, "predicted must lie between 0 and 1, not 1.1"),
+        ({"click": [1, 0, None], "propensity": [1.0, 1, None], "predicted": [0.5, 0.5, -0.1]},
+         PREDICTED, "predicted must lie between 0 and 1, not -0.1"),
         ({"predicted": ["1"] * 3}, PREDICTED, f"predicted{TEXT}"),
     ],
     "krippendorff_alpha": [
@@ -168,14 +142,13 @@ REFUSED = {
          "labels must be 0 or more for level 'ratio', not -1"),
         ({"label": [1e200, 1, 1, 1]}, {"level": "interval"}, HUGE),
         *(({"label": [label] * 4}, {"level": level}, NUMBERS.format(level))
-          for label, level in zip(ODD_LABELS, ["ordinal", "interval", "ratio"] * 2, strict=True)),
+          for label, level in ((NOON, "ordinal"), ([1], "interval"), ("1", "ratio"))),
     ],
     "cohen_kappa": [
         *AGREEMENT,
         ({}, {"weights": "cubic"}, "weights must be 'none', 'linear' or 'quadratic', not cubic"),
         ({"label": [1e200, 1, 1, 1]}, {"weights": "quadratic"}, HUGE),
-        *(({"label": [label] * 4}, {"weights": weights}, NUMBERS.format(weights))
-          for label, weights in zip(ODD_LABELS, ["linear", "quadratic"] * 3, strict=True)),
+        ({"label": ["1"] * 4}, {"weights": "linear"}, NUMBERS.format("linear")),
     ],
     "leave_one_out": [
         ({}, {"n": 0}, "n must be a whole number from 1, not 0"),
@@ -191,48 +164,32 @@ REFUSED = {
     ],
     "randomised_propensity": POSITIONS[::2],
     "harvested_propensity": [
-        *POSITIONS[1::2], *ITEMS,
+        *POSITIONS[1::2],
+        ({"item": [*"aaa", None]}, {}, "item must not be NULL"),
         ({}, {"pairs": "model"}, "pairs must be 'all', 'adjacent' or 'first', not model"),
-        ({}, {"pairs": None}, "pairs must be 'all', 'adjacent' or 'first', not (NULL|None)"),
     ],
     "counterfactual": [
         ({"click": [1, 3, None]}, {}, f"{CLICK}3"),
-        ({"click": ["1", "0", None]}, {}, f"{CLICK}text. Cast it first"),
         ({"propensity": [1.0, 0.0, None]}, {}, f"{CHANCE}0.0"),
-        ({"propensity": [1.0, 0.5, 2.0]}, {}, f"{CHANCE}2.0"),
         ({"propensity": [1.0, None, None]}, {}, GIVEN),
         ({"query": [1, None, 1]}, {}, "query must not be NULL"),
         ({"item": ["a", "a", None]}, {}, "item must not be NULL"),
         ({"pos": [0, 0, 2]}, {}, f"{POS}0. Position 1 is the top: add 1"),
         *(({"pos": [bad, bad, 2]}, {}, re.escape(f"{POS}{bad}{SCORE * (bad == 1.5)}"))
-          for bad in (1.5, 2**53 + 1, 2.0**54, 1e300)),
+          for bad in (1.5, 2**53 + 1)),
         ({"pos": [1, 3, 2]}, {}, SEVERAL.format("pos")),
-        ({"pos": [1, None, 2]}, {}, SEVERAL.format("pos")),
         ({"pos": [1, 1, 1]}, {}, SHARED),
-        ({"pos": [2, 2, 2]}, {}, SHARED),
         ({"predicted": [0.5, 2.0, None]}, PREDICTED,
          "predicted must lie between 0 and 1, not 2.0"),
         ({"examination": [1.0, 1.0, None]}, EXAMINED, "examination must be given where pos is"),
         ({"examination": [1.0, 0.5, 0.5]}, EXAMINED, SEVERAL.format("examination")),
-        ({"examination": [1.0, 1.0, 0.0]}, EXAMINED,
-         "examination must be above 0 and at most 1, not 0.0"),
-        *(({}, {"clip": bad}, f"clip must be above 0 and at most 1, not {bad}")
-          for bad in (0.0, "0.5", 2)),
+        ({}, {"clip": "0.5"}, "clip must be above 0 and at most 1, not 0.5"),
         ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
         *(({}, {"k": k}, K.format(k)) for k in (0, 10**18)),
         # Rows beyond k are checked, too.
         ({"click": [1, 0, 7], "propensity": [1.0] * 3, "pos": [1, 1, None]}, {"k": 1}, f"{CLICK}7"),
-        ({"propensity": [1, 0.5, 7], "pos": [1, 1, 9]}, {"k": 1}, f"{CHANCE}7.0"),
-        ({"examination": [1, 1, 7.0], "pos": [1, 1, None]}, EXAMINED | {"k": 1},
-         "examination must be above 0 and at most 1, not 7.0"),
-        ({"item": ["a", "a", None], "pos": [1, 1, None]}, {"k": 1}, "item must not be NULL"),
-        # Columns of other types, under the user's name.
-        ({"propensity": [0.5] * 3, "click": [[1]] * 3}, {}, re.escape(f"{CLICK}[1]")),
-        *(({"own": values}, {name: "own"}, f"own {message}")
-          for name, values, message in (
-              ("click", [1, 3, None], "must be 0 or 1, not 3"),
-              ("item", ["a", "a", None], "must not be NULL"),
-              ("pos", [1.5, 1.5, 2], f"must be a whole number from 1, not 1.5{SCORE}"))),
+        # Under the user's name of a column.
+        ({"own": [1, 3, None]}, {"click": "own"}, "own must be 0 or 1, not 3"),
     ],
 }  # fmt: skip
 

@@ -61,31 +61,3 @@ def test_settings_change_no_table(name, options):
         shuffled = frame.sample(fraction=1, shuffle=True, seed=seed)
         call = f"{name}('input_rows'{options_of(options)})"
         assert_rows(name, setting, connected(shuffled, con).sql(f"FROM {call}").pl(), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_settings_change_no_grade(setting):
-    con = metric_engines.connect(**setting)
-    assert con.sql("""
-        SELECT grades_of(['a', 'A', 'á'], MAP {'A': 1, 'á': 2}), grades_of(x, x),
-               graded('A', MAP {'a': 1, 'A': 2, 'á': 3})
-        FROM (VALUES (['a', 'A', 'á'])) AS t (x) GROUP BY x
-    """).fetchall() == [([None, 1, 2], [1, 1, 1], 2)]
-    votes = "(VALUES (1, 1), (2, 1), (2, 1), (NULL, 3)) AS t (rel, weight)"
-    for how, value in {"mean": 5 / 3, "median": 2.0, "majority": 2.0}.items():
-        sql = f"SELECT consensus(rel, weight := weight, how := '{how}') FROM {votes}"
-        assert metric_engines.same(con.sql(sql).fetchall()[0][0], value)
-    rows = [(user, item, "view") for user, item in ("ux", "Ux", "úy", "UX", "uz")]
-    events = pl.DataFrame(rows, ["user", "item", "event"], orient="row")
-    result = rankql.grade_events(events, {"view": 1, "VIEW": 2}, con=con)
-    assert result.equals(events.select("user", "item", rel=1.0).sort("user", "item"))
-    a, b, clicks = list("aAbB"), list("Aab"), ["a", "B"]
-    listed = ", ".join(map(metric_engines.literal, (a, b)))
-    for seed in range(4):
-        picks = rankql.team_draft(a, b, seed=seed, prefix=True)
-        result = con.execute(f"""
-            SELECT *, team_draft_credit(picks, {clicks})
-            FROM (SELECT team_draft({listed}, seed := {seed}, prefix := true) AS picks)
-        """).fetchall()
-        assert result == [(picks, rankql.team_draft_credit(picks, clicks))]

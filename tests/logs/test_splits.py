@@ -119,44 +119,30 @@ def test_splits_by_dates_and_in_other_zones(tmp_path):
     assert_frame_equal(rankql.leave_one_out(tmp_path / "log.parquet"), rankql.leave_one_out(frame))
 
 
-ODD_TIMES = [
-    *("TIME '10:00'", "uuid()", "[1]", "[now()::TIMESTAMP]", "INTERVAL 1 DAY", "true", "'1'"),
-    *(
-        f"'{end}'::{kind}"
-        for end in ("infinity", "-infinity")
-        for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
-    ),
-]
+ODD_TIMES = ["TIME '10:00'", "[1]", "true", "'1'", "'infinity'::TIMESTAMP",
+             "'-infinity'::DATE"]  # fmt: skip
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("time", ODD_TIMES)
 def test_a_time_is_a_finite_timestamp_or_number(time):
     con = metric_engines.connection()
-    row = f"SELECT 'u' AS user, 'x' AS item, {time} AS time"
-    con.execute(f"CREATE OR REPLACE TEMP TABLE odd AS {row}")
-    message = "(time|moment) must be a timestamp or a number, not .*. Cast it first"
-    if "infinity" in time:
-        frame = con.sql("FROM odd").pl()
-        message = "(time|moment) must be a timestamp or a finite number, not -?infinity"
-    else:
-        value = pl.Series(con.sql("SELECT time FROM odd").fetchall()[0])
-        frame = pl.DataFrame({"user": "u", "item": "x", "time": value})
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE odd AS SELECT 'u' AS user, 'x' AS item, {time} AS time"
+    )
+    frame = con.sql("FROM odd").pl()
+    message = "(time|moment) must be a timestamp or a (number|finite number), not .*"
     since = "TIMESTAMP '2024-05-01'"
+    graded = rankql.graded("item", {"x": 1}, moment="time", until=NOON)
     for call in (
         "FROM leave_one_out('odd')",
-        "FROM time_split('odd', share := 0.5)",
         f"FROM time_split('odd', since := {since})",
         f"SELECT graded(item, MAP {{'x': 1}}, moment := time, until := {since}) FROM odd",
     ):
         assert_message(call, lambda c=call: con.sql(c).fetchall(), message)
-    graded = rankql.graded("item", {"x": 1}, moment="time", until=NOON)
-    assert_message("graded in polars", lambda: frame.select(graded), message)
-    if time == "uuid()":
-        message = "time must not hold Python objects. Cast it first"
     for run in (
         lambda: rankql.leave_one_out(frame),
         lambda: rankql.time_split(frame, since=NOON),
+        lambda: frame.select(graded),
     ):
         assert_message("polars", run, message)
 

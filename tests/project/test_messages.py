@@ -46,7 +46,7 @@ def without_values():
     tables = [
         pl.DataFrame(keys | {x: pl.Series([None] * 4, dtype=float)}) for x in ("RR", "clicks")
     ]
-    return rankql.associate(*tables, on="query", baseline="a").quadrants()
+    return rankql.associate(*tables, on="query", baseline="a").quadrants("RR", "clicks")
 
 
 IN_PYTHON = {
@@ -68,7 +68,7 @@ IN_PYTHON = {
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
-    "No query has values of both 'RR' and 'clicks'": without_values,
+    "No key has values of both 'RR' and 'clicks'": without_values,
     "clicks is too large for some query. Scale it down": lambda: linked(
         [1.0, 0.5, 0.2], (1.7e308, 1.7e308, 1), ("a", "a", "b")
     ),
@@ -119,9 +119,9 @@ def test_missing_packages(message, monkeypatch):
 
 def test_packages_missing_later(monkeypatch, tmp_path):
     """To plot and to write a report, which come after scipy was needed."""
-    comparison, link = compared(), linked([1.0, 0.5, 0.2])
+    comparison = compared()
     monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
-    for use in (comparison.plot, link.plot, lambda: comparison.save(tmp_path / "report.html")):
+    for use in (comparison.plot, lambda: comparison.save(tmp_path / "report.html")):
         with pytest.raises(rankql.RankqlError, match=r"(plot|report) needs"):
             use()
 

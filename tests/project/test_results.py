@@ -45,12 +45,6 @@ DAYS = pl.DataFrame([
 ])  # fmt: skip
 
 
-def associate_runs():
-    values = rankql.evaluate(RUNS, QRELS, "AP").per_query
-    counts = [COUNTS.with_columns(pl.col(EVIL) * n, system=pl.lit(s)) for n, s in enumerate(RUNS)]
-    return rankql.associate(values, pl.concat(counts), on="query", baseline="old")
-
-
 INSTANCES = {
     "Result": lambda: rankql.evaluate(RUNS, QRELS, ["nDCG@3", "AP"], attributes=PARTS, by="part"),
     "Result of one system": lambda: rankql.evaluate(OLD, QRELS, "AP"),
@@ -76,7 +70,6 @@ INSTANCES = {
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
     "Monitoring": lambda: rankql.monitor(DAYS, metrics=["nDCG@3", "AP"], by="part"),
-    "AssociationTable": lambda: associate_runs().quadrants(),
 }  # fmt: skip
 
 
@@ -214,8 +207,10 @@ def test_the_instances_have_something_to_escape():
 
 @pytest.mark.parametrize(("n", "is_long"), [(12, False), (13, True)])
 def test_markdown_shows_12_sentences(n, is_long):
-    frame = pl.DataFrame({"x": range(2 * n - 1)})
-    text = rankql.AssociationTable(frame, [f"sentence {i}" for i in range(n)]).to_markdown()
+    result = TableResult()
+    result.table, result.notes = pl.DataFrame({"x": range(2 * n - 1)}), []
+    result.sentences = [f"sentence {i}" for i in range(n)]
+    text = result.to_markdown()
     assert (f"- and {n - 12} more in the table" in text) == is_long
     assert text.count("- sentence ") == 12
 

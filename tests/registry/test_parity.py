@@ -13,7 +13,7 @@ from support.paths import ROOT
 
 # Functions of rankql besides metrics; its classes begin with a capital.
 TASKS = {
-    *("associate", "check", "combine", "compare", "convert", "correlate", "evaluate", "explain"),
+    *("associate", "check", "combine", "compare", "convert", "evaluate", "explain"),
     *("funnel", "gate", "grade_events", "judges", "metrics", "monitor"),
     *("queries_needed", "register", "show_versions", "translate"),
 }

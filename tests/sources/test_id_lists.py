@@ -289,11 +289,6 @@ def test_every_function_takes_lists(tmp_path):
         # Duplicates.
         (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
         (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
-        # Nothing in common.
-        (
-            LISTS.with_columns(relevant=pl.lit(["D1"])),
-            "^No item of the run is judged for its query",
-        ),
         (
             {"a": LISTS, "b": LISTS.with_columns(relevant=pl.lit(["d3"]))},
             "^The runs have different relevant ids for query 'q1'",
@@ -460,9 +455,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
         (["doc-1", "doc-2"], ["doc_3", "doc_4"], None),
         (["d1"] * 4, ["d2"] * 4, None),
         (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
-        (["01", "02"], ["1", "4"], "the run has item '01', qrels has '1'"),
-        (["D1", "D2"], ["d3", "d2"], ""),
-        ([" x", "y"], ["x", "z"], ""),
+        (["D1", "D2"], ["d3", "d2"], None),
         (["1", "2"], [3, 4], "items are VARCHAR in run and"),
         (["a#1", "b#1"], ["a", "b"], ""),
     ],

@@ -16,11 +16,13 @@ from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.evaluation.means import Meta
+from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
 from rankql.sources.reader import count_values
 from rankql.sources.session import open_session
+from support.partition_sums import add_counters
 
 RUN = pl.DataFrame(
     {
@@ -305,14 +307,6 @@ def test_one_item_must_match(ours, theirs, message):
     assert rankql.evaluate(*good, "RR")["RR"] == 1
 
 
-def test_one_item_of_a_reference_must_match():
-    bad = RUN.with_columns(item="i" + pl.col("item"))
-    with pytest.raises(RankqlError, match=r"^No item of the run is in the reference .* 'ix'"):
-        rankql.correlate(bad, RUN)
-    other = RUN.with_columns(score=-pl.col("score")).filter(pl.col("query") == "a")
-    assert rankql.correlate(RUN, other, "RBO(p=0.9)", k=1).notes  # below the cutoff they match
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("matching", [1, 4, 5])
 def test_few_items_in_common_are_noted(matching):
@@ -398,7 +392,7 @@ def test_nan_is_refused_in_every_frame(role, kind, problem):
 
 def test_every_function_refuses_scores_of_nan():
     run = RUN.with_columns(score=float("nan"))
-    for call in (*calls(run, QRELS), lambda: rankql.correlate(run, RUN)):
+    for call in calls(run, QRELS):
         with pytest.raises(RankqlError, match=r"^run( 'one')?: score must be a number, not nan"):
             call()
 
@@ -406,7 +400,7 @@ def test_every_function_refuses_scores_of_nan():
 def test_judgments_without_a_grade_are_noted():
     null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
     result = rankql.evaluate(RUN, null, "AP", interval=None)
-    assert result.notes[0].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
+    assert result.notes[1].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
     assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
     assert rankql.evaluate(RUN, QRELS, "AP").notes == []
 
@@ -438,13 +432,12 @@ def test_rows_without_a_score_count_as_not_retrieved():
     note = "1 of 5 rows of the run have no score (NULL) and count as not retrieved"
     for run in (null, null.to_arrow(), null.to_pandas().astype({"score": "Float64"})):
         assert rankql.evaluate(run, QRELS, "RR").notes == [note]
-    assert note in rankql.correlate(null, RUN).notes
 
 
 def test_one_row_must_have_a_score_or_position():
     nothing = RUN.with_columns(score=pl.lit(None, pl.Float64))
     places = RUN.select("query", "item", pos=pl.lit(None, pl.Int64))
-    for call in (*calls(nothing, QRELS), lambda: rankql.correlate(nothing, RUN)):
+    for call in calls(nothing, QRELS):
         with pytest.raises(RankqlError, match=r"^Every score of (the run|run 'one') is NULL"):
             call()
     for run, name in (
@@ -500,7 +493,6 @@ def test_every_function_takes_distances(run, options):
     assert rankql.compare(runs, NEAREST, "AP", **options).pairs["mean_a"][0] == ap
     assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
     assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
-    assert rankql.correlate(run, NEGATED, "TauB", **options)["TauB"] == 1
     graded = run.join(NEAREST, on=["query", "item"], how="left")
     assert rankql.evaluate(graded, metrics="AP", **options)["AP"] == ap
     mixed = {"one": DISTANCES, "two": NEGATED}
@@ -654,10 +646,10 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}
         for q in sorted({*run["query"], *qrels["query"]})
     ]
-    moments = pl.concat(
-        [partitions.summarise_partition(task, each) for each in tables], how="diagonal"
-    )
-    notes, _ = partitions.merge_reports(moments[partitions.REPORT].drop_nulls())
+    rows = add_counters([partitions.count_partition(task, each) for each in tables])
+    with open_session(None) as session:
+        inputs = task.read_inputs(session, {"run": run.to_arrow(), "qrels": qrels.to_arrow()})
+    notes = describe_notes(COUNTED, partitions.combine_counters(inputs, meta, rows))
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 

@@ -7,11 +7,11 @@ from scipy import special
 from rankql.stats.means import mean_interval
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
-from support.judge_simulation import HIDDEN, JUDGES, RARE, RARE_SIZES, SIZES
-from support.judge_simulation import corrected as simulated
+from research.judge_simulation import HIDDEN, JUDGES, RARE, RARE_SIZES, SIZES
+from research.judge_simulation import corrected as simulated
+from research.simulation import REPEATS, at_most
 from support.judged_runs import corrected, half_width
 from support.paths import DL19
-from support.simulation import REPEATS, at_most
 
 # The example of ppi-python, three times: fewer than 20 queries are too few.
 TIMES = 3

@@ -34,7 +34,8 @@ def functions():
 
 def lacks(name, family):
     """What a metric with this macro lacks, or one of its forms."""
-    module = importlib.import_module(f"rankql.expressions.{family}")
+    of_metric = signatures.metric_of(name) == name
+    module = importlib.import_module(f"rankql.expressions.{family if of_metric else 'forms'}")
     if name not in macros.list_metric_macros(family):
         yield f"COMMENT ON MACRO, in sql/{family}.sql"
     if not hasattr(module, name):
@@ -42,7 +43,7 @@ def lacks(name, family):
     if name not in rankql.__all__:
         yield "its name, in rankql/__init__.pyi (twice)"
     cases = [case for case in hand_cases.ALL if case.metric == name]
-    if signatures.metric_of(name) != name:
+    if not of_metric:
         if not cases:
             yield "a case, in tests/cases"
         return

@@ -6,10 +6,8 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation.evaluate import evaluate_in_duckdb, prepare
-from rankql.evaluation.reduce import choose_reduction
+from rankql.evaluation.evaluate import evaluate_in_duckdb
 from rankql.evaluation.request import EvaluateArguments, Reading, parse_groupings
-from rankql.sources.session import open_session
 
 
 def make_arguments(run, qrels, metrics, by=(), packs=None, **options):
@@ -31,27 +29,17 @@ def evaluate(*args, packs, **options):
         return str(error)
 
 
-def find_reduction(*args, packs=True, **options):
-    """How the rankings are reduced."""
-    arguments = make_arguments(*args, packs=packs, **options)
-    with open_session(arguments.con, arguments.run, arguments.qrels) as session:
-        inputs, facts, conventions, metrics = prepare(session, arguments)
-        return choose_reduction(inputs, metrics, conventions, facts)
-
-
 def require_equal(left, right):
     """The same rows in their order, numbers to 1e-12, NULL where NULL."""
     assert_frame_equal(left, right, abs_tol=1e-12, rel_tol=1e-12)
 
 
-def compare(run, qrels, metrics, form=None, **options):
-    """The result or the error, which must be that of the readable query. form: of the reduction."""
+def compare(run, qrels, metrics, **options):
+    """The result or the error, which must be that of the readable query."""
     reduced, readable = (evaluate(run, qrels, metrics, packs=p, **options) for p in (True, False))
     if isinstance(reduced, str) or isinstance(readable, str):
         assert str(reduced) == str(readable)
         return reduced
-    if form is not None:
-        assert find_reduction(run, qrels, metrics, **options).form == form
     require_equal(reduced.per_query, readable.per_query)
     require_equal(reduced.summary, readable.summary)
     assert reduced.notes == readable.notes

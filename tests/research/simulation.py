@@ -17,7 +17,7 @@ import polars as pl
 from scipy import stats
 
 from rankql.evaluation.means import mean_intervals
-from rankql.stats.corrections import adjust_p_values
+from rankql.stats.family import adjust_p_values
 from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
 from rankql.stats.tests import TESTS, TestResult
@@ -471,8 +471,8 @@ def comparison_tables(repeats):
 
 
 def main():
-    from support.judge_simulation import judge_table
-    from support.monitor_simulation import monitor_table
+    from research.judge_simulation import judge_table
+    from research.monitor_simulation import monitor_table
 
     tables = {"means": means_tables, "gate": gate_tables, "weights": weight_tables,
               "monitor": monitor_table, "judges": judge_table}  # fmt: skip

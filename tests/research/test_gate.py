@@ -7,7 +7,7 @@ import functools
 
 import pytest
 
-from support.simulation import GATE_SIZES, LIMIT, LOSSES, at_most, gated
+from research.simulation import GATE_SIZES, LIMIT, LOSSES, at_most, gated
 
 gated = functools.cache(gated)
 UNCHANGED = "one query in five loses half, the others do not change"

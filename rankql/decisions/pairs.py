@@ -1,42 +1,226 @@
-"""The table of a comparison: one row per metric, slice and pair, with sentences and notes."""
+"""Every pair of systems on every metric and slice: tests, table, sentences and notes."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rankql import text
-from rankql.decisions.pair_comparisons import (
-    OVERALL,
-    PairComparison,
-    Settings,
-    describe_rare_losses,
-    run_tests,
-    shared_values,
-)
+from rankql.decisions.alignment import hash_rankings
 from rankql.decisions.system_values import SystemValues, describe_left_out
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, TOO_FEW
+from rankql.decisions.verdict import (
+    BETTER,
+    NO_DIFFERENCE,
+    NOT_SIGNIFICANT,
+    SIGNIFICANT,
+    TOO_FEW,
+    WORSE,
+)
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
+from rankql.registry.argument_checks import require_probability, require_whole_number
+from rankql.stats.family import CORRECTIONS, LEAST_ALPHA, Family
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample
+from rankql.stats.sample import Sample
 from rankql.stats.tests import (
     DOMINATED,
     EQUAL,
     FEW_RESAMPLES,
     NOT_TESTABLE,
+    TESTS,
     UNBOUNDED,
     ZERO_VARIANCE,
+    PairedTest,
+    TestResult,
     count_required_units,
 )
-from rankql.stats.tukey import vary_differently
+
+# Why a metric without values per query has no test.
+OVERALL = "one value for all queries"
+# Fewer queries contain no loss of one query in twenty in more than 5% of samples: 0.95^59.
+RARE = 59
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How systems are compared."""
+
+    test: str
+    correction: str
+    confidence: float
+    cluster: str | None
+    baseline: str | None
+    resamples: int
+    seed: int
+    min_queries: int
+    weight: str | None = None
+
+    def check(self) -> None:
+        """Refuse unknown choices, and options that do not go together."""
+        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
+            if (value := getattr(self, name)) not in choices:
+                raise RankqlError(describe_unknown(name, value, choices))
+        require_probability("confidence", self.confidence, LEAST_ALPHA)
+        for name, smallest in (("resamples", 100), ("seed", 0), ("min_queries", 0)):
+            require_whole_number(name, getattr(self, name), smallest)
+
+    @property
+    def paired_test(self) -> PairedTest:
+        """The test."""
+        return TESTS[self.test](self.resamples, self.seed)
+
+    @property
+    def alpha(self) -> float:
+        """The significance level, 1 - confidence."""
+        return round(1 - self.confidence, 12)
+
+    @property
+    def percent(self) -> str:
+        """The confidence in percent."""
+        return text.format_percent(self.confidence)
+
+
+@dataclass
+class PairComparison:
+    """One pair of systems on one metric and slice, and the result of its test.
+
+    Or one system, as `a` and `b`, whose values and mean take the place of differences.
+    """
+
+    metric: str
+    a: str
+    b: str
+    slice: str
+    sample: Sample
+    # Of each system; None if no query counts.
+    means: Sequence[float | None]
+    # The number of queries of the slice, and of those with a weight above 0.
+    total: int
+    weighed: int
+    # If the metric is one value for all queries, the number of those that count.
+    overall: int | None = None
+    lower_is_better: bool = False
+    # Are the rankings of both systems known to be the same?
+    identical: bool = False
+    result: TestResult = field(default_factory=TestResult)
+
+    @property
+    def queries(self) -> int:
+        """The number of queries for which both are defined."""
+        return len(self.sample.values)
+
+    @property
+    def n(self) -> int:
+        """The number of queries in the means."""
+        return self.queries if self.overall is None else self.overall
+
+    @property
+    def change(self) -> float | None:
+        """The difference of the means, or the mean of one system; None if undefined."""
+        first, last = self.means[0] if len(self.means) > 1 else 0.0, self.means[-1]
+        return None if first is None or last is None else last - first
+
+    def detectable(self, settings: Settings) -> float | None:
+        """The difference that would be detected with 80% power, at the level of this test.
+
+        None if that is more than the largest difference that is possible.
+        """
+        if self.result.reason == NOT_TESTABLE:
+            return None
+        level = settings.alpha if self.result.level is None else self.result.level
+        size = settings.paired_test.detectable(self.sample, level)
+        return size if size is not None and math.inf > size <= self.sample.highest else None
+
+    def verdict(self, settings: Settings) -> str:
+        """'better', 'worse' or 'not significant', or the reason why this is not tested."""
+        if self.result.p_adjusted is None:
+            return self.result.reason
+        if self.result.p_adjusted > settings.alpha:
+            return NOT_SIGNIFICANT
+        return BETTER if (self.sample.mean > 0) != self.lower_is_better else WORSE
+
+
+def list_pairs(
+    values: SystemValues, result: Result, pairs: Sequence[tuple[str, ...]]
+) -> list[PairComparison]:
+    """Every pair on every metric and slice, not tested yet. A pair may be one system alone."""
+    whole, alone = result.overall_metrics, any(len(pair) == 1 for pair in pairs)
+    summary = {}
+    if whole or alone:
+        columns = ("metric", "slice", "system", "mean", "queries", "undefined")
+        summary = {row[:3]: row[3:] for row in result.summary.select(columns).rows()}
+    comparisons = []
+    for metric, (label, places), pair in itertools.product(
+        result.metrics, values.slices.items(), pairs
+    ):
+        overall = None
+        if metric in whole or alone:
+            rows = [summary[metric, label, name] for name in pair]
+            means = [mean for mean, *_ in rows]
+            overall = rows[-1][1] - rows[-1][2] if metric in whole else None
+        else:
+            means = values.means(metric, pair, label)
+        weights = None if values.weights is None else values.weights[places]
+        comparisons.append(
+            PairComparison(
+                metric, pair[0], pair[-1], label, values.sample(metric, pair, label), means,
+                len(places), len(places) if weights is None else int(np.count_nonzero(weights)),
+                overall, metric in values.lower,
+            )
+        )  # fmt: skip
+    return comparisons
+
+
+def run_tests(
+    values: SystemValues, result: Result, pairs: Sequence[tuple[str, str]], settings: Settings
+) -> tuple[list[PairComparison], int]:
+    """Every pair on every metric and slice, and the number of tests."""
+    comparisons = list_pairs(values, result, pairs)
+    hashes = functools.cache(lambda name: hash_rankings(result, name))
+    tested = []
+    for comparison in comparisons:
+        if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
+            known = hashes(comparison.a)
+            comparison.identical = known is not None and known == hashes(comparison.b)
+        small = comparison.slice != "all" and comparison.queries < settings.min_queries
+        reason = OVERALL if comparison.overall is not None else ""
+        reason = reason or NO_DIFFERENCE * comparison.identical
+        reason = reason or settings.paired_test.explain_untestable(comparison.sample)
+        comparison.result = TestResult(reason=reason or TOO_FEW * small)
+        if not comparison.result.reason:
+            tested.append(comparison)
+    samples = [comparison.sample for comparison in tested]
+    family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
+    for comparison, outcome in zip(tested, family.results(), strict=True):
+        comparison.result = outcome
+    return comparisons, len(tested)
+
+
+def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
+    """A note if a sample is so small that it may contain no rare loss."""
+    smallest = min(samples, key=lambda sample: sample.effective, default=None)
+    if smallest is None or (number := round(smallest.effective, 9)) >= RARE:
+        return []
+    unit = "query" if smallest.clusters is None else "cluster"
+    count = text.format_count(int(number), unit)
+    effectively = "" if number == smallest.units else "effectively "
+    fewest = ", the fewest of a row," if len(samples) > 1 else ""
+    return [
+        f"Rare losses may not be seen: {effectively}{count}{fewest} contain none of the losses "
+        f"that hit one {unit} in twenty in {0.95**number:.0%} of samples"
+    ]
+
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
@@ -65,8 +249,6 @@ def compare_pairs(
     rows = [_row(pair, settings, tests) for pair in comparisons]
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
-    if settings.equivalence is not None:
-        schema |= {"p_equivalence": pl.Float64}
     return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 
 
@@ -94,7 +276,6 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
         "hi": pair.result.hi,
         "p": pair.result.p,
         "p_adjusted": pair.result.p_adjusted,
-        "p_equivalence": pair.result.p_equivalence,
         "effect": pair.sample.effect if has_values else None,
         "wins": negative if lower else positive,
         "ties": ties,
@@ -115,23 +296,16 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
         digits = text.count_decimals_apart(result.lo, result.hi)
         ends = sorted((sign * result.lo, sign * result.hi))
         difference, low, high = (text.format_decimal(x, digits) for x in (sign * mean, *ends))
-        percent = settings.equivalence_percent if result.equivalent else settings.percent
-        interval = f"{percent} CI {low} to {high}; "
-    shown = result.p_equivalence if result.equivalent else result.p_adjusted
-    p = text.format_p(shown or 0.0, settings.alpha)
-    adjusted = _ADJUSTED[settings.correction]
-    if settings.correction == "tukey":
-        p += f", {adjusted}"
-    elif tests > 1 and settings.correction != "none":
-        p += f", {adjusted} for {tests} tests"
+        interval = f"{settings.percent} CI {low} to {high}; "
+    p = text.format_p(result.p_adjusted, settings.alpha)
+    if tests > 1 and settings.correction != "none":
+        p += f", {_ADJUSTED[settings.correction]} for {tests} tests"
     queries = text.format_queries(pair.queries)
     if isinstance(pair.sample, CorrectedSample):
         queries = f"{queries} with human labels, worth {pair.sample.worth(settings.alpha):,}"
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
         return f"{b} {'beats' if verdict == BETTER else 'loses to'} {a} by {basis}"
-    if result.equivalent:
-        return f"{b} and {a} are {verdict}: {basis}"
     words, detectable = f"no significant difference between {b} and {a}: {basis}", None
     if not pair.sample.constant and result.level != 0:
         detectable = pair.detectable(settings)
@@ -176,7 +350,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
 
 # By correction: p-values are ...
 _ADJUSTED = {
-    "none": "not adjusted", "tukey": "Tukey-adjusted", "holm": "Holm-adjusted",
+    "none": "not adjusted", "holm": "Holm-adjusted",
     "bonferroni": "Bonferroni-adjusted", "bh": "Benjamini-Hochberg-adjusted",
 }  # fmt: skip
 
@@ -190,8 +364,6 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
     queries = f"{few}{text.format_queries(counts[-1])}{' by metric' if few else ''}"
     family = text.format_count(tests, "test") if tests else "nothing could be tested"
     if tests > 1:
-        joint = settings.correction == "tukey"
-        family = "all pairs of each metric and slice" if joint else family
         family = f"{_ADJUSTED[settings.correction]} for {family}"
     return f"{settings.paired_test.label}, {family}, {queries}"
 
@@ -211,14 +383,6 @@ def describe_tests(
         if count := sum(pair.result.reason == reason for pair in pairs):
             rows = text.format_count(count, "row")
             notes.append(f"{rows} {text.has_or_have(count)} no interval: {reason}")
-    if tests and settings.equivalence is not None:
-        notes.append(
-            f"p_equivalence: two one-sided tests that the difference is less than "
-            f"{settings.equivalence:g} either way. Rows that are equivalent have the "
-            f"{settings.equivalence_percent} interval, which lies within it"
-        )
-    if settings.correction == "tukey" and tests:
-        notes += _describe_unequal(values, pairs)
     notes += describe_rare_losses([x.sample for x in pairs if x.result.p is not None])
     if tests and test.resampled:
         notes += _describe_resampling(pairs, tests, settings)
@@ -236,27 +400,11 @@ def describe_tests(
     return [*notes, *describe_left_out(values, rules), *direction]
 
 
-def _describe_unequal(values: SystemValues, pairs: Sequence[PairComparison]) -> Iterator[str]:
-    """A note on metrics where systems vary differently, which Tukey's test does not allow."""
-    tested = {(x.metric, x.slice) for x in pairs if x.result.p is not None}
-    if unequal := sum(vary_differently(shared_values(values, *x)) for x in tested):
-        yield (
-            "Tukey's test assumes that systems vary alike, but their standard deviations differ in "
-            f"{unequal:,} of {len(tested):,} metrics and slices. Use correction='holm'"
-        )
-
-
 def _describe_resampling(
     pairs: Sequence[PairComparison], tests: int, settings: Settings
 ) -> Iterator[str]:
     """Notes on the precision of resampled p-values, and on too few resamples."""
     resamples = f"{settings.resamples:,}"
-    if settings.correction == "tukey":
-        yield (
-            "All orders of the systems within queries were counted if there are at most 2^20, "
-            f"otherwise {resamples} random ones (seed {settings.seed})"
-        )
-        return
     exact = [settings.paired_test.is_exact(x.sample) for x in pairs if x.result.p is not None]
     if all(exact):
         yield "p-values are exact: all patterns of signs were counted"

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from support.simulation import percent, print_table, rows
+from research.simulation import percent, print_table, rows
 
 FIRST = date(2026, 1, 5)  # a Monday
 YEAR = 365

@@ -6,7 +6,7 @@
 import pytest
 
 from rankql.stats.tests import TESTS
-from support.simulation import (
+from research.simulation import (
     ALPHA,
     CLUSTER_COUNTS,
     CLUSTER_SIZES,

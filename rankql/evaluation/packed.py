@@ -1,16 +1,14 @@
-"""The first positions of each ranking as whole numbers, which DuckDB adds up row by row.
+"""Rankings as whole numbers: the grades of the first positions, and how many items have each.
 
-If grades are whole numbers from 0 to D, two kinds of sums per ranking are enough for all metrics at
-cutoffs. One packs the top: the grade at position i is the i-th digit of a number, and the number of
-packed items is above the digits. The others count the items with at least each grade, which gives
-the ideal: the counts are digits too, and a polynomial of the grade says what a row adds to them.
+If grades are whole numbers from 0 to D, two kinds of numbers per ranking are enough for all metrics
+at cutoffs. `Words` have the item at position i as the i-th group of bits. `Counts` are the numbers
+of items with at least each grade, which give the ideal, packed into a sum: a polynomial of the
+grade says what a row adds to it.
 
-The sums are whole numbers below 2^53, so DOUBLE adds them up exactly, in any order. It takes half
-the memory of the sum of integers and checks no overflow. Measured in units of `sum(rel) GROUP BY
-user`, 10M rows in 100,000 rankings in order / in random order, with `perfect_ht_threshold = 20`,
-which indexes the sums by key: 1.4 / 0.9; integers and a sum for each power of the grade took 1.6 /
-1.5. Slower: discounted gains by row; counters by CASE, by a shift or by a list of constants (they
-branch, or check for overflow, in every row); `max(grade, 10)` for the ideal.
+These sums are whole numbers below 2^53, so DOUBLE adds them up exactly, in any order. It takes half
+the memory of the sum of integers and checks no overflow. Slower: counters by CASE, by a shift or by
+a list of constants (they branch, or check for overflow, in every row); `max(grade, 10)` for the
+ideal. Digits of a sum in place of words, for the grades at positions, take as long or longer.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 
 import polars as pl
 
@@ -29,105 +26,55 @@ SCALES = (1, 3, 5)
 COUNTS = 3
 # DOUBLE holds whole numbers of so many bits exactly.
 EXACT = 53
-# The digits and their number fit into an integer of 128 bits.
-BITS = 90
-# Digits are read from words that fit into 64 bits.
+# A word fits into 64 bits.
 WORD = 60
-# So many bits of digits leave room in a DOUBLE for the number of items.
-SHORT = 45
-
-
-class Top:
-    """The grades 1 to `end` in the first k positions, as digits of an integer."""
-
-    def __init__(self, end: int, k: int) -> None:
-        self.end, self.k, self.bits = end, k, digit_bits(end)
-        self.word = WORD - WORD % self.bits
-
-    @property
-    def is_short(self) -> bool:
-        """Are the sums of digits and items exact as DOUBLE?"""
-        return self.bits * self.k <= SHORT
-
-    def sums(self, grade: str, pos: str) -> dict[str, str]:
-        """The parts of the packed top of a ranking, over its grades and positions as integers."""
-        total = self._packed_rows(grade, pos)
-        if self.is_short:
-            return {"top": _integer(total)}
-        size = self.bits * self.k
-        parts = {
-            f"word {word}": f"{_from(total, start)} & {_ones(min(self.word, size - start))}"
-            for word, start in enumerate(range(0, size, self.word))
-        }
-        parts["above"] = _from(total, size)
-        return {name: f"CAST({part} AS BIGINT)" for name, part in parts.items()}
-
-    def _packed_rows(self, grade: str, pos: str) -> str:
-        """The sum that packs the rows of a ranking.
-
-        Above the digits are two bits for items without a gain at position 1, then the number of
-        packed items.
-        """
-        size = self.bits * self.k
-        kind = "BIGINT" if size <= WORD else "HUGEINT"
-        digit = f"CAST({grade} AS {kind}) << CAST({self.bits} * ({pos} - 1) AS {kind})"
-        item = (
-            f"CASE WHEN {grade} > 0 THEN {1 << size + 2} + ({digit}) "
-            f"WHEN {pos} = 1 THEN {1 << size} ELSE 0 END"
-        )
-        item = f"CAST({item} AS DOUBLE)" if self.is_short else item
-        # 0, because a sum takes longer to leave out NULL.
-        return f"sum(CASE WHEN {pos} <= {self.k} THEN {item} ELSE 0 END)"
-
-    def read(self, sums: pl.DataFrame) -> tuple[list[pl.Series], pl.Series]:
-        """The grade at each position, and whether two items share a position."""
-        if self.is_short:
-            words, above = [sums["top"]], sums["top"] // (1 << self.bits * self.k)
-        else:
-            words = [sums[name] for name in sums.columns if name.startswith("word ")]
-            above = sums["above"]
-        firsts, packed = above & 3, above // 4
-        grades = [self._digit(words, i) for i in range(self.k)]
-        filled = sum(map(self._count_filled, words[1:]), self._count_filled(words[0]))
-        return grades, (packed != filled) | (firsts + (grades[0] > 0).cast(pl.Int64) > 1)
-
-    def _count_filled(self, word: pl.Series) -> pl.Series:
-        """The number of digits other than 0."""
-        ones = sum(1 << i for i in range(0, self.word, self.bits) if i < self.bits * self.k)
-        bits = reduce(or_, (word // (1 << i) for i in range(1, self.bits)), word)
-        return (bits & ones).bitwise_count_ones().cast(pl.Int64)
-
-    def _digit(self, words: Sequence[pl.Series], i: int) -> pl.Series:
-        word, shift = divmod(self.bits * i, self.word)
-        return _bits(words[word], shift, self.bits)
 
 
 class Words:
-    """The grades 1 to `end` in the first k positions, as bits of words.
+    """The items in the first k positions, as bits of words: for each 1, and its grade above.
 
-    For positions that no two items share, any number of words is packed, where `Top` has one.
+    Items that share a position make the bits wrong, and are more than there are ones.
     """
 
     def __init__(self, end: int, k: int) -> None:
-        self.k, self.bits = k, end.bit_length()
+        self.k, self.bits = k, 1 + end.bit_length()
         self.places = WORD // self.bits
 
     def sums(self, grade: str, pos: str) -> dict[str, str]:
-        """The words of a ranking."""
+        """The words of a ranking, over its rows."""
         words = {}
         for word, start in enumerate(range(0, self.k, self.places)):
-            inside = f"{grade} > 0 AND {pos} BETWEEN {start + 1} AND {start + self.places}"
-            digit = (
-                f"CAST({grade} AS BIGINT) << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
-            )
-            words[f"word {word}"] = f"bit_or(CASE WHEN {inside} THEN {digit} ELSE 0 END)"
+            digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS BIGINT)"
+            shifted = f"{digit} << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
+            inside = f"{pos} BETWEEN {start + 1} AND {self._end(start)}"
+            words[f"word {word}"] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
         return words
+
+    def have_shared(self, grade: str, pos: str) -> str:
+        """Do two items of a ranking share a position?"""
+        ones = sum(1 << self.bits * i for i in range(self.places))
+        taken = (f"bit_count({word} & {ones})" for word in self.sums(grade, pos).values())
+        return f"{' + '.join(taken)} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
+
+    def of_list(self, grades: str) -> dict[str, str]:
+        """The words of a ranking, from the list of its grades."""
+        words = {}
+        for word, start in enumerate(range(0, self.k, self.places)):
+            shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
+            part = f"{grades}[{start + 1}:{self._end(start)}]"
+            digits = f"list_transform({part}, lambda grade, i: {shifted})"
+            words[f"word {word}"] = f"list_bit_or({digits})"
+        return words
+
+    def _end(self, start: int) -> int:
+        """The last position of the word that starts after a position."""
+        return min(start + self.places, self.k)
 
     def read(self, sums: pl.DataFrame) -> list[pl.Series]:
         """The grade at each position."""
         words = [sums[name].fill_null(0) for name in sums.columns if name.startswith("word ")]
         places = (divmod(i, self.places) for i in range(self.k))
-        return [_bits(words[word], self.bits * place, self.bits) for word, place in places]
+        return [_bits(words[word], self.bits * i + 1, self.bits - 1) for word, i in places]
 
 
 class Counts:
@@ -197,23 +144,9 @@ def read_counts(end: int, name: str, sums: pl.DataFrame) -> tuple[list[pl.Series
     return grades, grades[0] >= 1 << min(counts.bits for counts in all_counts)
 
 
-def digit_bits(end: int) -> int:
-    """The bits of a digit, if grades are whole numbers from 0 to `end`.
-
-    A digit holds twice the highest grade, so that two items at one position are detected: there are
-    fewer digits other than 0 than items. (With single bits this is always so.)
-    """
-    return 1 if end <= 1 else (2 * end).bit_length()
-
-
 def _integer(value: str) -> str:
     """A DOUBLE as an integer, if it is exact, else one that is too large."""
     return f"CAST(least({value}, {1 << EXACT}) AS BIGINT)"
-
-
-def _from(total: str, bit: int) -> str:
-    """The bits of a sum from one on. A division of HUGEINT takes several times as long."""
-    return f"(CAST({total} AS HUGEINT) >> {bit})"
 
 
 def _bits(word: pl.Series, shift: int, bits: int) -> pl.Series:

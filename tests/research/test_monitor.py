@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import rankql
-from support.monitor_simulation import SHAPES, dates, delays, draw, false_alarms, watch
+from research.monitor_simulation import SHAPES, dates, delays, draw, false_alarms, watch
+from research.simulation import REPEATS, at_most
 from support.parameters import cycled
-from support.simulation import REPEATS, at_most
 
 
 @pytest.mark.slow

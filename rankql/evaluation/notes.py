@@ -1,0 +1,397 @@
+"""The notes of a result: when each applies, and what it says, in their order.
+
+`COUNTED` follow from the counters alone, in an evaluation and in Spark; `OTHERS` from the plan and
+the values too. A row finds its facts: a dict for each sentence, none if it does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from rankql.evaluation.means import Meta, cluster_codes, compared_value, describe_clusters
+from rankql.evaluation.overlap import Counters, describe_chunk, format_examples, run_label
+from rankql.evaluation.plan import Plan
+from rankql.evaluation.request import EvaluateArguments
+from rankql.evaluation.result import Result
+from rankql.evaluation.shown import cutoff, reads_catalogue
+from rankql.macros import quote
+from rankql.registry.all_metrics import RATING
+from rankql.registry.column_names import USERS, squash
+from rankql.registry.conventions import SHORT_IDEALS
+from rankql.registry.requested_metric import Metric
+from rankql.sources.reader import count_values
+from rankql.text import format_count, format_queries, has_or_have, is_or_are, join_words
+
+Facts = Iterable[Mapping[str, Any]]
+# Stands for the runs that a sentence is about.
+RUN = "{run}"
+# So many rows are enough to see whether users have several queries, or grades are ratings.
+FIRST_ROWS = 20_000
+# Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.
+LEAST_JUDGED = 1 / 3
+# Above this share of undefined queries, a note says what the mean over all queries is.
+MUCH_UNDEFINED = 0.05
+# A larger share of items that the user has in train is worth a note.
+MUCH_SEEN = 0.01
+# Ratings go up to this grade at least.
+HIGHEST_RATING = 4
+# Ratings, of which nearly all are relevant; of counts without zeros, most are at most 1.
+RATINGS = f"""SELECT count(*) FILTER (rel >= {{threshold:g}}) AS count, count(rel) AS judged,
+    count / count(rel) AS part, min(rel) AS lowest, max(rel) AS highest FROM {{rows}}
+    HAVING count >= 0.95 * judged AND highest >= {HIGHEST_RATING} AND count(DISTINCT rel) >= 4
+       AND count(*) FILTER (rel <= 1) <= judged / 2"""
+RATINGS_PROBLEM = (
+    "{part:.0%} of judged items count as relevant (threshold {threshold:g}, grades {lowest:g} to "
+    "{highest:g})"
+)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A note: its facts, and its text with their names in braces."""
+
+    find: Callable[[Any], Facts]
+    text: str
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the notes of an evaluation read."""
+
+    arguments: EvaluateArguments
+    plan: Plan
+    counters: Counters
+    meta: Meta
+    values: pl.DataFrame
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics with a value per query."""
+        return [name for name in self.meta.metrics if name not in self.meta.catalogue]
+
+
+def describe_notes(notes: Sequence[Note], known: Any) -> list[str]:
+    """The sentences that apply. One that several runs have names them all."""
+    sentences: dict[str, list[str]] = {}
+    for note in notes:
+        for facts in note.find(known):
+            text = note.text.format_map({"run": RUN, **facts})
+            runs = sentences.setdefault(text, [])
+            runs += [run_label(facts["system"])] if "system" in facts else []
+    return [
+        text.replace(RUN, f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else "")
+        for text, runs in sentences.items()
+    ]
+
+
+def _unranked(counters: Counters) -> Facts:
+    for system, total, ranked, _ in counters.ranked:
+        if ranked < total:
+            yield {"system": system, "missing": total - ranked, "total": total,
+                   "place": counters.place}  # fmt: skip
+
+
+def _constant(counters: Counters) -> Facts:
+    for system, _, ranked, is_constant in counters.ranked:
+        if counters.orders_ties and is_constant:
+            yield {"system": system, "count": ranked}
+
+
+def _unjudged(counters: Counters) -> Facts:
+    for system, queries, judged, unjudged in counters.queries:
+        if count := queries - judged:
+            examples = format_examples(unjudged) + (", ..." if count > 3 else "")
+            yield {"system": system, "count": count, "queries": format_queries(queries),
+                   "are": is_or_are(count), "examples": examples}  # fmt: skip
+
+
+def _few_matches(counters: Counters) -> Facts:
+    for system, items, judged, common in counters.few:
+        least, what, where = min(
+            (judged, "judged items", f"in {run_label(system)}"),
+            (items, f"items of {run_label(system)}", "judged"),
+        )
+        yield {"common": common, "least": least, "what": what, "are": is_or_are(common),
+               "where": where, "check": counters.check}  # fmt: skip
+
+
+COUNTED = (
+    Note(
+        _unjudged,
+        "{count:,} of {queries} of {run} {are} not judged and left out ({examples})",
+    ),
+    Note(
+        _unranked,
+        "{missing:,} of {total:,} rows of {run} have no {place} (NULL) and count as not retrieved",
+    ),
+    Note(
+        _constant,
+        "all {count:,} rows of {run} have the same score, so only ties= (CLI: --ties) decides the "
+        "order of the items",
+    ),
+    Note(lambda counters: ({"text": text} for text in counters.doubts), "{text}"),
+    Note(
+        _few_matches,
+        "Only {common:,} of {least:,} {what} {are} {where}, and few ids are in both tables. To "
+        "find ids that are written differently, run {check}",
+    ),
+)
+
+
+def _without_attributes(known: Evaluated) -> Facts:
+    queries, having, missing = known.counters.attributes
+    if count := queries - having:
+        examples = format_examples(missing) + (", ..." if count > 3 else "")
+        yield {"count": count, "queries": format_queries(queries), "examples": examples}
+
+
+def _without_grades(known: Evaluated) -> Facts:
+    plan = known.plan
+    if qrels := plan.inputs.qrels:
+        name = qrels.roles["rel"]
+        rows, counts = count_values(plan.session, qrels, [name])
+        if count := rows - counts[name]:
+            yield {"count": count, "rows": rows, "name": name}
+
+
+def _chunks(known: Evaluated) -> Facts:
+    inputs = known.plan.inputs
+    if inputs.qrels and any(table.unit == "ids" for table in inputs.runs.values()):
+        for chunk in describe_chunk(known.plan.facts.run_sql, inputs):
+            yield {"chunk": chunk}
+
+
+def _short_rankings(known: Evaluated) -> Facts:
+    """Rankings for which the tool of the profile has a shorter ideal ranking."""
+    plan = known.plan
+    inputs, profile = plan.inputs, plan.conventions.profile.partition(",")[0]
+    cuts = [m.partition("@")[2] or "1e9" for m in known.meta.metrics if m.startswith("nDCG")]
+    if inputs.qrels is None or profile not in SHORT_IDEALS or not cuts:
+        return
+    place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
+    ((count,),) = plan.facts.run_sql(
+        f"""SELECT count(*) FROM (SELECT query, count({place}) AS n FROM run GROUP BY {inputs.keys})
+        JOIN (SELECT query, count(*) AS r FROM qrels WHERE rel > 0 GROUP BY query) USING (query)
+        WHERE n < least(r, {k})"""
+    )
+    if count:
+        yield {"rankings": format_count(count, "ranking"), "have": has_or_have(count),
+               "profile": profile}  # fmt: skip
+
+
+def _ratings(known: Evaluated) -> Facts:
+    """Grades of which nearly all count as relevant for a binary metric."""
+    plan = known.plan
+    threshold, facts = plan.conventions.threshold, plan.facts
+    highest, scale = known.counters.highest_grade, vars(facts).get("grade_scale", 0)
+    if (
+        "threshold" in known.arguments.reading.options
+        or any("rel" in table.assumed for table in plan.inputs.judging)
+        or 0 < scale < HIGHEST_RATING
+        or (highest is not None and highest < HIGHEST_RATING)
+        or not any(_is_binary(metric, plan) for metric in plan.metrics)
+    ):
+        return
+    source = plan.inputs.graded
+    sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
+    if facts.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
+        for *_, part, low, high in facts.run_sql(RATINGS.format(rows=source, threshold=threshold)):
+            values = {"part": part, "threshold": threshold, "lowest": low, "highest": high}
+            yield values | {"check": known.counters.check}
+
+
+def _is_binary(metric: Metric, plan: Plan) -> bool:
+    """Does it read which grades reach the threshold, by default?"""
+    known = vars(plan.conventions)
+    return (
+        metric.record is not None
+        and "threshold" in metric.record.options
+        and "max_rel" not in metric.options  # fractions count
+        and metric.threshold(known) == plan.conventions.threshold
+    )
+
+
+def _over_rows(known: Evaluated) -> Facts:
+    return ({"name": m.name} for m in known.plan.metrics if m.record in RATING)
+
+
+def _undefined(known: Evaluated) -> Facts:
+    """Shares of queries with a hit that leave many queries out."""
+    values, meta = known.values, known.meta
+    hits = [
+        metric.name
+        for metric in known.plan.metrics
+        if metric.record
+        and metric.record.is_share
+        and values[metric.name].null_count() > MUCH_UNDEFINED * len(values)
+    ]
+    if meta.conventions["undefined"] != "skip" or not hits:
+        return
+    zero = meta.conventions | {"undefined": "zero"}
+    meta = replace(meta, metrics=hits, conventions=zero, groupings=[], cluster=None)
+    means = Result(meta, values=values, interval=None).summary
+    for name in hits:
+        rows = means.filter(pl.col("metric") == name)
+        fewest = min((rows["queries"] - rows["undefined"]).to_list())
+        each = ", ".join(
+            f"{row['mean']:.3f}" + (f" for {row['system']}" if meta.system else "")
+            for row in rows.iter_rows(named=True)
+        )
+        yield {"name": name, "queries": format_queries(fewest), "means": each}
+
+
+def _sample(known: Evaluated) -> Facts:
+    """Metrics of a sample of which few items are judged."""
+    facts, metrics = known.plan.facts, known.plan.metrics
+    names = [metric.name for metric in metrics if metric.record and metric.record.reads_sample]
+    if names and facts.has_grade("{rel} < 0") and facts.judged_share < LEAST_JUDGED:
+        yield {"share": facts.judged_share, "names": join_words(names)}
+
+
+def _other_counts(known: Evaluated) -> Facts:
+    """Metrics whose means are over more queries in one system than in another."""
+    if not known.meta.system:
+        return
+    names, rules = known.names, known.meta.conventions
+    values = (compared_value(name, rules) for name in names)
+    rows = known.values.select("system", *values).group_by("system").agg(pl.all().count())
+    for name in names if len(rows) else ():
+        counts = rows.sort(name, "system")["system", name].rows()
+        (fewest, count), (most, highest) = counts[0], counts[-1]
+        if count < highest:
+            yield {"name": name, "count": count, "fewest": fewest, "most": most,
+                   "queries": format_queries(highest)}  # fmt: skip
+
+
+_COMPARED = "; compare uses the same queries for all systems"
+OTHER_COUNTS = Note(
+    _other_counts,
+    "{name}: means are over {count:,} ({fewest}) to {queries} ({most}), those with a value"
+    + _COMPARED,
+)
+
+
+def is_of_counts(note: str) -> bool:
+    """Is it about means over different queries, which a comparison does not have?"""
+    return note.endswith(_COMPARED)
+
+
+def _clusters(known: Evaluated) -> Facts:
+    meta = known.meta
+    if meta.cluster is not None:
+        queries = known.values[[meta.query, meta.cluster]]
+        queries = queries.filter(queries[meta.query].alias("key").is_first_distinct())
+        codes = cluster_codes(queries, meta.query, meta.cluster)
+        sizes = codes.value_counts()["count"].to_list()
+        yield {"text": describe_clusters(sizes, meta.cluster)}
+
+
+def _users(known: Evaluated) -> Facts:
+    """The column of sessions or users if several queries have the same, by the first rows."""
+    if known.meta.cluster is not None or known.arguments.interval is None:
+        return
+    session = known.plan.session
+    for table in known.plan.inputs.tables:
+        taken = {*table.sources([*table.roles.values()])}
+        free = [name for name in table.columns if name not in taken]
+        users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
+        for name in [*([table.shared] if table.shared else []), *users]:
+            rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
+            queries = f"""
+                SELECT any_value(u) AS u, count(DISTINCT u) AS users
+                FROM ({rows} LIMIT {FIRST_ROWS}) GROUP BY query"""
+            repeated = (
+                "SELECT max(users) = 1 AND count(DISTINCT u) BETWEEN 2 AND count(u) - 1 "
+                f"FROM ({queries})"
+            )
+            if session.con.execute(repeated).fetchall()[0][0]:
+                yield {"name": name}
+                return
+
+
+def _seen(known: Evaluated) -> Facts:
+    """Items that the user has in train."""
+    k = cutoff(known.plan.metrics)
+    positions = "" if k is None else f" in the first {k} positions"
+    for system, (total, count) in known.counters.seen.items():
+        if count > MUCH_SEEN * total:
+            yield {"system": system, "share": count / total, "positions": positions}
+
+
+def _strangers(known: Evaluated) -> Facts:
+    """Runs of users that are all unknown in train."""
+    inputs, run_sql = known.plan.inputs, known.plan.facts.run_sql
+    if inputs.train and not any(count for _, count in known.counters.seen.values()):
+        key = inputs.train.key("query", inputs.as_text("query"))
+        train = f"(SELECT {key} AS query FROM {inputs.train.sql})"
+        if not run_sql(f"SELECT 1 FROM run SEMI JOIN {train} USING (query) LIMIT 1"):
+            yield {}
+
+
+def _outside(known: Evaluated) -> Facts:
+    """Shown items that are not in the catalogue."""
+    names = [metric.name for metric in known.plan.metrics if reads_catalogue(metric)]
+    for system, (total, inside) in known.counters.outside.items():
+        if count := total - inside:
+            yield {"system": system, "names": join_words(names), "count": count, "total": total,
+                   "are": is_or_are(count), "leave": "leaves" if len(names) == 1 else "leave",
+                   "size": known.plan.inputs.catalogue_size.partition(" ")[0]}  # fmt: skip
+
+
+OTHERS = (
+    Note(
+        _without_attributes,
+        "{count:,} of {queries} have no row in attributes ({examples}): their slice is NULL",
+    ),
+    Note(
+        _without_grades,
+        "{count:,} of {rows:,} rows of qrels have no grade ({name} is NULL) and are left out: "
+        "their items count as unjudged",
+    ),
+    Note(_chunks, "{chunk}. They count as unjudged"),
+    Note(
+        _short_rankings,
+        "{rankings} {have} fewer items than the ideal ranking, which {profile} cuts to as many: "
+        "its nDCG is higher there",
+    ),
+    Note(
+        _seen,
+        "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "
+        "(CLI: --seen drop) removes them",
+    ),
+    Note(
+        _strangers,
+        "No user of the run is in train. If this is not true, write their ids the same way in both",
+    ),
+    Note(
+        _outside,
+        "{names} {leave} out {count:,} of {total:,} items of {run} that {are} not in the catalogue "
+        "of {size} items",
+    ),
+    Note(
+        _over_rows,
+        "{name} is the mean over queries; micro{name} is that of all rows together",
+    ),
+    Note(
+        _undefined,
+        "{name} counts only the {queries} with a relevant item; over all queries it is {means} "
+        "(undefined='zero')",
+    ),
+    Note(
+        _sample,
+        "Only {share:.0%} of the sampled items are judged (grades from 0), so {names} is biased. "
+        "Judge a third of them",
+    ),
+    OTHER_COUNTS,
+    Note(_ratings, f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4, or run {{check}}"),
+    Note(_clusters, "{text}"),
+    Note(
+        _users,
+        "Queries with the same {name} are not independent: pass cluster={name!r} "
+        "(CLI: --cluster {name}), so that intervals respect it",
+    ),
+)

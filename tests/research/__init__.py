@@ -1,0 +1,1 @@
+"""Simulations of how often decisions are wrong: see README.md."""
