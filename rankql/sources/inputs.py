@@ -38,7 +38,6 @@ from rankql.sources.tables import (
     Data,
     Table,
     assign_roles,
-    find_common_id_columns,
     hash_column,
     read_text_numbers,
     refuse_repeated,
@@ -59,10 +58,8 @@ class Inputs:
     attributes: Table | None = None
     system: str | None = None
     by: Sequence[str] = ()
-    # The table of each attribute: 'run', 'qrels', 'reference' or 'attributes'.
+    # The table of each attribute: 'run', 'qrels' or 'attributes'.
     homes: Mapping[str, str] = field(default_factory=dict)
-    # The ranking that the runs are compared with, instead of judgments.
-    reference: Table | None = None
     # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
     # A condition on the query, written {query}, if only some queries are evaluated.
@@ -114,8 +111,8 @@ class Inputs:
 
     @property
     def query(self) -> str:
-        """The name of the query column: that of the judgments or the reference, else of the run."""
-        return (self.qrels or self.reference or next(iter(self.runs.values()))).roles["query"]
+        """The name of the query column: that of the judgments, else of the run."""
+        return (self.qrels or next(iter(self.runs.values()))).roles["query"]
 
     @property
     def graded(self) -> str:
@@ -130,7 +127,7 @@ class Inputs:
     @property
     def tables(self) -> list[Table]:
         """All tables."""
-        others = (self.qrels, self.reference, self.attributes)
+        others = (self.qrels, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
 
     @property
@@ -189,7 +186,6 @@ def read_inputs(
     columns: Mapping[str, Any],
     system: str | None = None,
     groups: Sequence[Sequence[str]] = (),
-    reference: Data | None = None,
     descending: bool | None = None,
     order: str | None = None,
     weight: str | None = None,
@@ -208,43 +204,39 @@ def read_inputs(
     history = None if train is None else session.table(train, "train")
     judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
-    compared = None if reference is None else session.table(reference, "reference")
     if system is None and not is_several_runs(run):
         ((name, table),) = runs.items()
         if found := _find_system(session, table, columns, by):
             system, runs = found, {name: replace(table, system=found)}
     if judgments:
         judgments = spread_judgments(session, [*runs.values()], judgments, columns)
-    if compared is None:
-        words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
-        kept = [*by, *itertools.chain(*words), *([system] if system else [])]
-        runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    kept = [*by, *itertools.chain(*words), *([system] if system else [])]
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     columns, graded = map_events(session, columns, [judgments] if judgments else [*runs.values()])
     if judgments:
         (judgments,) = graded
     else:
         runs = dict(zip(runs, graded, strict=True))
     about = None if attributes is None else session.table(attributes, "attributes")
-    tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
+    tables = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
     sides, (opened, others, abouts) = resolve_columns(
         session, columns, tables, bool(judgments), [*by, system]
     )
     for name in by:
         argument = "weight" if name == weight else "by"
         abouts, others, opened = add_attribute(session, name, argument, [abouts, others, opened])
-    preferred = find_common_id_columns([*opened, *others])
     if order is not None:
         require(order == "rows", f"order must be 'rows' or None, not {order!r}")
-        opened = [_number_rows(session, table, sides[0], preferred, system) for table in opened]
+        opened = [_number_rows(session, table, sides[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
-    judgments, compared = (others[0] if table else None for table in (judgments, compared))
+    judgments = others[0] if judgments else None
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
         judgments, sides[1] = assume_grades(session, judgments, sides[1])
-    alone = judgments is None and compared is None
     runs = {
-        name: _assign_run(session, table, sides[0], not alone, preferred, descending)
+        name: _assign_run(session, table, sides[0], judgments is not None, descending)
         for name, table in runs.items()
     }
     for table in runs.values():
@@ -261,17 +253,14 @@ def read_inputs(
             runs[name] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = assign_roles(judgments, sides[1], needed, preferred, True, session.con)
+        judgments = assign_roles(judgments, sides[1], needed, only=True, con=session.con)
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
-    if compared:
-        compared = _assign_run(session, compared, sides[1], True, preferred)
-        compared = read_text_numbers(session.con, compared)
-    ranked = [*runs.values(), *filter(None, (judgments, compared))]
+    ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
         named = sides[0] if sides[0].get("query") in abouts[0].columns else sides[1]
         same = {"query": [table.roles["query"].lower() for table in ranked]}
         about = assign_roles(abouts[0], named, ["query"], same, only=True)
-    single = {"attributes": about, "qrels": judgments, "reference": compared}
+    single = {"attributes": about, "qrels": judgments}
     places = {place: [table] for place, table in single.items() if table}
     places["run"] = [*runs.values()]
     homes = {name: _home(name, places, "weight" if name == weight else "by") for name in by}
@@ -282,7 +271,7 @@ def read_inputs(
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
-    inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
+    inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight)
     if history or catalogue is not None:
         beyond = read_beyond(session, history, catalogue, given, opened_runs, inputs.tables)
         inputs = replace(inputs, train=beyond[0], catalogue=beyond[1])
@@ -396,12 +385,11 @@ def _assign_run(
     table: Table,
     names: Mapping[str, str | None],
     judged: bool,
-    preferred: Mapping[str, Sequence[str]],
     descending: bool | None = None,
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
-    table = assign_roles(table, names, needed, preferred, con=session.con)
+    table = assign_roles(table, names, needed, con=session.con)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
@@ -478,7 +466,7 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
 
 
 def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
-    """The place of an attribute: attributes, judgments, reference or run."""
+    """The place of an attribute: attributes, judgments or run."""
     for home, tables in places.items():
         if any(name in table.columns for table in tables):
             for table in tables:
@@ -500,7 +488,6 @@ def _number_rows(
     session: Session,
     table: Table,
     names: Mapping[str, Any],
-    preferred: Mapping[str, Sequence[str]],
     system: str | None,
 ) -> Table:
     """The run with positions from the order of its rows; lists have an order."""
@@ -509,7 +496,7 @@ def _number_rows(
     for role in ("pos", "score"):
         if names.get(role) is not None:
             raise RankqlError(f"order='rows' and {role}={names[role]!r} exclude each other")
-    query = table.find("query", names.get("query"), preferred["query"])
+    query = table.find("query", names.get("query"))
     if query is None:
         return table  # an error of the roles
     keys = ", ".join(map(quote, [*([system] if system else []), query]))

@@ -13,9 +13,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
     RANKED_SYSTEMS,
-    REQUESTS,
     ROLES,
-    SPELLINGS,
     SUBTOPIC_NAMES,
     TIMES,
     describe_header,
@@ -397,20 +395,6 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
         return f"hash({name})"
     common = "DOUBLE" if all(map(is_number, kinds)) else "VARCHAR"
     return f"hash(CAST({name} AS {common}))"
-
-
-def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
-    """The recognised names of ids that all tables have: these columns hold the same ids.
-
-    TREC files have no names of their own, so they do not count.
-    """
-    common: dict[str, list[str]] = {"query": [], "item": []}
-    for spell in SPELLINGS:
-        spelled = [{*map(spell, table.columns)} for table in tables if not table.trec]
-        for role, names in common.items():
-            known = (x for x in ROLES[role] if x not in REQUESTS)
-            names += [x for x in known if all(spell(x) in columns for columns in spelled)]
-    return common
 
 
 def assign_roles(
