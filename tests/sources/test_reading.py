@@ -460,3 +460,11 @@ def test_each_run_has_its_own_field_of_relevant_ids():
     )
     result = rankql.evaluate({"a": CONTESTED, "b": other}, None, "RR")
     assert result.summary["mean"].to_list() == [1, 1]
+
+
+def test_a_key_that_does_not_repeat_within_a_query_wins():
+    """Chunks of one document in both tables: the document matches too."""
+    run = pl.DataFrame({"query": [*"aab"], "doc_id": "D", "chunk_id": [*"xyx"], "score": [2, 1, 1]})
+    qrels = pl.DataFrame({"query": [*"ab"], "doc_id": "D", "chunk_id": [*"yx"], "rel": 1})
+    result = rankql.evaluate(run, qrels, "RR")
+    assert result["RR"] == 0.75 and result.columns["run"]["item"] == "chunk_id"
