@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -88,10 +88,9 @@ def _kind_of_value(value: Any) -> str:
         pair = isinstance(first, list | tuple) and len(first) == 2 and isinstance(first[1], Real)
         return "pairs" if pair else "items" if value else ""
     if isinstance(value, _DICTS) and not is_answer(value):
-        first = next(iter(value.values()), None)
-        return ("numbers" if first is None or isinstance(first, Real | str) else "a run") * bool(
-            value
-        )
+        first = [*islice(value.values(), 3)]
+        numbers = all(x is None or isinstance(x, Real | str) for x in first)
+        return ("numbers" if numbers else "a run") * bool(value)
     return "items" if _is_array(value) else "a run"
 
 

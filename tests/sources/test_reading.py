@@ -425,6 +425,12 @@ def test_wrapped_files_are_read_by_their_part(run, gold, part, tmp_path):
     assert part in (None, *(x.get("part") for x in result.columns.values()))
 
 
+def test_objects_by_key_are_rows(tmp_path):
+    rows = {"k1": {"question": "what?", "gold_inds": ["b"], "retrieved": ["a", "b"]},
+            "k2": {"question": "why?", "gold_inds": ["c"], "retrieved": ["c"]}}  # fmt: skip
+    assert both_ways("RR", [write(tmp_path / "r.json", rows)])["RR"] == 0.75
+
+
 def test_two_parts_that_may_be_the_data_are_named(tmp_path):
     run = write(tmp_path / "run.json", RUN_OF_U1)
     gold = write(tmp_path / "gold.json", {"old": JUDGED, "new": JUDGED, "version": 2})
