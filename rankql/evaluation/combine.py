@@ -56,8 +56,14 @@ def combine(
             "from all rankings at once. Evaluate them together"
         )
     rows = _concat([part.frame() for part in parts], parts[0].keys).sort(parts[0].keys)
-    combined = Result(parts[0].meta, notes=_merge_notes(parts), values=rows)
-    return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)
+    return Result(
+        parts[0].meta,
+        columns=parts[0].columns,
+        notes=_merge_notes(parts),
+        interval=interval,
+        confidence=confidence,
+        values=rows,
+    )
 
 
 def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
@@ -148,7 +154,7 @@ def with_names_of(result: Result, first: Result) -> Result:
         catalogue=renamed(meta.catalogue),
         higher_is_better=renamed(meta.higher_is_better),
     )
-    return replace(result, meta=meta, values=result.frame().rename(columns), _summary=None)
+    return result.derive(meta=meta, values=result.frame().rename(columns))
 
 
 def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import polars as pl
 
@@ -38,7 +37,7 @@ def correct_result(human: Result, judge: Result) -> Result:
     kept = [note for note in human.notes if unjudged not in note]
     kept += [note for note in judge.notes if unjudged in note]
     checks = [*_check_queries(human, pair_values(human, judge)), *_check_pools(human, judge)]
-    return replace(human, judge=judge, notes=[*checks, *kept])
+    return human.derive(judge=judge, notes=[*checks, *kept])
 
 
 def note_scales(who: str, grades: pl.Series, other: str, others: pl.Series) -> list[str]:

@@ -84,7 +84,7 @@ class Result(MeansResult):
 
     def _slices(self, group: list[str]) -> pl.DataFrame:
         """The summary with only the slices by these attributes."""
-        return replace(self, meta=replace(self.meta, groupings=[group]), _summary=None).summary
+        return self.derive(meta=replace(self.meta, groupings=[group])).summary
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
@@ -120,9 +120,13 @@ class Result(MeansResult):
         if weight not in self.meta.by:
             known = describe_unknown("attribute", weight, self.meta.by)
             raise RankqlError(f"weight: {known} For another column, evaluate with weight=")
-        weighted = replace(self, meta=replace(self.meta, weight=weight)).with_numeric_weights()
+        weighted = self.derive(meta=replace(self.meta, weight=weight)).with_numeric_weights()
         check_values(weighted.meta, weighted.values)
         return weighted
+
+    def derive(self, **changes: Any) -> Result:
+        """A result with other fields, whose means are computed again."""
+        return replace(self, _summary=None, **changes)
 
     def with_numeric_weights(self) -> Result:
         """The result with its weights as numbers. Refuses other values."""
@@ -134,7 +138,7 @@ class Result(MeansResult):
                 f"weight: {weight} must be a number, not {wrong[weight][0]!r}, the weight of query "
                 f"{wrong[self.meta.query][0]!r}"
             )
-        return replace(self, values=values.with_columns(numbers), _summary=None)
+        return self.derive(values=values.with_columns(numbers))
 
 
 @contextmanager

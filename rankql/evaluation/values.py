@@ -297,7 +297,7 @@ def align_results(
             weight=first.meta.weight,
         )
         key = {result.meta.query: first.meta.query}
-        aligned[name] = replace(result, meta=meta, values=result.frame().rename(key))
+        aligned[name] = result.derive(meta=meta, values=result.frame().rename(key))
     return aligned
 
 
@@ -312,7 +312,7 @@ def set_directions(
     neither = [name for name in result.metrics if result.higher_is_better(name) is None]
     directions, assumed = resolve_directions(result.metrics, higher_is_better, others, neither)
     meta = replace(result.meta, higher_is_better={**dict.fromkeys(neither), **directions})
-    return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
+    return result.derive(meta=meta, notes=[*result.notes, *assumed])
 
 
 def resolve_directions(
