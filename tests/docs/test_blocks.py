@@ -165,6 +165,61 @@ def test_search_finds_the_right_page_first(site, browser):
     assert {query: page.evaluate(SEARCH, query) for query in SEARCHES} == SEARCHES
 
 
+# Words of two characters, most of them inside longer words or sentences.
+CHINESE = re.findall(
+    "..",
+    "分群标注指标物品查询截断区间显著检验折损增益精确召回位置等级"
+    "用户点击购买日志模型均值同分阈值权重样本偏差覆盖新颖基线报告",
+)
+PAGES_FOUND = """word => [...new Set(
+    Search._performSearch(...Search._parseQuery(word)).map(result => result[0]))].sort()"""
+
+
+def article(path):
+    """The text of a page of the site, without tags."""
+    _, _, text = path.read_text("utf-8").partition('<article role="main"')
+    return re.sub(r"<[^>]*>", "", text.partition("</article>")[0])
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_search_finds_every_page_with_a_chinese_word(site, browser):
+    pages = {
+        path.relative_to(site).with_suffix("").as_posix(): article(path)
+        for path in {*site.rglob("*.html")} - {site / "genindex.html"}
+    }
+    expected = {word: sorted(p for p, text in pages.items() if word in text) for word in CHINESE}
+    assert len(CHINESE) == 30 and min(map(len, expected.values())) >= 2
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q=ties")
+    page.wait_for_function("Search.hasIndex()")
+    assert {word: page.evaluate(PAGES_FOUND, word) for word in CHINESE} == expected
+    page.close()
+
+
+SPHINX_SPLITS = """lines => lines.map(line => line
+    .split(/[^\\p{Letter}\\p{Number}_\\p{Emoji_Presentation}]+/gu).filter(term => term))"""
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_english_is_searched_as_sphinx_does(site, browser):
+    """The index and the query have the words of Sphinx's own splitter, on all English lines."""
+    texts = [page.read_text("utf-8") for page in PAGES]
+    module = runpy.run_path(str(ROOT / "docs" / "chinese_search.py"))
+    ours, theirs = module["SearchEnglishAndChinese"]({}), module["SearchEnglish"]({})
+    lines = [line for text in texts for line in text.splitlines()]
+    lines = [line for line in lines if not re.search(module["HAN"], line)]
+    assert [ours.split(line) for line in lines] == [theirs.split(line) for line in lines]
+    assert (ours.stopwords, ours.stem("rankings")) == (theirs.stopwords, theirs.stem("rankings"))
+    page = browser.new_page()
+    page.goto((site / "search.html").as_uri())
+    assert page.evaluate("lines => lines.map(splitQuery)", lines) == page.evaluate(
+        SPHINX_SPLITS, lines
+    )
+    page.close()
+
+
 # The beginnings of the elements that are wider than their box.
 WIDER = """selector => [...document.querySelectorAll(selector)]
     .filter(node => node.scrollWidth > node.clientWidth + 1)
