@@ -66,7 +66,7 @@ from .expressions.gain import (
     idcg,
     ndcg,
 )
-from .expressions.id_lists import grades_of
+from .expressions.grades_of import grades_of
 from .expressions.order import (
     auc,
     kendall_tau_b,

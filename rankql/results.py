@@ -130,14 +130,15 @@ class TableResult:
     def to_latex(self) -> str:
         """The table for LaTeX with the package booktabs; findings and notes are comments.
 
-        If it was tested, the caption says how.
+        If it has a caption, it is a table with a label, and the caption says how it was tested.
         """
         parts = [text.format_latex(each.rows, each.right, each.title) for each in self._rendered()]
-        if self.method:
-            method = f"{self.method[0].upper()}{self.method[1:]}"
-            caption = text.escape_latex(f"{self.caption}. {method}.")
+        if self.caption or self.method:
+            method = f" {self.method[0].upper()}{self.method[1:]}." if self.method else ""
+            caption = text.escape_latex(f"{self.caption}.{method}")
+            label = f"tab:{self.caption.partition(' ')[0].lower()}"
             begin = ["\\begin{table}", "\\centering", f"\\caption{{{caption}}}"]
-            parts = [*begin, *parts, "\\end{table}"]
+            parts = [*begin, f"\\label{{{label}}}", *parts, "\\end{table}"]
         lines = [line for line in [self._headline(), *self.sentences, *self.remarks()] if line]
         return "\n".join([*parts, *(f"% {text.escape_controls(line)}" for line in lines)])
 

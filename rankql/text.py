@@ -441,11 +441,13 @@ def format_html(
         cells = (
             cell(i, word, "th", 'scope="row" ')
             if named and i == 0
-            else cell(i, word, "td", f'data-label="{escape_html(header[i])}" ')
+            else cell(i, word, "td", f'data-label="{escape_html(header[i])}" {idle[i]}')
             for i, word in enumerate(row)
         )
         return f"<tr>{''.join(cells)}</tr>"
 
+    # Counts that are 0 in all rows say nothing on a phone.
+    idle = ['class="idle" ' * all(row[i] == "0" for row in body) for i in range(len(header))]
     title = f'<caption style="text-align:left">{escape_html(caption)}</caption>' if caption else ""
     top = "".join(cell(i, word, "th", 'scope="col" ') for i, word in enumerate(header))
     wide = ' class="wide"' * (sum(text_widths(rows)) + 2 * len(header) > PHONE)

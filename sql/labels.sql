@@ -288,13 +288,31 @@ CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
     CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
          WHEN is_test THEN 'test' ELSE 'train' END;
 
+-- `value`, or the error for a column that the log does not have. `found` is the type of a struct of it and of __rankql_none.
+CREATE OR REPLACE MACRO rankql_column(value, found, name, argument) AS
+    CASE WHEN name IS NULL THEN NULL WHEN found NOT LIKE 'STRUCT(__rankql_none%' THEN value
+         ELSE rankql_fail('the log has no column ''' || name || '''. Name one: ' || argument || ' := ''...''') END;
+
+-- The rows of a log: q, i and t are the values of three columns, of which the first two may be NULL; `others` is the type of
+-- the row without a column `split`.
+CREATE OR REPLACE MACRO rankql_log(log, query, item, moment) AS TABLE
+    SELECT rankql_row, others, rankql_column(q, q_type, query, 'query') AS q, rankql_column(i, i_type, item, 'item') AS i,
+           rankql_column(t, t_type, moment, 'moment') AS t
+    FROM (SELECT __rankql_row AS rankql_row,
+                 typeof(struct_pack(*COLUMNS(lambda name: lower(name) NOT IN ('split', '__rankql_row', '__rankql_none')))) AS others,
+                 coalesce(*COLUMNS(lambda name: lower(name) IN (lower(query), '__rankql_none'))) AS q,
+                 coalesce(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none'))) AS i,
+                 coalesce(*COLUMNS(lambda name: lower(name) IN (lower(moment), '__rankql_none'))) AS t,
+                 typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(query), '__rankql_none')))) AS q_type,
+                 typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(item), '__rankql_none')))) AS i_type,
+                 typeof(struct_pack(*COLUMNS(lambda name: lower(name) IN (lower(moment), '__rankql_none')))) AS t_type
+          FROM (SELECT *, rankql_row AS __rankql_row, NULL AS __rankql_none FROM query_table(log) AS rankql_row));
+
 -- Rows with the same time and item stay together; nothing is random.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 'n') AS most,
-               typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
-        FROM query_table(log) AS rankql_row
+        SELECT rankql_row, rankql_key(q) AS q, i, rankql_logged(t, moment) AS t, rankql_whole(n, 'n') AS most, others
+        FROM rankql_log(log, query, item, moment)
     ), latest AS (
         SELECT rankql_row, q, others, most >= rank() OVER (
             PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
@@ -306,12 +324,9 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
 -- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
-CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
+CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, item := NULL, moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, rankql_slice(rankql_row, query) AS q,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
-               typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
-        FROM query_table(log) AS rankql_row
+        SELECT rankql_row, rankql_key(q) AS q, rankql_logged(t, moment) AS t, others FROM rankql_log(log, query, item, moment)
     ), placed AS (
         SELECT *, cume_dist() OVER latest_first AS part,
                rank() OVER latest_first = 1 AND cume_dist() OVER latest_first < 1 AS last

@@ -9,20 +9,26 @@ CREATE OR REPLACE MACRO rankql_shortfall(expected, v) AS
     CASE WHEN abs(expected - v) <= 1e-12 * abs(expected) THEN 0 WHEN isfinite(expected - v) THEN expected - v
          WHEN expected IS NOT NULL THEN rankql_fail('value is too large: a difference of two days is no finite number') END;
 
+CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
+    CASE WHEN period IN ('day', 'week') THEN period = 'week'
+         ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END;
+
 -- One row per series and day. `baseline` is the last day of the baseline period. A series is watched if the period has each
 -- weekday of it three times, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
-CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL) AS TABLE
+-- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
+CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day') AS TABLE
     WITH logged AS (
         SELECT rankql_slice(rankql_row, series) AS s, CAST(struct_extract(rankql_row, day) AS DATE) AS d,
                rankql_finite(struct_extract(rankql_row, value), value) AS v,
                CASE WHEN error IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(error, value)), error) END AS e
         FROM query_table(daily) AS rankql_row
     ), placed AS (
-        SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, isodow(d) AS weekday, isodow(d) > 5 AS weekend,
+        SELECT s, v, coalesce(rankql_not_negative(e, error), 0) AS e, CASE WHEN rankql_is_weekly(period) THEN 1 ELSE isodow(d) END AS weekday,
+               weekday > 5 AS weekend, date_diff(period, DATE '2000-01-03', d) AS step,
                CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
                     ELSE d <= CAST(baseline AS DATE) END AS old,
-               CASE WHEN count(*) OVER (PARTITION BY s, d) = 1 THEN d
-                    ELSE rankql_fail('day ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
+               CASE WHEN count(*) OVER (PARTITION BY s, date_diff(period, DATE '2000-01-03', d)) = 1 THEN d
+                    ELSE rankql_fail(period || ' ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
                                      ELSE ' in the series ' || rankql_text(s.value) END) END AS d
         FROM logged WHERE v IS NOT NULL AND d IS NOT NULL
     ), weekdays AS (
@@ -33,12 +39,12 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
         SELECT p.*, w.n, coalesce(u.usual_e, 0) AS usual_e, abs(rankql_shortfall(w.middle, p.v)) AS far
         FROM placed AS p LEFT JOIN weekdays AS w USING (s, weekday) LEFT JOIN usual AS u USING (s)
     ), ordered AS (
-        SELECT s, d, far, lag(far) OVER nearer AS before, row_number() OVER nearer AS place, count(*) OVER (PARTITION BY s) AS days
+        SELECT s, step, far, lag(far) OVER nearer AS before, row_number() OVER nearer AS place, count(*) OVER (PARTITION BY s) AS days
         FROM centred WHERE old WINDOW nearer AS (PARTITION BY s ORDER BY far, d)
     ), outages AS (
         -- The days of a constant series that differ are one outage, which lasts at most a quarter of the baseline. The days of an
         -- outage are 10 times as far as the others, if these hardly vary.
-        SELECT s, coalesce(max(d) FILTER (WHERE far > 0) - min(d) FILTER (WHERE far > 0) + 1 <= 0.25 * any_value(days), true) AS constant,
+        SELECT s, coalesce(max(step) FILTER (WHERE far > 0) - min(step) FILTER (WHERE far > 0) + 1 <= 0.25 * any_value(days), true) AS constant,
                min(far) FILTER (WHERE before > 0 AND far > 10 * before AND place > 0.75 * days) AS far_out
         FROM ordered GROUP BY s
     ), gaps AS (
@@ -66,14 +72,15 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
         FROM gaps JOIN rough AS r USING (s) GROUP BY s
     ), watched AS (
         -- Few weeks measure the spread badly, and more series have more chances: both widen the limits.
-        SELECT s, min(n) / (min(n) - 1.25) * (greatest(3, count(*) OVER ()) / 3) ** 0.125 AS widening
-        FROM weekdays GROUP BY s HAVING count(*) = 7 AND min(n) >= 3
+        SELECT s, min(n) / (min(n) - CASE period WHEN 'week' THEN 3.75 ELSE 1.25 END) * (greatest(3, count(*) OVER ()) / 3) ** 0.125 AS widening
+        FROM weekdays GROUP BY s HAVING CASE period WHEN 'week' THEN min(n) >= 8 ELSE count(*) = 7 AND min(n) >= 3 END
     ), judged AS (
         SELECT c.*, w.widening, old AND far > CASE WHEN weekend THEN far7 ELSE far5 END AS outlying,
                (CASE WHEN weekend THEN spread7 ELSE spread5 END) + greatest(0, e - usual_e) AS spread,
                CASE WHEN w.widening IS NOT NULL AND NOT old THEN d
                     WHEN NOT old AND (SELECT count(*) FROM watched) = 0
-                    THEN rankql_fail('the baseline up to ' || baseline || ' must have each weekday three times. Choose a later day')
+                    THEN rankql_fail('the baseline up to ' || baseline || CASE period WHEN 'week' THEN ' must have 8 weeks. Choose a later day'
+                                     ELSE ' must have each weekday three times. Choose a later day, or pass period := ''week'' if each row is a week' END)
                END AS watched
         FROM centred AS c LEFT JOIN spreads USING (s) LEFT JOIN watched AS w USING (s)
     ), usable AS (
@@ -89,10 +96,10 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
     ), scored AS (
         -- Two days must both be bad. In a week, a day counts so much at most: one outage is one alarm.
         SELECT *, count(*) OVER two = 2 AND min(z) OVER two >= 3.6 * widening AS two_days,
-               CASE WHEN count(*) OVER week >= 5 THEN favg(greatest(-6 * widening, least(6 * widening, z))) OVER week END AS z_week
+               CASE WHEN count(z) OVER week >= 5 THEN favg(greatest(-6 * widening, least(6 * widening, z))) OVER week END AS z_week
         FROM compared
-        WINDOW two AS (PARTITION BY s, watched IS NULL ORDER BY d RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW),
-               week AS (PARTITION BY s, watched IS NULL ORDER BY d RANGE BETWEEN INTERVAL 6 DAYS PRECEDING AND CURRENT ROW)
+        WINDOW two AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 1 PRECEDING AND CURRENT ROW),
+               week AS (PARTITION BY s, watched IS NULL ORDER BY step RANGE BETWEEN 6 PRECEDING AND CURRENT ROW)
     )
     SELECT s.value AS series, d AS day, v AS value, expected, spread, 3.6 * widening * spread AS band, loss, z AS z_day, z_week, outlying,
            CASE WHEN watched IS NOT NULL THEN z >= 10 * widening OR two_days OR coalesce(z_week >= 2.2 * widening, false) END AS alarm

@@ -201,7 +201,8 @@ CREATE OR REPLACE MACRO micro_precision_at(
              / greatest(rankql_denominators(rel, pos, k, threshold, query, denominator), 1), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
-CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS
+-- `query` changes nothing: it may stand here as in micro_precision_at.
+CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
     rankql_recall(rel, pos, k, threshold);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 

@@ -23,7 +23,7 @@ def docs():
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         demo.write_shop(Path("rankql-demo"))
         with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
-            for page in doc_blocks.PAGES:
+            for page in (*doc_blocks.PAGES, doc_blocks.FLOWS):
                 page.write_text(doc_blocks.run_blocks(page.read_text()))
 
 

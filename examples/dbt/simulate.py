@@ -13,7 +13,7 @@ from rankql.cli import demo
 FIRST = date(2026, 1, 1)
 
 
-def write(folder: Path, number: int, queries: int = 400, bad: bool = False) -> None:
+def write(folder: Path, number: int, queries: int = 2000, bad: bool = False) -> None:
     """Write the day of this number, the same each time; on a bad day the run is upside down."""
     day = FIRST + timedelta(days=number)
     log = demo.shop(queries, seed=number).with_columns(query=f"{day}-" + pl.col("query"))

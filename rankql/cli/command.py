@@ -26,7 +26,7 @@ _GROUPS = {
     "Input": (
         *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "train",
         "catalogue", "seen", "runs", "database", "columns", "k", "of", "which", "on", "outcome",
-        "baseline", "queries", "dialect", "day",
+        "baseline", "queries", "dialect", "day", "period",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
     "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive",
@@ -40,9 +40,9 @@ _GROUPS = {
 # The options that most people use. --help-all shows the others too.
 _COMMON = (
     "metrics", "metric", "by", "query", "item", "rel", "score", "pos", "conventions", "baseline",
-    "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day", "dialect", "tag", "queries",
-    "attributes", "train", "output", "format", "per_query", *VIEWS, "title", "junit", "debug",
-    "version", "help_all",
+    "minimum", "max_drop", "on", "outcome", "runs", "k", "of", "day", "period", "dialect", "tag",
+    "queries", "attributes", "train", "output", "format", "per_query", *VIEWS, "title", "junit",
+    "debug", "version", "help_all",
 )  # fmt: skip
 
 

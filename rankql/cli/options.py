@@ -138,7 +138,7 @@ _SPELLINGS = {
                          "Repeat -m for several; `rankql metrics` lists all.", _REPEATED),
     "metric": _Spelling("NAME", ("-m", "--metric")),
     "by": _Spelling("COLUMN[,COLUMN]", (), lambda by: [*map(split_commas, by)],
-                    "Repeat --by for several.", _REPEATED),
+                    "A,B crosses two attributes, --by A --by B has the slices of each.", _REPEATED),
     "k": _Spelling(names=("-k",)),
     "of": _Spelling("QUERY", ("-Q", "--of")),
     "output": _Spelling("FILE", ("-o", "--output"), settings={"type": DATA}),

@@ -63,16 +63,15 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
       "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
-      leave_out=["collapse", "positions", "order", "system", "undefined", "missing"])  # fmt: skip
+      leave_out=["order", "system", "undefined", "missing"])  # fmt: skip
 @INPUTS
 def funnel_command(inputs: Sequence[str], **options: Any) -> None:
     """Show which stage of a pipeline loses how much nDCG.
 
-    Each RUN has the items after a stage, the last one is the final ranking.
+    Each RUN has the items after a stage, the last one is the final ranking. Without QRELS, each has
+    lists of retrieved and of relevant ids.
     """
     runs, qrels = split_inputs(inputs)
-    if qrels is None:
-        raise click.UsageError("The judgments are missing. Pass them last: RUN... QRELS.")
     show(call(runs if isinstance(runs, dict) else dict([split_name(runs)]), qrels, **options))
 
 
@@ -98,12 +97,13 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
 def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None:
     """Raise an alarm if a metric drops or drifts, or if labels age.
 
-    Exit code 0: no alarm on the last day, 1: an alarm, 2: wrong use. DAYS is a glob with a folder
-    per day, or a table with the column day. Without QRELS, it has the grades too.
+    Exit code 0: no alarm, 1: an alarm, 2: wrong use, 3: nothing was compared on the last 7 days.
+    DAYS is a glob with a folder per day, or a table with the column day. Without QRELS, it has the
+    grades too.
     """
     result = call(days, qrels, **options)
     show(result)
-    raise SystemExit(int(not result))
+    raise SystemExit(result.exit_code)
 
 
 @task("judges", "decisions.judges", "judges human.qrels llm.qrels",
@@ -115,10 +115,12 @@ def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None
 def judges_command(human: str, llm: Sequence[str], runs: Sequence[str], **options: Any) -> None:
     """Compare labels of language models with human labels.
 
-    HUMAN and LLM are judgments of the same items; NAME=LLM names a judge. With --run, also compare
-    how both order the runs.
+    HUMAN and LLM are judgments of the same items; NAME=LLM names a judge, and NAME=HUMAN another
+    annotator. With --run, also compare how both order the runs.
     """
-    show(call(name_runs(llm, "judge"), human, name_runs(runs) or None, **options))
+    name, path = split_name(human)
+    named: Any = human if path == human else {name: path}
+    show(call(name_runs(llm, "judge"), named, name_runs(runs) or None, **options))
 
 
 @task("associate", "decisions.associate",

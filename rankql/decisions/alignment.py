@@ -188,16 +188,6 @@ def hash_rankings(result: Result, system: str | None = None) -> tuple[str, ...] 
         return None
 
 
-def longest_list(result: Result) -> int | None:
-    """The number of items of the longest ranking, None if the rankings are not known."""
-    if result.steps is None:
-        return None
-    has_positions = any("pos" in roles for roles in result.columns.values())
-    rows = "list_max(map_values(histogram(hash(*COLUMNS('^(system|query)$')))))"
-    longest = result.steps.run("run", "max(pos)" if has_positions else rows).item()
-    return None if longest is None else int(longest)
-
-
 def query_differences(
     result: Result, metric: str, a: str, b: str, columns: tuple[str, str] = ("a", "b")
 ) -> pl.DataFrame:

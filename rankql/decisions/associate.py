@@ -33,11 +33,12 @@ from rankql.sources.tables import Data, Table, is_text, require_column, same_kin
 from rankql.stats.means import ROUNDING
 from rankql.writing import remember_inputs
 
-# What happens to several rows of one key.
-_SEVERAL = {
+# What happens to several rows of one key, and the column that says whether there are some.
+_INPUTS = {
     "per_query": "metrics are averaged",
     "outcomes": "rates are averaged, ratios are taken of the sums",
 }
+_SEVERAL = {label: f"{INTERNAL_PREFIX}{label}" for label in _INPUTS}
 _COEFFICIENTS = ("pearson", "spearman")
 _SCHEMA = {
     **dict.fromkeys(("metric", "outcome", "slice"), pl.String),
@@ -181,7 +182,12 @@ def associate(
         }
         excluded = {"system", *joined, *attributes}
         names = _resolve_metrics(session, left, metrics, known, excluded)
-        ratios = _resolve_outcomes(session, right, outcome, {*excluded, *joined.values()})
+        if outcome is None:
+            outcome = _list_numbers(session, right, {*excluded, *joined.values()}, "outcome")
+        ratios = {  # one column each, or two whose sums are divided
+            name: tuple(require_column(right, part, "outcome") for part in parts)
+            for name, parts in _parse_columns("outcome", outcome, 2).items()
+        }
         systems = _choose_systems(session, left, right, baseline)
         join = KeyJoin(joined, attributes, systems)
         rows = join.read(session, left, right, {name: (name,) for name in names}, ratios)
@@ -300,18 +306,6 @@ def _resolve_metrics(
     return list(dict.fromkeys(require_column(table, name, "metrics") for name in names))
 
 
-def _resolve_outcomes(
-    session: Session, table: Table, outcome: Any, excluded: Collection[str]
-) -> dict[str, tuple[str, ...]]:
-    """The outcomes by name: one column each, or two whose sums are divided."""
-    if outcome is None:
-        outcome = _list_numbers(session, table, excluded, "outcome")
-    return {
-        name: tuple(require_column(table, part, "outcome") for part in parts)
-        for name, parts in _parse_columns("outcome", outcome, 2).items()
-    }
-
-
 def _list_numbers(
     session: Session, table: Table, excluded: Collection[str], argument: str
 ) -> list[str]:
@@ -394,7 +388,7 @@ class KeyJoin:
             read = [*map(_read_key, keys, as_text)]
             columns = [f"{key} AS {quote(name)}" for key, name in zip(read, self.keys, strict=True)]
             most = "count(DISTINCT system)" if systems else "1"
-            columns.append(f"count(*) > {most} AS {_several(table.label)}")
+            columns.append(f"count(*) > {most} AS {_SEVERAL[table.label]}")
             for name in self.by * (table is per_query):
                 value = _read_key(name, is_text(table.columns[name]))
                 known = " AND ".join(f"min({key}) IS NOT NULL" for key in read)
@@ -434,23 +428,23 @@ class KeyJoin:
     ) -> tuple[pl.DataFrame, list[str]]:
         """The keys that both inputs have, and notes on the others and on missing values."""
         notes = []
-        parts = {label: rows.drop_nulls(_several(label)) for label in _SEVERAL}
+        parts = {label: rows.drop_nulls(several) for label, several in _SEVERAL.items()}
         for label, part in parts.items():
             require(len(part) > 0, f"{label} has no rows")
-        pairs = rows.drop_nulls([*map(_several, _SEVERAL)])
+        pairs = rows.drop_nulls([*_SEVERAL.values()])
         if pairs.is_empty():
             examples = (f"{label} has {self._format_keys(part)}" for label, part in parts.items())
             raise RankqlError(
                 f"No {self.unit} is in both tables: {', '.join(examples)}. Choose a key that both "
                 "have"
             )
-        for (label, part), other in zip(parts.items(), reversed(_SEVERAL), strict=True):
-            if len(alone := part.filter(pl.col(_several(other)).is_null())):
+        for (label, part), other in zip(parts.items(), reversed(_INPUTS), strict=True):
+            if len(alone := part.filter(pl.col(_SEVERAL[other]).is_null())):
                 count = f"{len(alone):,} of {text.format_count(len(part), self.unit)}"
                 keys = self._format_keys(alone)
                 notes.append(f"Dropped {count} of {label} not found in {other} ({keys})")
-            if pairs[_several(label)].any():
-                notes.append(f"{label} has several rows per {self.unit}: {_SEVERAL[label]}")
+            if pairs[_SEVERAL[label]].any():
+                notes.append(f"{label} has several rows per {self.unit}: {_INPUTS[label]}")
         of = text.format_count(len(pairs), self.unit)
         for name in values:
             finite = pairs[name].is_finite().all()
@@ -465,11 +459,6 @@ class KeyJoin:
         keys = [row[0] if len(row) == 1 else row for row in few]
         texts = ["NULL" if key is None else repr(key) for key in keys]
         return ", ".join(texts) + (", ..." if len(rows) > 3 else "")
-
-
-def _several(label: str) -> str:
-    """The column that says whether a key has several rows in an input."""
-    return f"{INTERNAL_PREFIX}{label}"
 
 
 def _read_key(name: str, as_text: bool) -> str:

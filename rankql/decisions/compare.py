@@ -70,8 +70,9 @@ def compare(
         A dict of name: run, a list of runs, one table with a column `system`, or the first of two
         runs: `compare(a, b, qrels, metrics)`.
 
-        Without `qrels`, they are results: of `evaluate`, files that `output=` wrote, or any tables
-        with one row per query (a key and columns of numbers, such as revenue).
+        Systems of a column are in the order of the rows of a frame or a file, otherwise of their
+        names. Without `qrels`, they are results: of `evaluate`, files that `output=` wrote, or any
+        tables with one row per query (a key and columns of numbers, such as revenue).
     qrels, by, attributes, train, catalogue, seen, con, **options
         As in `evaluate`, which evaluates the runs.
     metrics : str or list of str, optional
@@ -162,8 +163,14 @@ def compare(
     if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
         systems = list(runs)
     else:
-        several = result.meta.system
+        several, known = result.meta.system, result.meta.systems
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
+        systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
+        if len(systems) > 1 and not known and baseline is None:
+            result.notes.insert(
+                0, "Systems are in the order of their names. Pass baseline= (CLI: --baseline) to "
+                "name the one that others are compared with"
+            )  # fmt: skip
     aligned = align_systems(result, systems)
     result = replace(aligned, interval="auto", confidence=confidence, _summary=None)
     meta = replace(

@@ -22,8 +22,8 @@ from rankql.decisions.comparison_table import (
     name_letters,
     tabulate_pair,
 )
-from rankql.decisions.verdict import NO_DIFFERENCE, SIGNIFICANT
-from rankql.errors import RankqlError, describe_unknown
+from rankql.decisions.verdict import SIGNIFICANT
+from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.layout import Block
@@ -89,9 +89,9 @@ class Comparison(EvaluatedTable):
         return self.result.metrics
 
     @property
-    def higher_is_better(self) -> dict[str, bool]:
-        """The direction of each metric."""
-        return {name: not self.result.lower_is_better(name) for name in self.metrics}
+    def higher_is_better(self) -> dict[str, bool | None]:
+        """The direction of each metric, None if it has none."""
+        return {name: self.result.higher_is_better(name) for name in self.metrics}
 
     @property
     def _is_pair(self) -> bool:
@@ -129,13 +129,14 @@ class Comparison(EvaluatedTable):
         """The test, the correction, the number of queries, and how to read the table."""
         if not self.pairs["p"].count():
             return self.tests
-        shows_intervals = self._is_pair or self._long
-        return f"{self.tests}; {self._explain_intervals() if shows_intervals else self._legend()}"
-
-    def _explain_intervals(self) -> str:
+        if not (self._is_pair or self._long):
+            return f"{self.tests}; {self._legend()}"
         settings, several = self.settings, self.pairs["p"].count() > 1
         level = INTERVAL_LEVELS[settings.correction] if several else ""
-        return f"{settings.percent} CIs{level} exclude 0 exactly if p is at most {settings.alpha:g}"
+        return (
+            f"{self.tests}; {settings.percent} CIs{level} exclude 0 exactly if p is at most "
+            f"{settings.alpha:g}"
+        )
 
     def _legend(self) -> str:
         level = f"(adjusted p at most {self.settings.alpha:g})"
@@ -154,19 +155,8 @@ class Comparison(EvaluatedTable):
         return [*self._method_line(), *super().remarks()]
 
     @property
-    def ranked_metrics(self) -> list[str]:
-        """The metrics with tests of all pairs of three or more systems over all queries."""
-        if len(self.systems) < 3 or self.settings.baseline is not None:
-            return []
-        tested = pl.col("p").is_not_null() | (pl.col("verdict") == NO_DIFFERENCE)
-        rows = self.pairs.filter(tested, slice="all")
-        return rows["metric"].unique(maintain_order=True).to_list()
-
-    @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        if self.pairs.is_empty():
-            return self.result.caption
         if self._is_pair or self._long:
             return f"Differences with {self.settings.percent} confidence intervals"
         return "Means"
@@ -181,6 +171,7 @@ class Comparison(EvaluatedTable):
                 raise RankqlError(describe_unknown(kind, value, known))
         return query_differences(self.result, name, a, b)
 
+    @name_arguments
     def leaderboard(self) -> pl.DataFrame:
         """The ranks of every system that the tests support, by metric and slice, best first.
 
@@ -192,7 +183,9 @@ class Comparison(EvaluatedTable):
         """
         if self.settings.baseline is not None:
             raise RankqlError("leaderboard needs all pairs. Call compare without baseline=")
-        return rank_systems(self.summary, self.pairs, self.higher_is_better)
+        higher = {name: x for name, x in self.higher_is_better.items() if x is not None}
+        means = self.summary.filter(pl.col("metric").is_in([*higher]))
+        return rank_systems(means, self.pairs, higher)
 
     def agreement(self) -> pl.DataFrame:
         """How similarly two metrics order the systems: Kendall's tau-b of their means.
@@ -204,7 +197,8 @@ class Comparison(EvaluatedTable):
         rows = []
         for one, other in itertools.combinations(self.metrics, 2):
             x, y = (
-                means[name] * (1 if self.higher_is_better[name] else -1) for name in (one, other)
+                means[name] * (-1 if self.result.lower_is_better(name) else 1)
+                for name in (one, other)
             )
             rows.append((one, other, *compare_orders(x, y)))
         kinds = [pl.String, pl.String, pl.Float64, pl.Int64, pl.Int64]
@@ -243,6 +237,7 @@ class Comparison(EvaluatedTable):
             **super()._details(),
         }
 
+    @name_arguments
     def plot(
         self,
         kind: str = "differences",

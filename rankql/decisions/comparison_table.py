@@ -35,18 +35,21 @@ def comparison_title(
         rows = means["metric", "mean", "lo", "hi"].rows()
         values = (f"{name} {text.format_interval(ends)}" for name, *ends in rows[:NAMES])
         return f"{systems[0]}: {', '.join(values)}"
+    directed = [name for name in result.metrics if result.higher_is_better(name) is not None]
+    if not directed:
+        return "No metric says whether higher or lower is better"
+    means, pairs = (rows.filter(pl.col("metric").is_in(directed)) for rows in (means, pairs))
     if len(systems) > 2:
         metric = means["metric"][0]
         of_metric = pairs.filter(metric=metric, slice="all")
         lower = result.lower_is_better(metric)
         return _describe_leader(metric, means.filter(metric=metric), of_metric, lower)
     a, b = pairs.select("a", "b").row(0)
-    return f"Is {b} better than {a}? {_judge(result, pairs, percent)}"
+    return f"Is {b} better than {a}? {_judge(result, pairs, directed[0], percent)}"
 
 
-def _judge(result: Result, pairs: pl.DataFrame, percent: str) -> str:
+def _judge(result: Result, pairs: pl.DataFrame, first: str, percent: str) -> str:
     """Yes, no or undecided: the size of the difference overall, and where the system is worse."""
-    first = result.metrics[0]
     (overall,) = pairs.filter(metric=first, slice="all").to_dicts()
     verdict, everywhere = overall["verdict"], " overall" * (pairs["slice"].n_unique() > 1)
     if overall["difference"] is None:

@@ -55,7 +55,7 @@ def gate(
     qrels: Data | None = None,
     baseline: Data | Results | None = None,
     *,
-    minimum: str | Sequence[str] = (),
+    minimum: str | Sequence[str] | Mapping[str, float] = (),
     max_drop: str | Sequence[str] | Mapping[str, float] | None = None,
     equivalence: str | Sequence[str] | Mapping[str, float] = (),
     inconclusive: Literal["fail", "warn"] = "fail",
@@ -67,6 +67,9 @@ def gate(
     cluster: str | None = None,
     weight: str | None = None,
     judge: Data | None = None,
+    train: Data | None = None,
+    catalogue: Data | int | None = None,
+    seen: Literal["drop"] | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
@@ -86,8 +89,9 @@ def gate(
         table with one row per query (a key and columns of numbers).
     baseline : run or result, optional
         Run to compare with, or file that evaluate wrote with output.
-    minimum : str or list of str
-        Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9.
+    minimum : str, list of str or dict
+        Lowest mean allowed, such as nDCG@10>=0.45, or highest, such as RMSE<0.9. {"nDCG@10": 0.45}
+        is the same, and the highest one of metrics that are better if they are lower.
     max_drop : str, list of str or dict, optional
         How much worse than the baseline the mean may be, such as nDCG@10:0.01.
 
@@ -121,7 +125,7 @@ def gate(
     higher_is_better : bool or dict, optional
         Direction of columns that are not metrics of rankql: True, False or a dict of name: bool.
         The default is True.
-    qrels, by, attributes, con, **options
+    qrels, by, attributes, train, catalogue, seen, con, **options
         As in `evaluate`.
 
     Examples
@@ -164,6 +168,10 @@ def gate(
     results = {name: argument.result for name, argument in arguments.items()}
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
+    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
+    for name, value in beyond.items():
+        if value is not None and all(results.values()):
+            raise RankqlError(f"{name}= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
@@ -182,7 +190,7 @@ def gate(
         if result is None:  # a baseline is named in errors
             value = {name: value} if name == "baseline" else value
             result = evaluate(value, qrels, metrics, by=groups, weight=weight,
-                              cluster=cluster, judge=judge, **keywords)  # fmt: skip
+                              cluster=cluster, judge=judge, **beyond, **keywords)  # fmt: skip
         evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     tables = [name for name, argument in arguments.items() if argument.kind == "values"]
     if drops and "run" in tables and "baseline" not in tables:

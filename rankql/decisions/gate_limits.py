@@ -23,7 +23,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import parse_number
-from rankql.registry.parse import is_metric, parse, resolve_names, value_range
+from rankql.registry.parse import is_metric, lower_is_better, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
 from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
@@ -54,6 +54,8 @@ class GateLimit:
     operator: str = ""
     # Of a limit on equivalence, which has two: 'drop' or 'gain'.
     side: str = ""
+    # Did nobody set it?
+    is_default: bool = False
 
     def name(self, result: Result) -> str:
         """The name of the metric in a result."""
@@ -125,7 +127,7 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
     if not names and known:
         names = [name for name in known[0] if name in known[-1]]
     return [
-        GateLimit(spelling, metric, 0.0)
+        GateLimit(spelling, metric, 0.0, is_default=True)
         for name in dict.fromkeys(names or DEFAULT_METRICS)
         for spelling, metric in _parse_metrics(name, known)
     ]
@@ -133,8 +135,9 @@ def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -
 
 def split_limits(argument: str, value: Limits) -> Iterable[str]:
     """The limits of an argument as texts."""
-    if argument != "minimum" and isinstance(value, Mapping):
-        value = [f"{metric}:{limit}" for metric, limit in value.items()]
+    if isinstance(value, Mapping):
+        least = {True: "<=", False: ">="} if argument == "minimum" else {True: ":", False: ":"}
+        value = [f"{name}{least[lower_is_better(name)]}{x}" for name, x in value.items()]
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
@@ -181,8 +184,12 @@ def limit_rows(
     The pairs are those of the run with its baseline, or of the run alone for a limit on a mean.
     """
     pairs = [pair for pair in pairs if pair.metric == metric]
-    if alpha is not None and (limit.operator or not limit.bound):
-        _require_interval(pairs[0])
+    by_interval = limit.operator or limit.is_default
+    if alpha is not None and by_interval and pairs[0].overall is not None:
+        raise RankqlError(
+            f"{metric} is one value for all queries, so it has no confidence interval. Set a limit "
+            "on its value with minimum= alone, or on its drop with max_drop="
+        )
     decisions = _decide(limit, pairs, alpha, min_queries)
     for pair in pairs:
         decision, several = decisions[pair.slice], not limit.operator
@@ -308,18 +315,6 @@ def _format(value: float, decision: Decision, sign: int, limit: float) -> str:
     digits = text.count_decimals_apart(lo, hi, limit)
     size = text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
     ends = " to ".join(text.format_decimal(x, digits) for x in (lo, hi))
-    return f"{size} ({_format_level(decision.confidence)} CI {ends})"
-
-
-def _require_interval(pair: PairComparison) -> None:
-    if pair.overall is not None:
-        raise RankqlError(
-            f"{pair.metric} is one value for all queries, so it has no confidence interval. Set a "
-            "limit on its value with minimum= alone, or on its drop with max_drop="
-        )
-
-
-def _format_level(confidence: float) -> str:
-    """A confidence level with as many digits as it needs: 95%, 98.3%, 99.75%."""
-    digits = 1 + max(0, -math.floor(math.log10(100 * (1 - confidence))))
-    return f"{100 * confidence:.{digits}f}".rstrip("0").rstrip(".") + "%"
+    percent = 100 * decision.confidence  # as many digits as it needs: 95%, 98.3%, 99.75%
+    level = f"{percent:.{1 + max(0, -math.floor(math.log10(100 - percent)))}f}"
+    return f"{size} ({level.rstrip('0').rstrip('.')}% CI {ends})"

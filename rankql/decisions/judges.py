@@ -92,7 +92,8 @@ def judges(
     llm : table or dict
         Labels by a language model (query, item and grade), or a dict of name: table for several.
     human : table
-        Human labels of some of the same items.
+        Human labels of some of the same items. Of two annotators, name the other one too:
+        judges({"ann": labels}, {"bo": others}).
     runs : run or dict, optional
         Runs to evaluate under both labels, as in `compare`.
 
@@ -119,6 +120,10 @@ def judges(
     if not isinstance(threshold, int | float) or not math.isfinite(threshold):
         raise RankqlError(f"threshold must be a finite number, not {threshold!r}")
     tables = dict(llm) if is_several_runs(llm) else {"llm": llm}
+    other = "people"
+    if is_several_runs(human):
+        require(len(human) == 1, "human must be one table of labels, not several")
+        ((other, human),) = human.items()
     require(bool(tables), "judges needs at least one table of labels. Pass a dict of name: table")
     columns = {name: options.get(name) for name in ("query", "item", "rel")}
     with open_session(con, human, *tables.values()) as session:
@@ -137,9 +142,9 @@ def judges(
         fewest = min(fewest, both["query"].n_unique())
         if lacking := people.height - both.height:
             notes.append(
-                f"{lacking:,} items that people labelled have no label of {name}: left out"
+                f"{lacking:,} items that {other} labelled have no label of {name}: left out"
             )
-        notes += note_scales("people", both["human"], name, both["llm"])
+        notes += note_scales(other, both["human"], name, both["llm"])
         frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
             results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
@@ -151,11 +156,8 @@ def judges(
         for frame, rows in frames_of_judge.items():
             frames[frame] += [{"judge": name, **row} for row in rows]
     if fewest < FEW_QUERIES:
-        queries = text.format_queries(fewest)
-        quality = (
-            f"Intervals of {queries} are rough" if fewest > 1 else f"{queries} has no interval"
-        )
-        notes.append(f"{quality}. Label at least {FEW_QUERIES}")
+        rough = f"Intervals of {text.format_queries(fewest)} are rough, and one query has none"
+        notes.append(f"{rough}. Label at least {FEW_QUERIES}")
     notes = list(dict.fromkeys(notes))
     return JudgeReport(
         **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in frames.items()},

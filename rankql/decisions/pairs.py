@@ -19,6 +19,7 @@ from rankql.decisions.system_values import SystemValues, describe_left_out
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
+    NO_DIRECTION,
     NOT_SIGNIFICANT,
     SIGNIFICANT,
     TOO_FEW,
@@ -198,11 +199,16 @@ def run_tests(
         reason = reason or NO_DIFFERENCE * comparison.identical
         reason = reason or settings.paired_test.explain_untestable(comparison.sample)
         comparison.result = TestResult(reason=reason or TOO_FEW * small)
-        if not comparison.result.reason:
+        if result.higher_is_better(comparison.metric) is None:
+            ends = TestResult()
+            if not comparison.result.reason:  # the interval of this test alone
+                ends = settings.paired_test.apply(comparison.sample, settings.alpha)
+            comparison.result = TestResult(lo=ends.lo, hi=ends.hi, reason=NO_DIRECTION)
+        elif not comparison.result.reason:
             tested.append(comparison)
     samples = [comparison.sample for comparison in tested]
     family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
-    for comparison, outcome in zip(tested, family.results(), strict=True):
+    for comparison, outcome in zip(tested, family.results() if tested else (), strict=True):
         comparison.result = outcome
     return comparisons, len(tested)
 
@@ -319,33 +325,27 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
 
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     """The sentence of a pair that is not tested."""
-    a, b, reason = pair.a, pair.b, pair.result.reason
-    same, queries = f"{b} and {a} have the same value", text.format_queries(pair.queries)
-    if pair.overall is not None:
-        mean_a, mean_b = pair.means
-        if mean_a is None or mean_b is None:
-            return f"{pair.metric} is undefined for {a if mean_a is None else b}"
-        values = text.format_number(mean_b)
-        if abs(mean_b - mean_a) > ROUNDING:
-            same = f"{b} differs from {a} by {text.format_number(mean_b - mean_a)}"
-            values += f" and {text.format_number(mean_a)}"
-        return f"{same} ({values}). Not tested: {pair.metric} is {OVERALL}"
-    if not pair.queries:
-        return f"{b} and {a} have no query in common for which both are defined"
-    if reason == NO_DIFFERENCE or pair.sample.is_zero:
-        return f"{same} for every query ({queries})"
+    a, b, change, reason = pair.a, pair.b, pair.change, pair.result.reason
+    if change is None:
+        return f"{b} and {a} have no value of {pair.metric} to compare"
+    size = f"{b} and {a} have the same value"
+    if abs(change) > ROUNDING:
+        size = f"{b} differs from {a} by {text.format_number(change)}"
+    queries = text.format_queries(pair.n)
+    if reason == NO_DIFFERENCE or (pair.overall is None and pair.sample.is_zero):
+        return f"{size} for every query ({queries})"
     label = settings.paired_test.label
     units = "queries" if pair.sample.clusters is None else f"clusters, not {pair.sample.units}"
     needed = count_required_units(bool(settings.cluster))
     why = {
+        OVERALL: f"{pair.metric} is {OVERALL}",
         NOT_TESTABLE: f"the {label} needs at least {needed} {units}",
         DOMINATED: DOMINATED,
+        NO_DIRECTION: "neither a higher nor a lower value is better",
         TOO_FEW: f"fewer than {text.format_queries(settings.min_queries)}",
-        ZERO_VARIANCE: f"the difference is the same for every query, and the {label} needs some "
-        "variance",
+        ZERO_VARIANCE: f"the {label} needs some variance",
     }[reason]
-    difference = text.format_number(pair.sample.mean)
-    return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
+    return f"{size} ({queries}). Not tested: {why}"
 
 
 # By correction: p-values are ...

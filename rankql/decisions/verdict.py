@@ -23,6 +23,8 @@ BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (
     "better", "worse", "not significant", "no difference"
 )  # fmt: skip
 SIGNIFICANT = (BETTER, WORSE)
+# The verdict of compare on metrics of which neither a higher nor a lower value is better.
+NO_DIRECTION = "no direction"
 # The statuses of a gate.
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
@@ -160,10 +162,11 @@ class Verdict(EvaluatedTable):
         """The limits that did not pass, as annotations for GitHub Actions."""
         unclear = "error" if self.on_inconclusive == "fail" else "warning"
         levels = {FAILED: "error", INCONCLUSIVE: unclear, TOO_FEW: "notice"}
+        rows = self._worst_first().filter(pl.col("status").is_in([*levels])).to_dicts()
+        titles = (_data(_title(row)).replace(":", "%3A").replace(",", "%2C") for row in rows)
         return [
-            f"::{levels[row['status']]} title={_property(_title(row))}::{_data(row['message'])}"
-            for row in self._worst_first().iter_rows(named=True)
-            if row["status"] in levels
+            f"::{levels[row['status']]} title={title}::{_data(row['message'])}"
+            for row, title in zip(rows, titles, strict=True)
         ]
 
 
@@ -173,10 +176,6 @@ def _title(row: Mapping[str, Any]) -> str:
 
 def _data(value: str) -> str:
     return text.escape_controls(value).replace("%", "%25")
-
-
-def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
 def _xml(value: str) -> str:

@@ -58,7 +58,7 @@ def check(
 
     Parameters
     ----------
-    run, qrels, con
+    run, qrels, collapse, con
         As in `evaluate`. Without `qrels`, only the run is checked.
     k : int
         Cutoff for ties and for the share of judged items.

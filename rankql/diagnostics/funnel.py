@@ -15,9 +15,11 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import evaluation_errors, require_unique, validate_columns
+from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.overlap import require_common_items
+from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, number_positions, score_order, with_source_ctes
@@ -27,7 +29,7 @@ from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
 from rankql.results import draw_chart
 from rankql.sources.id_lists import unnest_lists
-from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
@@ -55,7 +57,7 @@ _FIXED: dict[str, Any] = {"undefined": "skip", "missing": "zero"}
 @remember_inputs
 def funnel(
     stages: Mapping[str, Data] | Sequence[Data],
-    qrels: Data,
+    qrels: Data | None = None,
     k: int = 10,
     *,
     by: str | Sequence[str | Sequence[str]] = (),
@@ -80,9 +82,10 @@ def funnel(
     ----------
     stages : dict or list
         The items after each stage, such as {"retrieval": ..., "rerank": ...}, each a table with one
-        row per query and item.
+        list of ids per query, or with one row per query and item.
 
-        The last stage is the final ranking and needs scores or positions; the others need none.
+        Without qrels, each table also has the list of relevant ids. Of rows, the last stage is the
+        final ranking and needs scores or positions; the others need none.
     k : int
         Cutoff of nDCG.
     qrels, by, attributes, con, confidence, **options
@@ -108,8 +111,6 @@ def funnel(
     """
     require_whole_number("k", k, 1)
     named = _name_stages(stages)
-    if "collapse" in options:
-        raise RankqlError("funnel has no option collapse=. Pass each stage to collapsed() first")
     if options.get("system") is not None:
         raise RankqlError("funnel has no option system=. Pass the stages of one system")
     for name in _FIXED.keys() & options.keys():
@@ -125,26 +126,31 @@ def funnel(
         }
         *_, last = named
         kept = [*itertools.chain(*parse_groupings(by))]
-        tables, judged, columns = unnest_lists(
-            session, opened, session.table(qrels, "qrels"), roles, kept
-        )
+        given = None if qrels is None else session.table(qrels, "qrels")
+        tables, judged, columns = unnest_lists(session, opened, given, roles, kept)
+        if judged is None:
+            raise RankqlError(
+                "The judgments are missing. Pass qrels= (CLI: the judgments as the last file), or "
+                "stages with lists of retrieved and of relevant ids"
+            )
         # What is decided over all stages holds for each.
         tables = {name: replace(table, unnested=True) for name, table in tables.items()}
-        judged = judged and replace(judged, unnested=True)
-        ranked = read_inputs(
-            session,
-            tables[last],
-            judged,
-            None,
-            {**columns, **ordering},
-            descending=reading.descending,
-        )
-        scores = dict.fromkeys(tables, "0.0") | {last: _score_of(ranked.runs[None])}
-        scored = {
-            name: table.with_column(_SCORE, scores[name], "DOUBLE")
-            for name, table in (tables | {last: ranked.runs[None]}).items()
-        }
-        inputs = read_inputs(session, scored, judged, None, {**columns, "score": _SCORE})
+        judged = replace(judged, unnested=True)
+        reading = replace(reading, columns={**columns, **ordering})
+        if _has_documents(session, tables[last], judged, reading):
+            reading = replace(reading, collapse=None, positions=None)
+            rest |= {"collapse": None, "positions": None}
+        final_run = read_rankings(session, tables[last], judged, reading)
+        scored = {name: x.with_column(_SCORE, "0.0", "DOUBLE") for name, x in tables.items()}
+        unordered = replace(
+            reading, columns={**columns, "score": _SCORE}, descending=None, order=None,
+            collapse=options.get("collapse"), positions=None,
+        )  # fmt: skip
+        inputs = read_rankings(session, scored, judged, unordered)
+        ranked = final_run.runs[None].with_column(_SCORE, _score_of(final_run.runs[None]), "DOUBLE")
+        ids = {role: ranked.roles[role] for role in ("query", "item")}
+        ranked = replace(ranked, roles={**ids, "score": _SCORE}, ascending=False)
+        inputs = replace(inputs, runs={**inputs.runs, last: ranked})
         with evaluation_errors(session, inputs, settings):
             run_sql = SqlRunner(session, inputs, settings)
             validate_columns(session, inputs)
@@ -156,8 +162,9 @@ def funnel(
         with evaluation_errors(session, inputs, settings):
             counters = count_rankings(session, inputs, settings)
             notes = require_common_items(run_sql, inputs, counters).doubts
-            best = _evaluate_best_orders(session, inputs, settings, k, rest)
-            items = _find_lost_items(session, inputs, settings, k, ranked.scored)
+            options_of_best = {k: v for k, v in rest.items() if k not in ("collapse", "positions")}
+            best = _evaluate_best_orders(session, inputs, settings, k, options_of_best)
+            items = _find_lost_items(session, inputs, settings, k, final_run.scored)
             added = _count_added_items(run_sql, [*named])
     used = {
         table.label: {role: x for role, x in table.role_columns.items() if x != _SCORE}
@@ -309,6 +316,17 @@ def loss_of(stage: str) -> str:
 def recall_of(stage: str) -> str:
     """The name of the recall of a stage among the metrics of the result."""
     return f"recall: {stage}"
+
+
+def _has_documents(session: Session, table: Table, qrels: Table, reading: Reading) -> bool:
+    """Are the ids of the final ranking documents already, without the separator of chunks?"""
+    mark = reading.collapse
+    if mark is None or not is_separator(mark) or table.has(mark):
+        return False
+    plain = replace(reading, collapse=None, positions=None)
+    run = read_rankings(session, table, qrels, plain).runs[None]
+    sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
+    return not session.con.execute(sql).fetchall()[0][0]
 
 
 def _score_of(table: Table) -> str:

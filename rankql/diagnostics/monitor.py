@@ -1,4 +1,4 @@
-"""Did a metric get worse? Days against a fixed baseline period, with alarms that can be trusted."""
+"""Did a metric get worse? Days or weeks against a baseline, with alarms that can be trusted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Any, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 import duckdb
 import polars as pl
@@ -18,7 +18,7 @@ from rankql.evaluation.means import ERROR
 from rankql.evaluation.request import EvaluationOptions, parse_groupings
 from rankql.evaluation.result import Result
 from rankql.layout import Block
-from rankql.macros import literal, quote
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
@@ -28,30 +28,59 @@ from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 
 KEYS = ["slice", "metric", "kind"]
+WEEK = f"{INTERNAL_PREFIX}week"
+_BY_WEEK = re.compile(r"\s*date_trunc\(\s*'week'\s*,(.+)\)\s*", re.IGNORECASE)
 # The kinds of series that are watched, and two that explain alarms.
 METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share")
 JUDGED, QUERIES = "judged items only", "queries"
-# A day of a slice with fewer queries is not compared: its mean is too far from normal.
+# A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
+# A series that is not compared keeps its state for so long. A result that compared nothing in so
+# many periods is inconclusive.
+KEPT, SILENT = timedelta(28), 7
 # A baseline with a larger share of outlying days does not show what is usual: monitor_days.
 LARGEST_OUTAGE = 0.25
+# The displayed columns, and the number of alarms of which the last days are.
+SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
+SHOWN_ALARMS = 3
 # Neighbouring days with a higher correlation have more false alarms than chance allows. So many
 # days of the baseline measure it.
 CORRELATED, MEASURABLE = 0.5, 56
 
 
+class Period(NamedTuple):
+    """What the means are of: days or weeks."""
+
+    name: Literal["day", "week"]
+    step: timedelta
+    baseline: int  # by default, in periods
+    cycle: int  # kinds of periods that differ: weekdays
+    least: int  # of each kind in the baseline, as in sql/monitor.sql
+    need: str
+
+
+PERIODS = {
+    "day": Period("day", timedelta(1), 28, 7, 3, "each weekday three times"),
+    "week": Period("week", timedelta(7), 12, 1, 8, "8 weeks"),
+}
+
+
 @dataclass(eq=False, repr=False)
 class Monitoring(TableResult):
-    """Metrics by day, what chance explains, and alarms. It is true without one on the last day.
+    """Metrics by day or week, what chance explains, and alarms. It is true without an active one.
 
-    `table` has one row per day, slice and series. `kind` is 'metric', 'judged share' (of items in
-    the top k) or 'undefined share' (of queries). `mean` has the 95% interval `lo` to `hi`;
+    `table` has one row per day (or week), slice and series. `kind` is 'metric', 'judged share' (of
+    items in the top k) or 'undefined share' (of queries). `mean` has the 95% interval `lo` to `hi`;
     `expected` is the median of the same weekday in the baseline, without `outlying` days. Two days
     in a row beyond the `limit` are an alarm. z_day and z_week are the losses of the day and of the
     last 7 days, in units of the spread of a day. `alarms` has one row per alarm: its cause, 'drop',
     'drift' or 'labels', when it began (`since`, about), its first and last day, whether it is
-    active on the last day of all, and the loss in its worst week; `loss_judged` is that on judged
-    items alone, if their share fell too. `conventions` says how it was computed.
+    active, and the loss in its worst week; `loss_judged` is that on judged items alone, if their
+    share fell too. An alarm is active if the series had it when it was last compared, at most 28
+    days before the last day of all. `states` has one row per series: the day on which it was last
+    compared, and its state, 'alarm', 'fine', 'not compared' (on the last day), 'ended' (for 28
+    days) or 'not watched' (never compared). `conventions` says how it was computed. `exit_code` is
+    1 with an active alarm, 3 if nothing was compared on the last 7 days, otherwise 0.
     """
 
     table: pl.DataFrame
@@ -61,54 +90,112 @@ class Monitoring(TableResult):
 
     @property
     def active(self) -> pl.DataFrame:
-        """The alarms that are on, on the last day."""
+        """The alarms that are on, on the last day or when their series was last compared."""
         return self.alarms.filter("active")
 
     @property
+    def states(self) -> pl.DataFrame:
+        """A row per series: when it was last compared, and its state."""
+        newest, is_compared = self._newest, pl.col("alarm").is_not_null()
+        last = self.table.group_by(KEYS, maintain_order=True).agg(
+            pl.max("day").alias("latest"), compared=pl.col("day").filter(is_compared).max(),
+            alarm=pl.col("alarm").filter(is_compared).last())  # fmt: skip
+        old = pl.coalesce("compared", "latest") < newest - KEPT
+        words = (
+            pl.when(old).then(pl.lit("ended"))
+            .when(pl.col("compared").is_null()).then(pl.lit("not watched"))
+            .when("alarm").then(pl.lit("alarm"))
+            .when(pl.col("compared") < newest).then(pl.lit("not compared"))
+            .otherwise(pl.lit("fine"))
+        )  # fmt: skip
+        return last.with_columns(state=words)
+
+    @property
+    def exit_code(self) -> int:
+        """1 with an active alarm, 3 if no metric was compared on the last 7 days, otherwise 0."""
+        if len(self.active):
+            return 1
+        last = self._newest - SILENT * self._period.step
+        recent = (pl.col("compared") > last) & (pl.col("kind") != UNDEFINED)
+        return 0 if self.states.filter(recent).height else 3
+
+    @property
     def passed(self) -> bool:
-        """Is there no alarm on the last day?"""
-        return self.active.is_empty()
+        """Was something compared, and is there no active alarm?"""
+        return self.exit_code == 0
 
     def __bool__(self) -> bool:
         return self.passed
 
     @property
     def title(self) -> str:
-        """The alarms of the last day, in one line."""
-        names = [f"{_name(row)} ({_name_cause(row)})" for row in self.active.to_dicts()]
+        """The active alarms in one line, and the metrics that are not watched."""
+        newest = self._newest
+        names = [
+            f"{_name(row)} ({_name_cause(row)}" + (
+                ")" if row["last"] == newest else
+                f" since {row['first']}, not compared on {newest})")
+            for row in self.active.to_dicts()
+        ]  # fmt: skip
         count = text.format_count(len(names), "alarm") if names else "No alarm"
-        return f"{count} on {self.table['day'].to_list()[-1]}{f': {_join(names)}' if names else ''}"
+        if self.exit_code == 3:
+            count = f"Nothing was compared in the {SILENT} {self._period.name}s"
+        old = pl.col("latest") < newest - KEPT
+        unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
+        others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
+        return (
+            f"{count} {'to' if self.exit_code == 3 else 'on'} {newest}"
+            f"{f': {_join(names)}' if names else ''}"
+            f"{f'; {len(others):,} not watched: {_join(others)}' if others else ''}"
+        )
 
     @property
     def sentences(self) -> list[str]:
         """Each alarm in words, those that are on first."""
+        alike = " on the same weekdays of" if self._period.name == "day" else " in"
         return [
             f"{text.escape_controls(_name(row))}: {_name_cause(row)} since about "
             f"{row['since']} (first alarm on "
-            f"{row['first']}, last on {row['last']}). {row['mean']:.4f} in its worst week instead "
-            f"of {row['expected']:.4f} on the same weekdays of the baseline" + (
+            f"{row['first']}, last on {row['last']}"
+            f"{', when it was last compared' * (row['active'] and row['last'] != self._newest)}). "
+            f"{row['mean']:.4f} in its worst week instead of {row['expected']:.4f}"
+            f"{alike} the baseline" + (
                 "" if row["loss_judged"] is None else
                 f". On judged items alone, it lost {row['loss_judged']:.4f}")
             for row in self.alarms.to_dicts()
         ]  # fmt: skip
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The last week of the metrics, and the last day of all series."""
-        last, main = pl.col("day").max(), (pl.col("slice") == "all") & (pl.col("kind") == METRIC)
-        since = pl.when(main).then(last - timedelta(6)).otherwise(last)
-        shown = self.table.filter(pl.col("day") >= since)
-        alarm = pl.when("alarm").then(pl.lit("alarm")).otherwise(pl.lit(""))
-        shown = shown.drop("kind", "z_day", "z_week", "outlying").with_columns(alarm=alarm)
-        frame = drop_idle_columns(shown)
+        """The last days of the first alarms and of the metrics, and the last one of each series."""
+        main = (pl.col("slice") == "all") & (pl.col("kind") == METRIC)
+        few = pl.col("place") < SHOWN_ALARMS
+        end = pl.when(few).then("until").when(main).then(pl.max("day"))
+        is_last, state = pl.col("day") == pl.col("latest"), pl.col("state")
+        word = (
+            pl.when(is_last & (state == "ended")).then(state)
+            .when("alarm").then(pl.lit("alarm"))
+            .when(~is_last | (state == "fine")).then(pl.lit(""))
+            .when(state == "alarm").then(pl.lit("not compared")).otherwise(state)
+        )  # fmt: skip
+        frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
+                                          maintain_order="left")  # fmt: skip
+        shown = frame.filter(is_last | (pl.col("day") > end - SILENT * self._period.step))
+        frame = drop_idle_columns(shown.select(*SHOWN, alarm=word))
         return [fit_width(frame, [["queries"], ["expected"], ["lo", "hi"]])]
 
+    def _alarms_first(self) -> pl.DataFrame:
+        """The table with the place of the active alarm of each series, and its last day."""
+        alarms = self.active.select(*KEYS, until="last").with_row_index("place")
+        frame = self.table.join(alarms, on=KEYS, how="left", maintain_order="left")
+        return frame.sort("place", nulls_last=True, maintain_order=True)
+
     def plot(self) -> Any:
-        """An altair chart by day with a panel per series, in the order of `table`.
+        """An altair chart by day or week with a panel per series, in the order of `table`.
 
         The line is the mean with its interval, the grey area what chance explains; alarms are
         coloured.
         """
-        return draw_chart("mean_charts", "draw_days", self.table)
+        return draw_chart("mean_charts", "draw_days", self.table, self._period.name)
 
     def _rendered(self, room: int | None = None) -> list[Block]:
         (block,) = super()._rendered(room)
@@ -117,13 +204,22 @@ class Monitoring(TableResult):
         return [replace(block, rows=[header, *rows])]
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
-        """The series over all queries and those with an alarm, and the others."""
+        """The series with an active alarm, over all queries or with another one, and the others."""
         charts: tuple[list[Any], list[Any]] = [], []
-        for part in self.table.partition_by(KEYS, maintain_order=True):
+        for part in self._alarms_first().partition_by(KEYS, maintain_order=True):
             overall = part["slice"][0] == "all" and part["mean"].n_unique() > 1
             folded = not (overall or part["alarm"].any())
-            charts[folded].append(draw_chart("mean_charts", "draw_days", part))
+            charts[folded].append(draw_chart("mean_charts", "draw_days", part, self._period.name))
         return charts
+
+    @property
+    def _newest(self) -> date:
+        newest: date = self.table["day"].to_list()[-1]
+        return newest
+
+    @property
+    def _period(self) -> Period:
+        return PERIODS[self.conventions["period"]]
 
     def _details(self) -> dict[str, Any]:
         alarms = self.alarms.to_dicts()
@@ -140,11 +236,12 @@ def _join(names: Sequence[str]) -> str:
 
 def monitor(
     days: Data, qrels: Data | None = None, metrics: str | Sequence[str] = ("nDCG@10",), *,
-    day: str = "day", baseline: int | str = 28, by: str | Sequence[str | Sequence[str]] = (),
+    day: str = "day", period: Literal["day", "week"] | None = None,
+    baseline: int | str | None = None, by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None, con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Monitoring:  # fmt: skip
-    """Watch metrics by day: was there a sudden drop, a slow drift, or do labels age?
+    """Watch metrics by day or week: was there a sudden drop, a slow drift, or do labels age?
 
     Watched are the metrics, the judged share of their top k if items are unjudged, and the share of
     undefined queries, each by slice; a note says if the number of queries changed. Each day is
@@ -153,7 +250,8 @@ def monitor(
     weekends vary in the baseline. Days of the baseline that lie outside are named and left out. The
     limits come from simulations, in which at most 5% of years have a false alarm if days are
     independent with tails of at most Student's t with 5 degrees of freedom, or normal with a
-    correlation of neighbouring days of at most 0.4.
+    correlation of neighbouring days of at most 0.4. A series that is not compared on the last day,
+    such as a slice with less than 10 queries, keeps its alarm for 28 days.
 
     Parameters
     ----------
@@ -168,8 +266,11 @@ def monitor(
         Metrics to watch. Higher values of your own metrics are better.
     day : str
         Column or folders of the day.
-    baseline : int or str
-        Days to compare with: the first 28, another number, or a period such as
+    period : str, optional
+        What to compare: "day" or "week". "week" pools the queries of days. By default days, or
+        weeks if all days have the same weekday.
+    baseline : int or str, optional
+        Periods to compare with: the first 28 days or 12 weeks, another number, or dates such as
         2026-09-01:2026-09-28.
     by, attributes, con, **options
         As in `evaluate`.
@@ -191,6 +292,9 @@ def monitor(
     with open_session(con, days, qrels, attributes) as session:
         run = session.table(days, "days")
         if isinstance(day, str):
+            # The same query on two days of a week is two.
+            if by_week := _BY_WEEK.fullmatch(day):
+                day, period = f"CAST({by_week[1]} AS DATE)", period or "week"
             ((run,),) = add_attribute(session, day, "day", [[run]])
         query: Any = options.get("query") or run.find("query") or "query"
         for name, role in ((day, "day"), (query, "query")):
@@ -204,31 +308,33 @@ def monitor(
         if qrels is None and rel:  # are all items judged?
             total, filled = count_values(session, run, [rel])
             shares = [] if filled[rel] == total else shares
-        groups = [[day], *([day, *group] for group in parse_groupings(by))]
+        unit = day
+        if period == "week":
+            unit, week = WEEK, f"date_trunc('week', CAST({quote(day)} AS DATE))"
+            run = run.with_column(unit, f"CAST({week} AS DATE)", "DATE", (day,))
+        groups = [[unit], *([unit, *group] for group in parse_groupings(by))]
         inputs: dict[str, Any] = {"run": run, **tables, **options, "by": groups}
         inputs |= {"con": session.con, "query": [day, query]}
         result = evaluate(metrics=[*names, *shares], **inputs)
-        daily = _read_means(result, len(day))
+        daily = _read_means(result, len(unit))
         if shares:
-            only = _read_means(evaluate(metrics=names, **inputs | {"unjudged": "remove"}), len(day))
+            judged = evaluate(metrics=names, **inputs | {"unjudged": "remove"})
+            only = _read_means(judged, len(unit))
             only = only.filter(kind=METRIC).with_columns(kind=pl.lit(JUDGED))
             daily = pl.concat([daily, only])
         daily = daily.sort("day", maintain_order=True)
         require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
                 f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
-        first, last = _find_baseline(daily["day"], str(baseline))
+        units = PERIODS[period or _recognise_period(daily["day"].unique())]
+        first, last = _find_baseline(daily["day"], str(baseline or units.baseline), units)
         lower = [UNDEFINED, *(name for name in result.metrics if result.lower_is_better(name))]
-        scored = _score(session, daily.filter(pl.col("day") >= first), last, lower)
-    compared = scored.filter(pl.col("kind").is_in((METRIC, SHARE)))["alarm"].count()
-    require(compared > 0, f"No metric can be watched: pass days after the baseline, {first} to "
-            f"{last}, and in it each weekday three times with {LEAST_QUERIES} queries, and at "
-            "most a quarter of the days far outside")  # fmt: skip
-    alarms = _find_alarms(scored)
+        scored = _score(session, daily.filter(pl.col("day") >= first), last, lower, units)
+    alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
-        "metric", "slice", "kind", "day", "mean", "lo", "hi", "queries", "expected", "limit",
-        "z_day", "z_week", "outlying", "alarm")  # fmt: skip
-    conventions = {**result.conventions, "day": day, "baseline": [str(first), str(last)]}
-    notes = [*_describe(scored, first, last), *result.notes]
+        *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm")  # fmt: skip
+    conventions = {**result.conventions, "day": day, "period": units.name,
+                   "baseline": [str(first), str(last)]}  # fmt: skip
+    notes = [*_describe(scored, first, last, units), *result.notes]
     return Monitoring(table, alarms, conventions, notes)
 
 
@@ -274,38 +380,71 @@ def _read_means(result: Result, prefix: int) -> pl.DataFrame:
     return frame.with_columns(queries=pl.coalesce("counted", n))
 
 
-def _find_baseline(days: pl.Series, baseline: str) -> tuple[date, date]:
-    """The first and last day of the baseline."""
+def _recognise_period(days: pl.Series) -> str:
+    """Days or weeks: the latter if all days have the same weekday. Months are refused."""
+    if len(days) == 1 or days.dt.weekday().n_unique() > 1:
+        months = len(days) > 2 and (days.dt.day() == 1).all()
+        require(not months, "day= (CLI: --day) has months, which are too few to compare. Pass days "
+                "with period='week' (CLI: --period week)")  # fmt: skip
+        return "day"
+    return "week"
+
+
+def _find_baseline(days: pl.Series, baseline: str, period: Period) -> tuple[date, date]:
+    """The first and last day of the baseline, of which the days must be enough."""
     try:
-        first, last = ((days[0], days[0] + timedelta(int(baseline) - 1)) if baseline.isdecimal()
-                       else map(date.fromisoformat, baseline.split(":")))  # fmt: skip
+        length = int(baseline) * period.step if baseline.isdecimal() else None
+        first, last = ((days[0], days[0] + length - timedelta(1)) if length else
+                       map(date.fromisoformat, baseline.split(":")))  # fmt: skip
     except (ValueError, OverflowError):
-        raise RankqlError("baseline= (CLI: --baseline) must be a number of days or a period such as"
-                          f" '2026-09-01:2026-09-28', not {baseline!r}") from None  # fmt: skip
+        raise RankqlError(
+            f"baseline= (CLI: --baseline) must be a number of {period.name}s or a "
+            f"period such as '2026-09-01:2026-09-28', not {baseline!r}"
+        ) from None
+    old = days.unique().to_frame().filter(pl.col("day").is_between(first, last))["day"]
+    require(_has_each(old, period) and days[-1] > last, "No metric can be watched: pass "
+            f"{period.name}s after the baseline, {first} to {last}, and in it {period.need}. There "
+            f"are {period.name}s from {days[0]} to {days[-1]}")  # fmt: skip
     return first, last
 
 
-def _score(session: Session, daily: pl.DataFrame, last: date, lower: Sequence[str]) -> pl.DataFrame:
+def _has_each(days: pl.Series, period: Period) -> bool:
+    """Are there enough days of the baseline of each kind?"""
+    counts = days.dt.weekday().value_counts()["count"].to_list()
+    return len(counts) >= period.cycle and min(counts) >= period.least
+
+
+def _score(
+    session: Session, daily: pl.DataFrame, last: date, lower: Sequence[str], period: Period
+) -> pl.DataFrame:
     """The days with what is expected of them, and alarms, NULL for those that are not compared."""
     daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
     sign = pl.when(pl.col("metric").is_in(lower)).then(-1.0).otherwise(1.0)
     known = daily.filter(pl.col("queries") >= LEAST_QUERIES).drop_nulls("mean")
     known = known.select("day", "series", "error", value=pl.col("mean") * sign)
+    old = known.filter(pl.col("day") <= last).partition_by("series")
+    # The macro refuses a baseline that is too short for all series.
+    last = last if any(_has_each(part["day"], period) for part in old) else date.max
     rule = f"{literal(session.table(known, 'daily').sql)}, DATE '{last}', series := 'series'"
-    scored = fetch_frame(session, f"FROM monitor_days({rule}, error := 'error')").drop("value")
+    rule += f", error := 'error', period := '{period.name}'"
+    scored = fetch_frame(session, f"FROM monitor_days({rule})").drop("value")
+    if last == date.max:  # no series is watched, so nothing is expected
+        scored = scored.with_columns(
+            expected=pl.lit(None, pl.Float64), outlying=pl.lit(None, pl.Boolean))  # fmt: skip
     scored = daily.join(scored, on=["series", "day"], how="left", maintain_order="left")
     limit = (pl.col("expected") - pl.col("band")) * sign
     return scored.with_columns(pl.col("expected") * sign, limit=limit)
 
 
-def _find_alarms(scored: pl.DataFrame) -> pl.DataFrame:
-    """One row per alarm: the days, without a pause of a week, on which a series is alarmed."""
+def _find_alarms(scored: pl.DataFrame, period: Period) -> pl.DataFrame:
+    """One row per alarm: the days, without a pause of seven, on which a series is alarmed."""
     series, rows = dict(scored.group_by(KEYS)), []
     schema = {**dict.fromkeys([*KEYS, "cause"], pl.String), "active": pl.Boolean,
               **dict.fromkeys(["since", "first", "last"], pl.Date),
               **dict.fromkeys(["mean", "expected", "loss", "loss_judged"], pl.Float64)}  # fmt: skip
     alarmed = scored.filter("alarm", pl.col("kind").is_in(WATCHED))
-    runs = (pl.col("day").diff() > timedelta(7)).fill_null(True).cum_sum().over(KEYS).alias("run")
+    pause = (pl.col("day").diff() > 7 * period.step).fill_null(True)
+    runs = pause.cum_sum().over(KEYS).alias("run")
     for (*key, _), run in alarmed.group_by([*KEYS, runs], maintain_order=True):
         (part, metric, kind), first, last = map(str, key), run["day"][0], run["day"][-1]
         peak = run.sort("z_week", "z_day", nulls_last=False)["day"][-1]
@@ -313,15 +452,17 @@ def _find_alarms(scored: pl.DataFrame) -> pl.DataFrame:
         (since, cause), start = _find_change(frame, peak), first
         if len(run) == 1:  # of that day, or of the week before it
             start, cause = since, cause if since < peak else "drop"
-        week = pl.col("day").is_between(max(start, peak - timedelta(6)), peak)
+        week = pl.col("day").is_between(max(start, peak - 6 * period.step), peak)
         means = frame.filter(week).select(pl.mean("mean", "expected", "loss")).row(0)
         unjudged = kind == METRIC and share is not None and share.filter(week)["alarm"].any()
         only = series.get((part, metric, JUDGED), frame).filter(week)["loss"]
         lost = only.mean() or 0.0 if unjudged else None
         if kind == SHARE or (lost is not None and lost < means[-1] / 2):
             cause = "labels"
-        rows.append((part, metric, kind, cause, last == scored["day"][-1], min(since, first), first,
-                     last, *means, lost))  # fmt: skip
+        compared = frame.drop_nulls("alarm")["day"][-1]
+        active = last == compared >= scored["day"][-1] - KEPT
+        rows.append((part, metric, kind, cause, active, min(since, first), first, last, *means,
+                     lost))  # fmt: skip
     rank = pl.col("kind").replace_strict(WATCHED, [0, 1, 2])
     return pl.DataFrame(rows, schema, orient="row").sort(~pl.col("active"), rank, "first", *KEYS)
 
@@ -341,11 +482,14 @@ def _name_cause(row: Mapping[str, Any]) -> str:
     return {"drift": "slow drift", "labels": "unjudged items"}.get(row["cause"], drop)
 
 
-def _describe(scored: pl.DataFrame, first: date, last: date) -> Iterator[str]:
+def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> Iterator[str]:
     """Notes on the baseline, the alarms, and series that are not compared."""
     newest, watched = scored["day"][-1], scored.filter(pl.col("kind").is_in(WATCHED))
-    yield (f"Baseline: {first} to {last}; there are {scored['day'].n_unique():,} days to {newest}. "
-           "If you add earlier days, pass this period as baseline= (CLI: --baseline)")  # fmt: skip
+    unit = period.name
+    yield (
+        f"Baseline: {first} to {last}; there are {scored['day'].n_unique():,} {unit}s to "
+        f"{newest}. If you add earlier {unit}s, pass this period as baseline= (CLI: --baseline)"
+    )
     series = watched.select(KEYS).unique(maintain_order=True)
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
     if outlying:
@@ -358,9 +502,9 @@ def _describe(scored: pl.DataFrame, first: date, last: date) -> Iterator[str]:
                "baseline= (CLI: --baseline)")  # fmt: skip
         series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
     usual = watched.filter(pl.col("day") <= last, ~pl.col("outlying"))
-    if (last - first).days + 1 >= MEASURABLE and usual.height:
+    if (last - first) // period.step + 1 >= MEASURABLE and usual.height:
         usual = usual.select(*KEYS, "day", rest=pl.col("mean") - pl.col("expected"))
-        before = usual.with_columns(pl.col("day").dt.offset_by("1d"))
+        before = usual.with_columns(pl.col("day") + period.step)
         both = usual.join(before, on=[*KEYS, "day"]).group_by(KEYS, maintain_order=True)
         like = both.agg(value=pl.corr("rest", "rest_right").fill_nan(None))
         rows = like.filter(pl.col("value") > CORRELATED).to_dicts()
@@ -371,10 +515,12 @@ def _describe(scored: pl.DataFrame, first: date, last: date) -> Iterator[str]:
     compared = watched.filter(pl.col("alarm").is_not_null(), day=newest)
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:
-        yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. It needs {LEAST_QUERIES} "
-               "queries, and each weekday three times in the baseline")  # fmt: skip
+        weeks = ". A week has more: pass period='week' (CLI: --period week)" * (unit == "day")
+        yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
+               f"{LEAST_QUERIES} queries, and the baseline {period.need}{weeks}")  # fmt: skip
     far = (pl.col("mean") - pl.col("expected")).abs() > pl.col("band")
     queries = scored.filter(far, kind=QUERIES, slice="all", day=newest)
     for row in queries.with_columns(pl.col("expected").exp()).to_dicts():
+        alike = "on this weekday " * (unit == "day")
         yield (f"The number of queries changed: {row['queries']:,} on {newest}, about "
-               f"{row['expected']:,.0f} on this weekday in the baseline")  # fmt: skip
+               f"{row['expected']:,.0f} {alike}in the baseline")  # fmt: skip

@@ -46,6 +46,11 @@ def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Input
     return replace(inputs, runs=collapsed, qrels=judged, notes=notes)
 
 
+def is_separator(rule: str) -> bool:
+    """Is it punctuation, as in 'doc12#3', or does it start so, as in 'doc12_chunk_3'?"""
+    return re.fullmatch(r"[^\w\s]+|[_#:/|.~-][\w#:/|.~-]*", rule) is not None
+
+
 @dataclass(frozen=True)
 class _Task:
     """What is collapsed, and how."""
@@ -60,8 +65,8 @@ class _Task:
 
     @property
     def is_separator(self) -> bool:
-        """Is it punctuation, as in 'doc12#3', or does it start so, as in 'doc12_chunk_3'?"""
-        return re.fullmatch(r"[^\w\s]+|[_#:/|.~-][\w#:/|.~-]*", self.rule) is not None
+        """Is the rule a separator?"""
+        return is_separator(self.rule)
 
     def name(self, table: Table) -> str:
         """The name of the column of documents."""

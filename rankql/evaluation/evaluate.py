@@ -32,6 +32,7 @@ from rankql.evaluation.request import (
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.registry.argument_checks import require
+from rankql.registry.parse import is_metric
 from rankql.sources.reader import fetch, fetch_frame, reword_error
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
@@ -89,8 +90,9 @@ def evaluate(
         Add slices of the means: one per value of an attribute of the queries.
 
         Attributes are columns of `attributes`, the qrels or the run, or SQL expressions of the
-        columns of a row, such as "timestamp::date AS day". A nested list is a grouping of its own:
-        by=[["segment"], ["segment", "device"]].
+        columns of a row, such as "timestamp::date AS day". Several attributes are crossed:
+        by=["segment", "device"]. A nested list is a grouping of its own: by=[["segment"],
+        ["device"]] has the slices of each, as --by segment --by device.
     attributes : table, optional
         Table with attributes of the queries, and the query column.
     weight : str, optional
@@ -177,6 +179,13 @@ def evaluate(
     """
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    listed = isinstance(qrels, list | tuple) and all(isinstance(name, str) for name in qrels)
+    named = con is None and isinstance(qrels, str) and is_metric(qrels)
+    if (listed and qrels) or (named and not os.path.exists(str(qrels))):
+        raise RankqlError(
+            f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
+            f"metrics={qrels!r}"
+        )
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:

@@ -50,7 +50,7 @@ class Meta:
     # The values of each metric that describes all rankings of a slice together, with their slices.
     catalogue: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     # The directions of metrics that rankql does not know.
-    higher_is_better: dict[str, bool] = field(default_factory=dict)
+    higher_is_better: dict[str, bool | None] = field(default_factory=dict)
     # Whether the judgments were a table of their own; None: not known.
     judgments: bool | None = None
     # The sum of the hashes of the judgments, in any order.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, did_you_mean, name_arguments
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result_checks import describe_weights
@@ -18,7 +18,13 @@ from rankql.evaluation.wide_table import WideTable, make_cross_table, make_wide_
 from rankql.layout import Block
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lower_is_better, reason_undefined, resolve_names, value_range
+from rankql.registry.parse import (
+    lacks_direction,
+    lower_is_better,
+    reason_undefined,
+    resolve_names,
+    value_range,
+)
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.text import format_interval, format_percent, join_words
 
@@ -83,8 +89,14 @@ class MeansResult(TableResult):
 
     def lower_is_better(self, metric: str) -> bool:
         """Is a lower value better? By definition, or by higher_is_better=."""
-        directions: dict[str, bool] = self.meta.higher_is_better
-        return not directions[metric] if metric in directions else lower_is_better(metric)
+        higher = self.meta.higher_is_better.get(metric)
+        return lower_is_better(metric) if higher is None else not higher
+
+    def higher_is_better(self, metric: str) -> bool | None:
+        """Is a higher value better? None if neither a higher nor a lower one is."""
+        named = self.meta.higher_is_better
+        neither = named[metric] is None if metric in named else lacks_direction(metric)
+        return None if neither else not self.lower_is_better(metric)
 
     @property
     def keys(self) -> list[str]:
@@ -152,6 +164,8 @@ class MeansResult(TableResult):
             return ", ".join(f"{name} {format_interval(bounds)}" for name, *bounds in rows)
         best: dict[str, list[str]] = {}
         for metric, systems in means.group_by("metric", maintain_order=True):
+            if self.higher_is_better(str(metric[0])) is None:
+                continue
             worst_first = systems.sort("mean", descending=self.lower_is_better(str(metric[0])))
             best.setdefault(worst_first["system"][-1], []).append(str(metric[0]))
         leads = [f"best {join_words(names)}: {system}" for system, names in best.items()]
@@ -174,7 +188,7 @@ class MeansResult(TableResult):
         """
         notes, paths = self.notes, self.input_paths
         if rows is None and columns is None:
-            higher = {name: not self.lower_is_better(name) for name in self.metrics}
+            higher = {name: self.higher_is_better(name) for name in self.metrics}
             return make_wide_table(
                 self.summary, higher, self.systems, notes=notes, input_paths=paths
             )
@@ -318,6 +332,7 @@ class MeansResult(TableResult):
         weight = {"weight": self.meta.weight} if self.meta.weight else {}
         return {"conventions": self.conventions, "columns": self.columns, **weight}
 
+    @name_arguments
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all.
 

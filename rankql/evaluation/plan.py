@@ -85,7 +85,7 @@ class Plan:
             metrics=[metric.name for metric in metrics],
             conventions=self.conventions.as_dict(),
             system=inputs.many,
-            systems=[*filter(None, inputs.runs)],
+            systems=[*filter(None, inputs.runs)] or [*inputs.first_to_last],
             by=list(inputs.by),
             groupings=[list(group) for group in self.groupings],
             weight=inputs.weight,

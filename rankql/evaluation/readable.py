@@ -438,8 +438,8 @@ def catalogue_meta(metrics: Sequence[Metric]) -> dict[str, Any]:
             rf"\s*{_CALL.pattern}(?:[^()]|\([^()]*\))*\)\s*", metric.expression, re.I
         )
         record = metric.shown or (call and _RECORDS[call[1].lower()])
-        if record and record.better != "neither":
-            better[metric.name] = record.better == "higher"
+        if record:
+            better[metric.name] = None if record.better == "neither" else record.better == "higher"
     values: dict[str, list[Any]] = {metric.name: [] for metric in filter(is_catalogue, metrics)}
     return {"catalogue": values, "higher_is_better": better}
 

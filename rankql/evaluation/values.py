@@ -36,7 +36,7 @@ from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
 from rankql.sources.id_lists import find_list
 from rankql.sources.private import private_connection
-from rankql.sources.reader import fetch_frame
+from rankql.sources.reader import fetch_frame, list_in_order
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, is_number, is_text
 
@@ -168,6 +168,7 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
         metrics=columns.metrics,
         conventions=conventions,
         system=columns.system is not None,
+        systems=list_in_order(session, table, columns.system) if columns.system else [],
         by=columns.attributes,
         groupings=[columns.attributes] if columns.attributes else [],
         canonical={name: x for name, x in canonical.items() if x != name},
@@ -343,23 +344,28 @@ def set_directions(
     """The result with the directions of metrics that rankql does not know, and a note."""
     if higher_is_better is None or isinstance(higher_is_better, Mapping):
         known = result.meta.higher_is_better
-        known = {name: value for name, value in known.items() if name in result.metrics}
-        higher_is_better = {**known, **(higher_is_better or {})}
-    directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
-    meta = replace(result.meta, higher_is_better=directions)
+        known = {k: v for k, v in known.items() if k in result.metrics and v is not None}
+        higher_is_better = {**known, **(higher_is_better or {})}  # type: ignore[dict-item]
+    neither = [name for name in result.metrics if result.higher_is_better(name) is None]
+    directions, assumed = resolve_directions(result.metrics, higher_is_better, others, neither)
+    meta = replace(result.meta, higher_is_better={**dict.fromkeys(neither), **directions})
     return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
 
 
 def resolve_directions(
-    metrics: Sequence[str], higher_is_better: Direction, others: Sequence[str] = ()
+    metrics: Sequence[str],
+    higher_is_better: Direction,
+    others: Sequence[str] = (),
+    neither: Sequence[str] = (),
 ) -> tuple[dict[str, bool], list[str]]:
     """Whether higher is better, by metric, and a note on assumptions.
 
     A dict may name `others` too; True or False is for the metrics that rankql does not know.
+    neither: metrics without a direction, unless the caller states one.
     """
     # The user may have written another expression under the name of a metric of shown items.
     own = [name for name in metrics if not is_metric(name) or find_shown(name)]
-    known = {name: not lower_is_better(name) for name in metrics if name not in own}
+    known = {x: not lower_is_better(x) for x in metrics if x not in own and x not in neither}
     if isinstance(higher_is_better, Mapping):
         every = [*dict.fromkeys([*metrics, *others])]
         stated = {_metric_name(name, every): value for name, value in higher_is_better.items()}
@@ -377,7 +383,7 @@ def resolve_directions(
                 f"higher_is_better={value} contradicts {name}, for which {way} is better by "
                 "definition. Leave it out."
             )
-    assumed = [name for name in own if name not in stated]
+    assumed = [name for name in own if name not in stated and name not in neither]
     directions = known | dict.fromkeys(assumed, True) | stated
     if not assumed:
         return directions, []

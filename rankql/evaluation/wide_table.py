@@ -30,7 +30,7 @@ class WideTable(TableResult):
 
     table: pl.DataFrame
     # The columns of means: is higher better?
-    higher_is_better: Mapping[str, bool]
+    higher_is_better: Mapping[str, bool | None]
     # The columns of marks, by column of means.
     marks: Mapping[str, str] = field(default_factory=dict)
     # The columns whose values have a block of rows each.
@@ -81,11 +81,13 @@ class WideTable(TableResult):
 
     def _find_best(self, column: str) -> set[int]:
         """The rows with the best mean of their slice, if it has several systems."""
-        if "system" not in self.table.columns or "system" in self.parts:
+        higher = self.higher_is_better[column]
+        if "system" not in self.table.columns or "system" in self.parts or higher is None:
             return set()
         part = "slice" if "slice" in self.table.columns else pl.lit("all")
-        value = pl.col(column) if self.higher_is_better[column] else -pl.col(column)
+        value = pl.col(column) if higher else -pl.col(column)
         is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
+        is_best &= is_best.sum() == 1  # equal values have no best one
         return {*self.table.select(is_best.over(part)).to_series().arg_true()}
 
 
@@ -95,7 +97,7 @@ def _format_key(name: str, value: Any) -> str:
 
 def make_wide_table(
     summary: pl.DataFrame,
-    higher_is_better: Mapping[str, bool],
+    higher_is_better: Mapping[str, bool | None],
     systems: Sequence[str] = (),
     marks: Mapping[tuple[str, str, str], str] | None = None,
     letters: Mapping[str, str] | None = None,
@@ -151,6 +153,5 @@ def make_cross_table(summary: pl.DataFrame, rows: str, columns: str, **fields: A
         means.setdefault(tuple(row[key] for key in keys), {})[names[row[columns]]] = row["mean"]
     schema = dict.fromkeys(keys, pl.String) | dict.fromkeys(names.values(), pl.Float64)
     data = [dict(zip(keys, key, strict=True)) | found for key, found in means.items()]
-    return WideTable(
-        pl.DataFrame(data, schema), dict.fromkeys(names.values(), True), {}, parts, **fields
-    )
+    higher = dict.fromkeys(names.values(), True)
+    return WideTable(pl.DataFrame(data, schema), higher, {}, parts, **fields)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, as_float, as_time, column
+from rankql.expressions.checked_columns import Column, as_float, as_time, column
 from rankql.expressions.ideal import require_list, value_at
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, column
+from rankql.expressions.checked_columns import Column, column
 from rankql.expressions.ranking import Ranking, near_one, ranking, ratio
 from rankql.expressions.variants import metric
 

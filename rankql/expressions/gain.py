@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import (
+from rankql.expressions.checked_columns import (
     Column,
     as_floats,
     check_rel,

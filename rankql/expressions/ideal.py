@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import as_float
+from rankql.expressions.checked_columns import as_float
 from rankql.registry.argument_checks import as_number, require
 
 LEVELS = 4  # grades 1 to 4 are counted

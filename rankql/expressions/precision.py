@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, as_float, column
+from rankql.expressions.checked_columns import Column, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import require
@@ -345,11 +345,15 @@ def _sizes(r: Ranking, threshold: float, query: Column | None, denominator: str)
 
 @metric(by=None)
 def micro_recall_at(
-    rel: Column = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+    rel: Column = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+    query: Column | None = None,
 ) -> pl.Expr:
     """Micro recall: the share of the relevant items of all rankings in their first k positions.
 
-    NULL if there is no relevant item.
+    NULL if there is no relevant item. `query` changes nothing: it is as in `micro_precision_at`.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 1, 1], "pos": [1, None, 1]})
     >>> round(df.pipe(micro_recall_at, k=2).item(), 4)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.expressions.columns import Column, as_float, column
+from rankql.expressions.checked_columns import Column, as_float, column
 from rankql.macros import NEAR_ONE
 from rankql.registry.argument_checks import require, require_cutoff
 

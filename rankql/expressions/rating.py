@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.expressions.columns import Column, as_float
+from rankql.expressions.checked_columns import Column, as_float
 from rankql.expressions.variants import metric
 
 

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.expressions.columns import (
+from rankql.expressions.checked_columns import (
     Column,
     as_float,
     as_grade_lists,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from rankql.expressions.columns import Column
+from rankql.expressions.checked_columns import Column
 from rankql.logs.table_macros import Schema, table_function
 from rankql.sources.tables import Data
 
@@ -26,7 +28,7 @@ _COHEN: Schema = {
 def krippendorff_alpha(
     frame: Data,
     level: str = "ordinal",
-    unit: Column = "unit",
+    unit: Column | Sequence[Column] = "unit",
     annotator: Column | None = "annotator",
     label: Column = "label",
     slice: Column | None = None,
@@ -34,8 +36,9 @@ def krippendorff_alpha(
     """Krippendorff's alpha: how far annotators agree beyond chance; labels may be missing.
 
     Alpha is 1 - (mean disagreement of two labels of the same unit) / (mean disagreement of any two
-    labels). Units with one label do not count; `single` is their number. `level` defines the
-    disagreement of two labels:
+    labels). A unit may be several columns, such as ["query", "item"] (a struct in SQL). Units with
+    one label do not count; `single` is their number. `level` defines the disagreement of two
+    labels:
 
     - "nominal": 1 if they differ.
     - "ordinal": the squared difference of their mean ranks. Use it for grades.
@@ -55,7 +58,7 @@ def krippendorff_alpha(
 def cohen_kappa(
     frame: Data,
     weights: str = "none",
-    unit: Column = "unit",
+    unit: Column | Sequence[Column] = "unit",
     annotator: Column = "annotator",
     label: Column = "label",
     slice: Column | None = None,
@@ -65,7 +68,8 @@ def cohen_kappa(
     Kappa is 1 - (mean distance of their labels of the same unit) / (mean distance of any label of
     one to any label of the other), over the units that both have labelled. The distance of two
     labels is 1 if they differ (weights="none"), their difference ("linear") or its square
-    ("quadratic"). NULL if both always give the same label. Cohen 1960, 1968.
+    ("quadratic"). A unit may be several columns, such as ["query", "item"] (a struct in SQL). NULL
+    if both always give the same label. Cohen 1960, 1968.
 
     >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
     >>> df.pipe(cohen_kappa).rows()

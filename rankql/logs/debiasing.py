@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from rankql.expressions.columns import Column, as_floats, column, refuse_values
+from rankql.expressions.checked_columns import Column, as_floats, column, refuse_values
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import table_function
 from rankql.registry.argument_checks import as_number, require

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.expressions.columns import Column, as_float, as_time, column, is_pandas, refuse_values
+from rankql.expressions.checked_columns import (
+    Column,
+    as_float,
+    as_time,
+    column,
+    is_pandas,
+    refuse_values,
+)
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import ROWS_TABLE, run_query, table_function, value_sql
 from rankql.macros import literal, quote
@@ -353,6 +360,7 @@ def time_split(
     since: date | datetime | float | None = None,
     share: float | None = None,
     query: Column | None = None,
+    item: Column | None = None,
     moment: Column = "time",
 ) -> None:
     """The log with `split`: test from a time on, or for the last share of the rows, train before.
@@ -360,6 +368,7 @@ def time_split(
     Rows with the same time stay together. With `share`, test has as many of the latest times as
     make up at most this share of the rows, or with `query` of the rows of each user. The latest
     time is always in test, even if it has more than `share` of the rows, unless it is the only one.
+    `item` changes nothing: both splits have the same arguments.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})

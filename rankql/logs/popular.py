@@ -8,7 +8,7 @@ import polars as pl
 from duckdb import DuckDBPyRelation
 
 from rankql.evaluation.checks import require_ids
-from rankql.expressions.columns import is_pandas
+from rankql.expressions.checked_columns import is_pandas
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import require_flag, require_whole_number
 from rankql.sources.reader import count_values, fetch_frame

@@ -37,7 +37,8 @@ def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> Spec:
     """Draw a comparison, a panel for each metric and, by query, for each pair."""
-    _require_kind(kind, KINDS)
+    if kind not in KINDS:
+        raise RankqlError(describe_unknown("kind of plot", kind, KINDS))
     if kind == PRECISION_RECALL:
         return plot_means(comparison, kind)
     metrics = _select_metrics(comparison, metric)
@@ -61,11 +62,6 @@ def plot_comparison(
     return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
 
 
-def _require_kind(kind: str, kinds: Sequence[str]) -> None:
-    if kind not in kinds:
-        raise RankqlError(describe_unknown("kind of plot", kind, kinds))
-
-
 def _join(panels: Sequence[Spec]) -> Spec:
     """Put panels side by side."""
     if not panels:
@@ -82,5 +78,6 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
     for name in names:
         if name not in result.metrics:
             evaluated = ", ".join(result.metrics)
-            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
+            hint = f". Kinds of plot are those of compare: plot({name!r})" * (name in KINDS)
+            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}{hint}.")
     return names

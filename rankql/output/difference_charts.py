@@ -57,7 +57,9 @@ def draw_slices(
         longest = max(len(short[a]) + len(short[b]) for a, b in pairs)
         line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
         label = other if base is not None else pl.format(line, other, first)
-        label = pl.format("{}\n{}", "slice", label) if len(slices) > 1 else label
+        if len(slices) > 1:
+            names = panels.shorten_names(slices)
+            label = pl.format("{}\n{}", pl.col("slice").replace_strict(names), label)
         row, rows = "pair", rows.with_columns(pair=label)
     rows = rows.select(row, *_COLUMNS)
     drawn = [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []

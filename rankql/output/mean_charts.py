@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.decisions.alignment import longest_list
 from rankql.decisions.comparison import CUTOFFS
 from rankql.errors import RankqlError
 from rankql.output import panels
@@ -24,7 +23,6 @@ from rankql.output.specs import (
     HEIGHT,
     PALETTE,
     ROW_HEIGHT,
-    WIDTH,
     Spec,
     calculate,
     inline_data,
@@ -36,11 +34,12 @@ from rankql.output.specs import (
 from rankql.registry.metric_record import RECALL
 from rankql.registry.parse import is_metric, parse
 from rankql.stats.means import ROUNDING
-from rankql.text import add_slice
+from rankql.text import add_slice, format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.diagnostics.funnel import Funnel
+    from rankql.evaluation.result import Result
 
 # The width of the name of a stage.
 STAGE_WIDTH = 200
@@ -53,8 +52,12 @@ def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
         frame, series = panels.split_times(frame.select("slice", *columns))
+        # Panels of the same metric are read side by side.
+        ends = [part.select(lo=pl.min_horizontal("mean", "lo").min(), hi=pl.max_horizontal(
+            "mean", "hi").max()).row(0) for part in series.values()]  # fmt: skip
+        span = [min(lo for lo, _ in ends), max(hi for _, hi in ends)] if len(ends) > 1 else None
         lines = [
-            panels.make_time_panel(part, f"{metric} by {attribute}", colour)
+            panels.make_time_panel(part, f"{metric} by {attribute}", colour, span=span)
             for attribute, part in series.items()
         ]
         return [panels.make_dot_panel(frame.head(SLICES), f"{metric}: means", colour), *lines]
@@ -69,7 +72,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
     settings = replace(comparison.settings, test="t")
-    longest = min(longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
+    longest = min(_longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
     drawn = [k for k in CUTOFFS if k <= longest]
     # Closer dots would lie on each other.
     drawn += [longest] * (longest > 1.25 * max(drawn))
@@ -85,6 +88,16 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
         frame = frame.select("system", k, "mean", "lo", "hi", "queries")
         frames[metric] = frame.sort("k", maintain_order=True)
     return frames
+
+
+def _longest_list(result: Result) -> int | None:
+    """The number of items of the longest ranking, None if the rankings are not known."""
+    if result.steps is None:
+        return None
+    has_positions = any("pos" in roles for roles in result.columns.values())
+    rows = "list_max(map_values(histogram(hash(*COLUMNS('^(system|query)$')))))"
+    longest = result.steps.run("run", "max(pos)" if has_positions else rows).item()
+    return None if longest is None else int(longest)
 
 
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
@@ -212,22 +225,21 @@ def draw_funnel(funnel: Funnel) -> Spec:
         | calculate(label=label, end="max(datum.before, datum.after)"),
     ]
     title = f"{funnel.metric}: where it is lost"
-    panel = panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
-    return panel | {"width": WIDTH - STAGE_WIDTH}
+    return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 
 
 # The size of a panel by day.
 DAY_WIDTH, DAY_HEIGHT = 480, 140
 
 
-def draw_days(frame: pl.DataFrame) -> Spec:
+def draw_days(frame: pl.DataFrame, period: str = "day") -> Spec:
     """Draw a panel per series, one below the other."""
     series = frame.partition_by("slice", "metric", "kind", maintain_order=True)
-    return join_panels([_draw_series(part) for part in series])
+    return join_panels([_draw_series(part, period) for part in series])
 
 
-def _draw_series(frame: pl.DataFrame) -> Spec:
-    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by day"
+def _draw_series(frame: pl.DataFrame, period: str) -> Spec:
+    title = f"{add_slice(frame['metric'][0], frame['slice'][0])} by {period}"
     columns = ("day", "mean", "lo", "hi", "expected", "limit", "queries", "alarm")
     frame = frame.select(*columns).with_columns(pl.col("day").cast(pl.String))
     alarms = frame["alarm"].sum()
@@ -246,7 +258,7 @@ def _draw_series(frame: pl.DataFrame) -> Spec:
         make_layer("point", means, color=PALETTE[1], filled=True, size=45)
         | {"transform": [{"filter": "datum.alarm"}]},
     ]  # fmt: skip
-    words = f"{title}: {len(frame)} days, {alarms} with an alarm."
+    words = f"{title}: {format_count(len(frame), period)}, {alarms} with an alarm."
     return {
         "title": f"{title}; grey: what chance explains",
         "description": words,

@@ -90,18 +90,24 @@ def make_dot_panel(
 
 
 def make_time_panel(
-    frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
+    frame: pl.DataFrame,
+    title: str,
+    colour: Spec,
+    domain: list[float] | None = None,
+    span: list[float] | None = None,
 ) -> Spec:
     """Draw a line over time, with a band for its interval, from columns like those of dots.
 
-    The column `time` says when: dates as text, or numbers.
+    The column `time` says when: dates as text, or numbers. `span` is the scale of values that are
+    not differences, if several panels share it.
     """
     value = frame.columns[1]
     x: Spec = {"field": "time", "type": "temporal", "title": None, "axis": {"tickCount": 6}}
     if frame["time"].dtype.is_numeric():
         axis = {"tickCount": 6, "format": "d"}
         x = quantitative("time", title=None, axis=axis, scale={"zero": False, "nice": False})
-    scale = {"zero": False, **({} if domain is None else {"domain": domain})}
+    ends = span if domain is None else domain
+    scale = {"zero": False, **({} if ends is None else {"domain": ends})}
     y, lo = (
         quantitative(field, title=None, scale=scale, axis=grid_axis()) for field in (value, "lo")
     )
@@ -161,8 +167,8 @@ def make_zero_line(axis: str) -> Spec:
 
 def row_axis(field: str, names: pl.Series) -> Spec:
     """Name the rows, in their order."""
-    # Vega cuts other names at the end.
-    short = label_expression(names) if field == "system" else "datum.label"
+    # Vega cuts names at the end. Those of pairs are short, and have two lines.
+    short = "datum.label" if field == "pair" else label_expression(names)
     lines = {"labelExpr": f"split({short}, '\\n')"}
     # Not sort=: it puts the names into an expression, which some characters break.
     return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)

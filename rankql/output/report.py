@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from rankql.output.chart_selection import (
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import shorten_names
 from rankql.output.report_source import (
+    ERRORS,
     Case,
     ReportSource,
     Section,
@@ -129,7 +131,7 @@ def make_cases_section(source: ReportSource) -> Section | None:
     section = Section("cases", "Largest losses and gains")
     if runs is None:
         section.notes = [source.reason]
-        return section
+        return section if source.reason else None
     metrics = filter(None, map(parse_metric, comparison.metrics))
     metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
     if metric is None:
@@ -153,7 +155,7 @@ def make_cases_section(source: ReportSource) -> Section | None:
     if runs.keywords.get("seen"):
         section.notes = ["Not shown: seen='drop' moves items up. Drop them in the runs first."]
         return section
-    with source.errors_as_notes(section):
+    with suppress(*ERRORS):
         left_out = ("by", "attributes", "output", "train", "catalogue", "seen")
         keywords = {name: x for name, x in runs.keywords.items() if name not in left_out}
         keywords |= {"of": [*queries], "metric": metric}
@@ -167,10 +169,11 @@ def make_cases_section(source: ReportSource) -> Section | None:
         )
         for a, b, title, rows in selected:
             section.cases[title] = [cases.make(row, a, b) for row in rows]
-    count = comparison.pairs.select("a", "b").n_unique()
-    if count > len(pairs):
-        section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
-    return section
+        count = comparison.pairs.select("a", "b").n_unique()
+        if count > len(pairs):
+            section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
+        return section
+    return None
 
 
 def _select_queries(
@@ -316,7 +319,9 @@ def make_differences_section(source: ReportSource) -> Section | None:
 def make_queries_section(source: ReportSource) -> Section | None:
     """Show what every query gained or lost."""
     comparison, same = source.comparison, source.same
+    directed = comparison.higher_is_better
     metrics = [name for name in select_chart_metrics(comparison) if name not in same]
+    metrics = [name for name in metrics if directed[name] is not None]
     pairs = select_pairs(comparison)
     if not pairs or not metrics:
         return None
@@ -349,10 +354,10 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     section = Section("cutoffs", "Cutoffs")
     if source.runs is None:
         section.notes = [source.reason]
-        return section
+        return section if source.reason else None
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
-    with source.errors_as_notes(section):
+    with suppress(*ERRORS):
         frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
         for name, frame in frames.items():
             order = mean_charts.describe_order(frame)
@@ -360,7 +365,8 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
                 section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
             if len(comparison.systems) > 1:
                 section.remarks.append(f"{mean_charts.without_cutoff(name)}: {order}.")
-    return section
+        return section
+    return None
 
 
 SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (

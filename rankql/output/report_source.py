@@ -100,7 +100,8 @@ def make_block(frame: pl.DataFrame, title: str) -> Block:
     return Block(rows, numbers, title)
 
 
-_ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
+# Errors of runs that are read again: a section that needs them is left out.
+ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
 
 _NO_RUNS = "Not shown: the runs are needed, but the comparison was made from results."
 
@@ -111,7 +112,7 @@ class ReportSource:
 
     comparison: Comparison
     texts: Texts
-    # The runs, or None and the reason why they cannot be read.
+    # The runs, or None and the reason; '' if they cannot be read again.
     runs: ComparedRuns | None
     reason: str = _NO_RUNS
 
@@ -122,14 +123,6 @@ class ReportSource:
         differs = pl.sum_horizontal(pl.col("difference").abs() > ROUNDING, "wins", "losses") > 0
         names = {*pairs.drop_nulls("difference")["metric"]} - {*pairs.filter(differs)["metric"]}
         return [x for x in self.comparison.metrics if x in names]
-
-    @contextmanager
-    def errors_as_notes(self, section: Section) -> Iterator[None]:
-        """Turn an error about the runs into a note of the section."""
-        try:
-            yield
-        except _ERRORS as error:
-            section.notes.append(_describe(error))
 
 
 @contextmanager
@@ -147,13 +140,9 @@ def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
             keywords = {**runs.keywords, "con": session.con}
             runs = replace(runs, runs=open_runs(session, runs.runs), qrels=qrels, keywords=keywords)
             source = replace(source, comparison=replace(comparison, source=runs), runs=runs)
-        except _ERRORS as error:
-            source = replace(source, reason=_describe(error))
+        except ERRORS:
+            source = replace(source, reason="")
         yield source
-
-
-def _describe(error: BaseException) -> str:
-    return f"Not shown: the runs could not be read again: {str(error).splitlines()[0]}"
 
 
 def parse_metric(name: str) -> Metric | None:

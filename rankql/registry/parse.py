@@ -169,6 +169,12 @@ def has_direction(name: str) -> bool:
     return record is not None and record.better != "neither"
 
 
+def lacks_direction(name: str) -> bool:
+    """Is neither a higher nor a lower value better? False for an expression of the user."""
+    record = _record_of(name) or find_shown(name)
+    return record is not None and record.better == "neither"
+
+
 def overall(name: str) -> str:
     """How values per query become one: 'mean', 'root' of that of squares, 'geometric' or 'sum'."""
     record = _record_of(name)

@@ -31,6 +31,7 @@ from rankql.sources.computed import (
 )
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import find_list, unnest_lists
+from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Data,
@@ -38,6 +39,7 @@ from rankql.sources.tables import (
     assign_roles,
     find_common_id_columns,
     hash_column,
+    is_text,
     read_text_numbers,
     refuse_repeated,
     require_column,
@@ -63,6 +65,8 @@ class Inputs:
     reference: Table | None = None
     # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
+    # The values of `system` in the order of the rows, if these have one.
+    first_to_last: Sequence[str] = ()
     # A condition on the query, written {query}, if only some queries are evaluated.
     part: str = ""
     # Notes on what was dropped.
@@ -258,6 +262,7 @@ def read_inputs(
     if judgments:
         needed = ("query", "item", "rel")
         judgments = assign_roles(judgments, sides[1], needed, preferred, True, session.con)
+        judgments = _with_keys_of(session, judgments, [*runs.values()])
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
     if compared:
         compared = _assign_run(session, compared, sides[1], True, preferred)
@@ -267,6 +272,7 @@ def read_inputs(
         named = sides[0] if sides[0].get("query") in abouts[0].columns else sides[1]
         same = {"query": [table.roles["query"].lower() for table in ranked]}
         about = assign_roles(abouts[0], named, ["query"], same, only=True)
+        about = _with_keys_of(session, about, ranked)
     single = {"attributes": about, "qrels": judgments, "reference": compared}
     places = {place: [table] for place, table in single.items() if table}
     places["run"] = [*runs.values()]
@@ -279,13 +285,29 @@ def read_inputs(
                 "system= is for a single run. The runs of a dict have their names already"
             )
     inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
+    if system is not None and opened_runs[0].has(system):
+        inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or catalogue is not None:
         beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
-        inputs = replace(inputs, train=beyond[0], catalogue=beyond[1])
+        past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
+        inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
     for table in inputs.tables:
         refuse_repeated(table, [*by, *([system] if system else [])])
     return inputs
+
+
+def _with_keys_of(session: Session, table: Table, others: Sequence[Table]) -> Table:
+    """The table of a text file with integers as queries, if those of the others are."""
+    name, kinds = table.roles["query"], [x.columns[x.roles["query"]] for x in others]
+    column = quote(name)
+    whole = f"CAST(TRY_CAST({column} AS BIGINT) AS VARCHAR)"
+    integers = all(kind.endswith(("INT", "INTEGER")) for kind in kinds)
+    if table.text and is_text(table.columns[name]) and integers:
+        sql = f"SELECT bool_and(coalesce({whole} = {column}, {column} IS NULL)) FROM {table.sql}"
+        if session.con.execute(sql).fetchall()[0][0]:
+            return table.with_values(name, f"CAST({column} AS BIGINT)", "BIGINT")
+    return table
 
 
 def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:

@@ -325,6 +325,24 @@ def render_script(session: Reader, sql: str) -> str:
     return ";\n".join([*files, *session.loaded.values(), sql])
 
 
+# So many systems are read in order: each is sought in the rows.
+_MOST_ORDERED = 50
+
+
+def list_in_order(session: Reader, table: Table, name: str) -> list[str]:
+    """The values of a column in the order of the rows; none if these have no order."""
+    text, names = f"CAST({quote(name)} AS VARCHAR){table.exact}", list[str]()
+    if not table.ordered or table.several_files or not session.keeps_order():
+        return []
+    while len(names) <= _MOST_ORDERED:
+        others = f"AND {text} NOT IN ({', '.join(map(literal, names))})" * bool(names)
+        sql = f"SELECT {text} FROM {table.sql} WHERE {text} IS NOT NULL {others} LIMIT 1"
+        if not (rows := session.con.execute(sql).fetchall()):
+            return names
+        names.append(rows[0][0])
+    return []
+
+
 def count_values(session: Reader, table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is a value, by the name of its column."""
     total, values = session.counts.get(table.sql) or (None, {})

@@ -104,7 +104,9 @@ class Session(Reader):
     def table(self, data: Data, label: str) -> Table:
         """The table of the data. Text files and dicts are read at once, others in place."""
         source = Source(self, data, label)
-        return next(shape for shape in SHAPES if shape.matches(source)).load(source)
+        table = next(shape for shape in SHAPES if shape.matches(source)).load(source)
+        several = bool(source.name) and table.ordered and len(source.file.paths) > 1
+        return replace(table, several_files=True) if several else table
 
 
 @dataclass

@@ -48,6 +48,8 @@ class Table:
     roles: dict[str, str] = field(default_factory=dict)
     # It is a file or a frame, whose rows have an order.
     ordered: bool = False
+    # Its rows are those of several files.
+    several_files: bool = False
     # It is a permanent table of the database, not a view.
     lasting: bool = False
     # The lowest score is the best: `number` and `read` return -score.

@@ -51,7 +51,9 @@ def correlate_values(
     shared = np.ones((len(x), 1)) / math.sqrt(max(len(x), 1))
     if days is not None and not repeated and len(x) > 2:
         shared = _calendar(days)
-    x, y = (_deviations(_rank(z) if ranks else z, shared) for z in (x, y))
+    if ranks:  # mean ranks, whose ties rounding does not break
+        x, y = (pl.Series(z).round_sig_figs(DIGITS).rank("average").to_numpy() for z in (x, y))
+    x, y = (_deviations(z, shared) for z in (x, y))
     if not (x.any() and y.any()):
         constant = CONSTANT if shared.shape[1] == 1 else ONLY_CALENDAR
         return Correlation(reason=constant if len(x) > 2 else TOO_FEW)
@@ -105,8 +107,3 @@ def _deviations(values: Array, shared: Array) -> Array:
     values = values / (np.abs(values).max(initial=0) or 1.0)
     deviations = values - shared @ (shared.T @ values)
     return np.asarray(deviations * (np.abs(deviations).max(initial=0) > ROUNDING))
-
-
-def _rank(values: Array) -> Array:
-    """Mean ranks. Rounding does not break ties."""
-    return pl.Series(values).round_sig_figs(DIGITS).rank("average").to_numpy()

@@ -42,10 +42,12 @@ FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
-{# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. #}
-{% test no_alarm(model, column_name, day='day') %}
+{# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. A series that is not
+   compared on the newest day keeps its alarm for 28 days, as in `rankql monitor`. #}
+{% test no_alarm(model, column_name, day='day', series='series') %}
 FROM {{ model }}
-WHERE {{ column_name }} {{ rankql.newest(model, day) }}
+WHERE {{ column_name }} IS NOT NULL AND {{ day }} >= (SELECT max({{ day }}) - INTERVAL 28 DAYS FROM {{ model }})
+QUALIFY {{ column_name }} AND {{ day }} = max({{ day }}) OVER (PARTITION BY {{ series }})
 {% endtest %}
 
 {# The rule of `rankql gate`: a limit passes if the confidence interval of the drop lies within it, fails if the interval
@@ -111,6 +113,21 @@ FROM {{ model }}
 GROUP BY ALL
 HAVING count(*) > 1
 {% endtest %}
+
+{# At most five rows of each test of rankql that failed or warned, with their status: dbt prints only their number. #}
+{% macro print_failures(results) %}
+    {% for result in results or [] if execute and result.status in ['fail', 'warn'] and result.node.test_metadata
+           and result.node.test_metadata.namespace == 'rankql' %}
+        {% do log('rankql: ' ~ result.node.name ~ ' (' ~ result.status ~ ')', info=true) %}
+        {% for row in run_query('FROM (' ~ result.node.compiled_code ~ ') LIMIT 5') %}
+            {% set cells = [] %}
+            {% for name, value in row.dict().items() if value is not none %}
+                {% do cells.append(name ~ ' = ' ~ value) %}
+            {% endfor %}
+            {% do log('  ' ~ cells | join(', '), info=true) %}
+        {% endfor %}
+    {% endfor %}
+{% endmacro %}
 
 {% macro newest(model, day) %}
     {% if day %} AND {{ day }} = (SELECT max({{ day }}) FROM {{ model }}) {% endif %}

@@ -17,7 +17,6 @@ import click
 import duckdb
 import polars as pl
 import pytest
-from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
@@ -27,7 +26,6 @@ from rankql.cli.main import main
 from support import other_tools
 from support.judged_runs import simulated
 from support.parameters import slow
-from support.paths import ROOT
 
 QUERY = "SELECT ndcg(rel, pos, 10) FROM t"
 PAIRS = [*itertools.product(range(30), range(5))]
@@ -195,22 +193,6 @@ def test_options_of_the_statistics(files):
     assert expected.items() <= settings.items()
 
 
-@pytest.mark.parametrize("command", ["compare", "eval"])
-def test_wide_tables_have_named_systems_as_rows(files, command):
-    lines = run(files, f"{command} 1=one.run two.run qrels -m RR@10 -m AP --wide")[0].splitlines()
-    assert lines[0].split()[-2:] == ["RR@10", "AP"]
-    assert [line.split()[0] for line in lines[1:3]] == ["1", "two"]
-
-
-def test_explain_takes_the_query_and_the_metric_in_the_order_of_python(files):
-    query = pl.read_parquet(files / "qrels.parquet")["query"][0]
-    out, _ = run(files, f"explain one.run qrels --of {query} -m nDCG@3")
-    assert run(files, f"explain one.run qrels {query} nDCG@3")[0] == out
-    assert run(files, f"explain one=one.run qrels {query} nDCG(gain=exp2)@3 --which one")
-    out, _ = run(files, "explain one=one.run two.run qrels -m RR --worst 1")
-    assert "one" in out and "two" in out
-
-
 def test_sql(files):
     con = duckdb.connect()
     rankql.register(con)
@@ -346,25 +328,6 @@ def test_without_a_command(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", [".venv/bin/python -m rankql", ".venv/bin/rankql"])
-def test_what_is_next_works_as_printed(tmp_path, program):
-    """Also after a script that is not on the PATH."""
-    scripts = tmp_path / ".venv" / "bin"
-    scripts.mkdir(parents=True)
-    (scripts / "python").symlink_to(sys.executable)
-    script = f"#!{sys.executable}\nfrom rankql.cli.start import run\nrun()\n"
-    (scripts / "rankql").write_text(script)
-    (scripts / "rankql").chmod(0o755)
-    path = os.pathsep.join([str(ROOT), *(p for p in sys.path if "site-packages" in p)])
-    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": path}}
-    options |= {"capture_output": True, "text": True}
-    done = subprocess.run([*program.split(), "demo", "--queries", "50"], **options)
-    (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
-    assert line == f"{program} eval rankql-demo/shop.parquet --by segment"
-    assert "segment=vip" in subprocess.run(shlex.split(line), **options).stdout
-
-
-@pytest.mark.slow
 def test_the_demo_replaces_only_its_own_files(tmp_path):
     for _ in range(2):
         run(tmp_path, "demo --output . --queries 9")
@@ -416,36 +379,7 @@ def test_help_shows_defaults(files):
     assert "Repeat -m" in words and "[default: 1]" in words
 
 
-@pytest.mark.parametrize(
-    ("words", "incomplete", "expected"),
-    [
-        *((words, "one", ("one", "file")) for words in ("eval", "gate", "convert")),
-        *(("eval --attributes", "one", ("one", "file")), ("eval one.run", "", ("", "file"))),
-        ("compare", "new=on", ("new=one.run", "plain")),
-        ("compare", "new=fold", ("new=folder/", "plain")),
-        ("compare", "day=1/", ("day=1/", "file")),
-    ],
-)
-def test_the_shell_completes_paths(tmp_path, monkeypatch, words, incomplete, expected):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "one.run").touch()
-    (tmp_path / "folder").mkdir()
-    completion = ShellComplete(main, {}, "rankql", "_RANKQL_COMPLETE")
-    (item,) = completion.get_completions(words.split(), incomplete)
-    assert (item.value, item.type) == expected
-
-
 # Terminals, pipes and processes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("no_colour", [{}, {"NO_COLOR": "1"}])
-def test_colour_on_a_terminal(files, no_colour):
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    screen, _ = on_terminal(
-        files, "check one.run qrels", env={**environment, "TERM": "xterm", **no_colour}
-    )
-    assert ("\x1b[1mCheck of" in screen) == (not no_colour)
 
 
 def test_pipes_get_no_colour_and_no_progress(files):
@@ -568,18 +502,6 @@ run()
 """
     done = python(files, "-c", script)
     assert done.returncode == code and "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_options_without_docstrings_and_a_closed_output(files):
-    inputs = [str(files / name) for name in ("distances.csv", "judged.csv")]
-    command = [sys.executable, "-OO", "-m", "rankql", "eval", *inputs]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("metric")
-    closed = f"{shlex.join([sys.executable, '-m', 'rankql', 'metrics'])} >&-"
-    done = subprocess.run(closed, shell=True, capture_output=True, text=True)
-    assert done.returncode == 1 and "stdout is closed" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_an_empty_name_of_a_file_is_refused(files):

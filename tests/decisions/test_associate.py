@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
@@ -276,23 +274,6 @@ def test_missing_coefficients_and_intervals_have_a_remark(x, y, remark, known):
         assert value is None or math.isfinite(value)
 
 
-small = st.integers(0, 3)
-
-
-@pytest.mark.slow
-@settings(max_examples=10)
-@given(st.lists(st.tuples(small, small, st.sampled_from("ab")), min_size=4, max_size=12))
-def test_correlations_are_symmetric(rows):
-    x, y, part = zip(*rows, strict=True)
-    columns = [f"{name}{end}" for name in COEFFICIENTS for end in ENDS]
-    results = associate_values(x, y, part), associate_values(y, x, part)
-    assert (row(results[0])["pearson"] is None) == (len({*x}) == 1 or len({*y}) == 1)
-    tables = (result.table.select(columns).rows() for result in results)
-    for one, other in zip(*tables, strict=True):
-        assert all(value is None or math.isfinite(value) for value in one)
-        assert one == pytest.approx(other, abs=1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (40, 0.8)])
 def test_intervals_contain_the_true_correlation(n, rho):
@@ -411,14 +392,6 @@ def test_results_files_and_frames_are_read(tmp_path):
         assert rankql.associate(each, other, on="query").table.equals(one.table)
     left = rankql.evaluate(run, qrels, ["RR", "P@1"], missing="skip")
     assert rankql.associate(left, counts, on="query").pairs["P@1"].to_list()[-1] is None
-
-
-def test_columns_without_numbers_are_not_outcomes(tmp_path):
-    file = tmp_path / "o.csv"
-    file.write_text("user,name,CTR,empty\n1,x,0.5,\n2,y,,\n3,4,0.7,\n4,5,0.9,\n")
-    scores = table(user=[1, 2, 3, 4], AP=[1.0, 2, 3, 5])
-    for outcomes in (file, pl.read_csv(file)):
-        assert rankql.associate(scores, outcomes, on="user").outcomes == ["CTR"]
 
 
 def test_metrics_may_have_another_spelling():

@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -163,19 +164,6 @@ def test_too_few_resamples_for_so_many_tests():
     assert many.pairs["p_adjusted"].min() < 0.05 and "cannot give" not in str(many.notes)
 
 
-def test_exact_tests_need_no_more_resamples():
-    """If at most 20 of 40 queries differ, all patterns of signs are counted."""
-    base = pl.Series(range(40)) / 50
-    few = {
-        f"s{n}": frame(range(40), base + (base < (5 + n) / 50).cast(int) * n / 50) for n in range(4)
-    }
-    notes = str(rankql.compare(few, test="randomisation", resamples=100).notes)
-    assert "exact" in notes and "100 resamples" not in notes and "random patterns" not in notes
-    systems = few | {"all": frame(range(40), base + base.shuffle(1) / 9)}
-    notes = str(rankql.compare(systems, test="randomisation", resamples=100).notes)
-    assert "4 of 10 p-values are from 100 random patterns" in notes and "100 resamples" in notes
-
-
 @pytest.mark.slow
 def test_columns_may_have_any_name():
     expected = rankql.compare(RUNS, QRELS, "RR").pairs
@@ -199,17 +187,6 @@ def test_columns_may_have_any_name():
             for name, values in (("x", [0.1, 0.2, 0.4]), ("y", [0.3, 0.3, 0.3]))
         }
         assert rankql.compare(frames, by="AP 0").pairs["n"].to_list() == [3, 1, 2]
-
-
-def test_every_value_of_an_attribute_is_a_slice_of_its_own():
-    segments = ["NULL", None, "a, b=1", "a", "'a'", "'a", "", " "]
-    one = frame(range(8), [0.1 * i for i in range(8)], seg=segments, price=[1.5] * 8)
-    compared = rankql.compare({"x": one, "y": one}, by=[["seg"], ["seg", "price"]])
-    labels = compared.pairs["slice"].to_list()
-    assert compared.metrics == ["AP"] and len(labels) == len(set(labels)) == 17
-    quoted = {"seg='NULL'", "seg='a, b=1'", "seg='''a'", "seg=''", "seg=' '"}
-    assert {"seg=NULL", "seg=a", "seg=a, price=1.5", *quoted} <= set(labels)
-    assert set(compared.summary["slice"]) == set(labels)
 
 
 @pytest.mark.parametrize("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
@@ -360,22 +337,6 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
         assert compared.pairs["verdict"][0] == ("better" if shift > 0 else "not significant")
 
 
-def test_one_of_everything_reads_well():
-    def compare(users):
-        places, u = range(len(users)), [*users]
-        systems = {f"s{n}": frame(places, [i * n / 100 for i in places], u=u) for n in (1, 2)}
-        return rankql.compare(systems, cluster="u")
-
-    one = rankql.compare({"a": frame("a", [1.0]), "b": frame("a", [2.0])})
-    assert one.method.endswith("nothing could be tested, 1 query")
-    assert one.notes[0] == "Not tested: 1 of 1 row (not testable: 1)"
-    same = compare("xxxx")
-    assert "needs at least 10 clusters, not 1" in same.pairs["sentence"][0]
-    assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
-    assert "There is no confidence interval: it needs at least 2 clusters" in repr(same)
-    assert "Queries are clustered by u: 12 clusters of 1 query" in compare("abcdefghijkl").notes
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [str, int])
 def test_users_of_tables_of_values_are_noted(kind):
@@ -420,3 +381,52 @@ def test_a_system_that_finds_less_does_not_look_better():
         assert any(cause in x and "bad for 2" in x for x in three.notes)
     # A query that a run lacks counts as 0 in a metric that is defined there.
     assert rankql.compare({"x": {"q1": ["a"]}, "y": good}, qrels, "RR").pairs["n"].item() == 3
+
+
+def systems_table(first, second):
+    """Two systems in one table, the first one first."""
+    rows = [
+        (system, query, item, pos, int((query + pos + shift) % 3 == 0))
+        for shift, system in enumerate((first, second))
+        for query in range(12) for pos, item in enumerate("abc", 1)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, ["system", "query", "item", "pos", "rel"], orient="row")
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("names", [("old", "new"), ("before", "after"), ("旧版", "新版"), (9, 10)])
+@pytest.mark.parametrize(
+    "form", ["polars", "pandas", "parquet", "csv", "jsonl", "values", "result"]
+)
+def test_systems_of_a_column_are_in_order_of_first_appearance(form, names, tmp_path):
+    """So "is old better than new?" is not asked backwards."""
+    frame = systems_table(*names)
+    if form == "values":
+        frame = frame.group_by("system", "query", maintain_order=True).agg(mine=pl.mean("rel"))
+    data = {"pandas": frame.to_pandas, "result": lambda: rankql.evaluate(frame, metrics="RR")}
+    data = data.get(form, lambda: frame)()
+    if form in ("parquet", "csv", "jsonl"):
+        path = tmp_path / f"log.{form}"
+        write = {"parquet": "write_parquet", "csv": "write_csv", "jsonl": "write_ndjson"}[form]
+        getattr(frame, write)(path)
+        data = str(path)
+    result = rankql.compare(data, metrics=None if form in ("values", "result") else "RR")
+    assert result.systems == [*map(str, names)]
+    assert result.pairs.row(0, named=True)["a"] == str(names[0])
+    assert not any("order of their names" in note for note in result.notes)
+
+
+def test_systems_without_an_order_are_in_that_of_their_names(tmp_path):
+    """A note names baseline=."""
+    frame = systems_table("before", "after")
+    for name, part in frame.partition_by("system", as_dict=True).items():
+        part.write_parquet(tmp_path / f"{name[0][:1] * 2}.parquet")
+    con = duckdb.connect()
+    con.register("frame", frame)
+    con.execute("CREATE TABLE log AS FROM frame")
+    for data, options in (("log", {"con": con}), (f"{tmp_path}/*.parquet", {})):
+        result = rankql.compare(data, metrics="RR", **options)
+        assert result.systems == ["after", "before"]
+        assert any("Pass baseline=" in note for note in result.notes)
+        result = rankql.compare(data, metrics="RR", baseline="before", **options)
+        assert not any("Pass baseline=" in note for note in result.notes)

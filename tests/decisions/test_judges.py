@@ -3,9 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
-from rankql import judges
+from rankql import RankqlError, judges
+from rankql.cli.main import main
 from support.paths import ROOT
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
@@ -173,4 +175,20 @@ def test_labels_of_one_only_are_left_out_and_counted():
         many = judges(*simulated(queries)[1::-1])
         assert any("rough" in note for note in many.notes) == noted
     one = judges(llm.head(1), human)
-    assert one.table["lo"].null_count() == 7 and "has no interval" in one.notes[-1]
+    assert one.table["lo"].null_count() == 7 and "one query has none" in one.notes[-1]
+
+
+def test_two_annotators(tmp_path):
+    """Named in the table and the notes, and on the command line."""
+    human, llm, _ = simulated()
+    report = judges({"ann": llm}, {"bo": human})
+    assert "people" not in " ".join(report.notes)
+    expected = judges(llm, human)
+    assert report.table.drop("judge").equals(expected.table.drop("judge"))
+    for name, frame in (("a", llm), ("b", human)):
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    command = ["judges", f"bo={tmp_path}/b.parquet", f"ann={tmp_path}/a.parquet"]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0 and "ann" in done.stdout
+    with pytest.raises(RankqlError, match="human must be one table of labels, not several"):
+        judges(llm, {"bo": human, "cy": human})

@@ -442,3 +442,20 @@ def test_dl19():
     report = check(DL19 / "SPLADE_P_P_ENSEMBLE_DISTIL.run", DL19 / "dl19.qrels")
     assert [(f.kind, f.count) for f in report] == [("tied-rows", 34), ("judged-share", 32)]
     assert report.findings[1].message == "judged items in the top 10: 92.6% (398 of 430)"
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("judged", [True, False])
+@pytest.mark.parametrize("collapse", ["#", "document"])
+def test_chunks_are_checked_as_documents(judged, collapse):
+    """With collapse=, the findings are those of the documents."""
+    chunks = pl.DataFrame({
+        "query": [*"aaabb"], "item": ["f#1", "f#2", "g#1", "f#1", "h#1"], "document": [*"ffgfh"],
+        "score": [5.0, 4, 3, 2, 2],
+    })  # fmt: skip
+    documents = chunks[[0, 2, 3, 4]].with_columns(item="document")
+    qrels = pl.DataFrame({"query": [*"ab"], "item": [*"gh"], "rel": 1}) if judged else None
+    expected, found = check(documents, qrels), check(chunks, qrels, collapse=collapse)
+    facts = [[(x.kind, x.table, x.count) for x in each.findings] for each in (expected, found)]
+    assert facts[0] == facts[1]
+    assert {kind for kind, *_ in facts[0]} >= {"tied-rows", "short-rankings"}

@@ -6,8 +6,10 @@ from collections import Counter
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
+from rankql.cli.main import main
 
 QRELS = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
 RETRIEVAL = pl.DataFrame({"query": 1, "item": ["x", "a"]})
@@ -229,3 +231,74 @@ def test_one_decision_about_cells_holds_for_all_stages():
     found = rankql.funnel(stages, qrels, rel="1")
     assert found.table["recall"].to_list()[:2] == pytest.approx([1, 1 / 3])
     assert found.table["after"].to_list() == pytest.approx([1, 1 / 3, 1 / 3])
+
+
+def chunked(stages, by):
+    """Each item as two chunks, of which the second comes later."""
+    later = {
+        "score": pl.col("score") - 100 * pl.col("n"),
+        "pos": pl.col("pos") * 2 - 1 + pl.col("n"),
+    }
+    numbers = pl.DataFrame({"n": [0, 1]})
+    columns = [pl.format("{}#{}", "item", "n").alias("item"), pl.col("item").alias("document")]
+    return {
+        name: table.join(numbers, how="cross").with_columns(
+            *columns, *([later[by]] if by in table.columns else [])).drop("n")
+        for name, table in stages.items()
+    }  # fmt: skip
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("collapse", ["#", "document"])
+@pytest.mark.parametrize("by", ["score", "pos"])
+@pytest.mark.parametrize("judged", ["documents", "chunks"])
+def test_chunks_of_documents(collapse, by, judged):
+    """The funnel of chunks with collapse= is that of documents."""
+    stages, qrels = draw("chunks", nested=True)
+    if by == "pos":
+        rank = pl.col("score").rank("ordinal", descending=True).over("query")
+        stages["final"] = stages["final"].select("query", "item", pos=rank)
+    expected = rankql.funnel(stages, qrels, 3)
+    chunks = qrels.with_columns(document="item", item=pl.col("item") + "#0")
+    found = rankql.funnel(chunked(stages, by), chunks if judged == "chunks" else qrels, 3,
+                          collapse=collapse)  # fmt: skip
+    for name in ("loss", "after", "recall", "lost"):
+        assert found.table[name].to_list() == pytest.approx(expected.table[name].to_list())
+    assert found.items.select("query", "item", "lost_by").equals(
+        expected.items.select("query", "item", "lost_by"))  # fmt: skip
+    assert found.items["position"].to_list() == expected.items["position"].to_list()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("form", ["lists", "lists of chunks", "files"])
+def test_the_judgments_are_lists_of_the_stages(form, tmp_path):
+    gold = [["a", "b"], ["c"]]
+    first = {"query": ["q", "p"], "retrieved_ids": [["x", "a", "b"], ["d"]], "relevant_ids": gold}
+    last = {"query": ["q", "p"], "retrieved_ids": [["x", "a"], ["d", "e"]], "relevant_ids": gold}
+    qrels = pl.DataFrame({"query": [*"qqp"], "item": [*"abc"], "rel": 1})
+    stages = {"retrieve": pl.DataFrame(first), "rank": pl.DataFrame(last)}
+    expected = rankql.funnel({k: v.drop("relevant_ids") for k, v in stages.items()}, qrels, 2)
+    options = {}
+    if form == "lists of chunks":
+        options, part = {"collapse": "#"}, pl.element() + "#1"
+        stages = {k: v.with_columns(pl.col("retrieved_ids").list.eval(part))
+                  for k, v in stages.items()}  # fmt: skip
+    if form == "files":
+        for name, frame in stages.items():
+            frame.write_ndjson(tmp_path / f"{name}.jsonl")
+        paths = [f"{name}={tmp_path}/{name}.jsonl" for name in stages]
+        done = CliRunner().invoke(main, ["funnel", *paths, "-k", "2"])
+        assert done.exit_code == 0 and done.stdout.startswith(expected.title)
+        return
+    assert rankql.funnel(stages, k=2, **options).table.equals(expected.table)
+
+
+def test_a_final_ranking_of_documents_after_chunks():
+    stages, qrels = draw("chunks", nested=True)
+    expected = rankql.funnel(stages, qrels, 3)
+    mixed = {**chunked(stages, "score"), "final": stages["final"]}
+    found = rankql.funnel(mixed, qrels, 3, collapse="#")
+    assert found.table["loss"].to_list() == pytest.approx(expected.table["loss"].to_list())
+    assert found.items["position"].to_list() == expected.items["position"].to_list()
+    with pytest.raises(rankql.RankqlError, match="no id of the run contains '#'"):
+        rankql.funnel(stages, qrels, 3, collapse="#")

@@ -3,6 +3,7 @@
 ranx compiles for half a minute when it is first called, so the blocks that call it are slow.
 """
 
+import math
 import re
 
 import ir_measures
@@ -112,3 +113,38 @@ def test_numbers_are_equal():
     """What the page asks of every peer is answered with yes."""
     answers = re.findall(r"^>>> same\(.*\n(.*)$", PAGE, re.MULTILINE)
     assert answers == ["True"] * 4
+
+
+def test_what_other_tools_count_otherwise():
+    """Hamming diversity, popularity and novelty by interactions, users without test rows, None."""
+    kinds = [[1, 0, 0], [0, 1, 0], [0, 1, 0]]
+    pairs = [(a, b) for i, a in enumerate(kinds) for b in kinds[i + 1 :]]
+    hamming = sum(sum(x != y for x, y in zip(a, b, strict=True)) for a, b in pairs) / len(pairs)
+    frame = pl.DataFrame({"category": [*"xyy"], "pos": [1, 2, 3]})
+    assert 2 * frame.select(rankql.category_diversity("category")).item() == pytest.approx(hamming)
+
+    train = pl.DataFrame({"user": [1, 1, 2, 3, 3], "item": [*"ababc"]})
+    run = pl.DataFrame({"user": [1, 1, 2, 2, 4], "item": [*"cbaca"], "pos": [1, 2, 1, 2, 1]})
+    test = pl.DataFrame({"user": [1, 2], "item": [*"cc"]})
+    share = {"a": 2 / 5, "b": 2 / 5, "c": 1 / 5}
+    result = rankql.evaluate(run, test, ["Popularity@10", "Novelty@10"], train=train)
+    shown = [[share[item] for item in items] for items in ("cb", "ac")]
+    expected = sum(map(sum, shown)) / 4
+    assert result["Popularity@10"] / len(train) == pytest.approx(expected)
+    # RecTools has the third user, whose items nobody has in test.
+    counts = train.group_by("item").agg(popularity=pl.len())
+    lists = run.join(counts, on="item").group_by("user").agg(
+        all_users=rankql.novelty("popularity", users=3),
+        interactions=rankql.novelty("popularity", users=len(train)))  # fmt: skip
+    inverse = {item: -math.log2(value * 5 / 3) for item, value in share.items()}
+    by_user = [(inverse["c"] + inverse["b"]) / 2, (inverse["a"] + inverse["c"]) / 2, inverse["a"]]
+    assert lists["all_users"].mean() == pytest.approx(sum(by_user) / 3)
+    assert result["Novelty@10"] == pytest.approx(sum(by_user[:2]) / 2)
+    logs = {item: -math.log2(value) for item, value in share.items()}
+    microsoft = sum(logs[item] for item in "cbac") / 4
+    assert lists.filter(pl.col("user") < 3)["interactions"].mean() == pytest.approx(microsoft)
+
+    orders = pl.DataFrame({"query": [1, 1, 2], "item": ["a", "b", "None"], "rel": 1})
+    guess = pl.DataFrame({"query": [1, 2, 2], "item": ["a", "None", "c"], "pos": [1, 1, 2]})
+    f1 = rankql.evaluate(guess, orders, "SetF")["SetF"]
+    assert f1 == pytest.approx((2 / 3 + 2 / 3) / 2)

@@ -352,7 +352,8 @@ def test_compare_and_gate():
     rows = {row["metric"]: row for row in compared.table.to_dicts()}
     assert rows["Coverage@6"]["p"] is None and rows["Novelty@6"]["p"] < 0.001
     assert compared.higher_is_better["Novelty@6"] and not compared.higher_is_better["Gini@6"]
-    assert any("Higher Popularity@6 is assumed" in note for note in compared.notes)
+    assert rows["Popularity@6"]["verdict"] == "no direction"
+    assert not any("assumed" in note for note in compared.notes)
     results = [rankql.evaluate(x, test, "Novelty@6,Coverage@6", train=train) for x in runs.values()]
     limits = {"minimum": "Coverage@6>=0.5", "max_drop": ["Novelty@6:0.1", "Coverage@6:0.1"]}
     assert rankql.gate(results[1], baseline=results[0], **limits).passed

@@ -278,12 +278,6 @@ def test_columns_of_the_wrong_type_are_refused(metric, name, kind, message):
     calls.assert_both_refuse(call, table, f"(?s){name} {message}")
 
 
-def test_catalogue_may_be_a_subquery():
-    call = "gini(item, catalogue := (SELECT count(*) FROM range(4)))"
-    query = f"SELECT {call} FROM (VALUES ('a'), ('b')) AS t (item)"
-    assert metric_engines.connection().sql(query).fetchall() == [(0.5,)]
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("settings", "collation"),
@@ -302,18 +296,6 @@ def test_items_are_compared_byte_by_byte(settings, collation):
         FROM collated""").fetchall()
     dcg = 1 + 1 / math.log2(3) + 0.5
     assert result[0] == pytest.approx((1, dcg, 1, 1 / 8, 4, 0, 1 / 2), abs=1e-12)
-
-
-def test_entropy_is_not_below_zero():
-    query = "SELECT shannon_entropy(1) FROM range(1, 60) AS t (n), range(n) GROUP BY n"
-    values = metric_engines.connection().sql(query).fetchall()
-    assert len(values) == 59 and all(0 <= bits < 1e-12 for (bits,) in values)
-
-
-def test_arrays_of_nulls_are_missing():
-    arrays = pl.Series("attribute", [[None, None], [1, None]], dtype=pl.Array(pl.Int64, 2))
-    frame = pl.DataFrame({"attribute": arrays, "pos": [1, 2]})
-    assert frame.select(rankql.missing_at("attribute", "pos")).item() == 0.5
 
 
 def test_alpha_ndcg_of_the_ideal_order_is_exactly_1():

@@ -1,13 +1,10 @@
 """Input easily got wrong: NULL items, literal grades, text, options where nothing is relevant."""
 
-import re
-
 import duckdb
 import polars as pl
 import pytest
 
 import rankql
-from rankql import macros
 from rankql.errors import database_message
 from support import calls, metric_engines
 from support.parameters import slow_except
@@ -88,22 +85,6 @@ def test_group_columns_of_any_name(by):
         frame.rename({by: "ndcg"}).pipe(rankql.ndcg, by="ndcg")
 
 
-def test_fields_of_variables_are_read_in_brackets():
-    """DuckDB takes `x.pos` for a column in HAVING, and `x['pos']` for the field of a variable."""
-    statements = re.split(
-        r"(?m)^CREATE OR REPLACE ", re.sub(r"--.*|'[^']*'", "", macros.read_sql())
-    )
-    wrong = {
-        name
-        for statement in statements
-        if " AS TABLE" not in statement  # whose tables are ours
-        for names in re.findall(r"lambda ([\w, ]+):|\bfor ([\w, ]+) in\b", statement)
-        for name in re.findall(r"\w+", " ".join(names))
-        if re.search(rf"(?<![\w.]){name}\.\w", statement)
-    }
-    assert not wrong
-
-
 FRAME = pl.DataFrame({"group": [1, 1, 1, 2], "rel": [1, 0, 1, 0], "pos": [1, 2, 3, 1]})
 FRAME = FRAME.with_columns(one=1, view=pl.lit("view"), sets=pl.lit(["a"]))
 # A column, the literal that holds the same values, and a call with either.
@@ -177,26 +158,3 @@ def test_the_position_or_item_is_a_column_that_distinguishes_items(call):
     for argument, frame in (("ten", three[:1]), ("places", three)):
         in_sql, in_polars = calls.both(call.format(argument), frame)
         assert in_sql == pytest.approx(in_polars)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("grades", [[0.5, 0.9], [0.9, None, 0]])
-def test_grades_below_1_are_not_counted_as_0_by_rbp(grades):
-    """Without max_rel no item is relevant. P, which is 0 then, says so in evaluate."""
-    frame = pl.DataFrame({"query": 1, "item": range(len(grades)), "rel": grades})
-    frame = frame.with_columns(pos=pl.col("item") + 1, score=-pl.col("item"))
-    lists = frame.select(pl.col("rel").implode().alias("rels"))
-    worth = pytest.approx(0.2 * sum((rel or 0) * 0.8**i for i, rel in enumerate(grades)))
-    for call, rows in (
-        ("rbp(rel, pos, p := 0.8", frame),
-        ("rbp_by_score(rel, score, item, p := 0.8", frame),
-        ("list_rbp(rels, p := 0.8", lists),
-    ):
-        calls.assert_both_refuse(f"{call})", rows, "(?s).*max_rel")
-        assert calls.both(f"{call}, max_rel := 1)", rows) == (worth, worth)
-    for metric in ("RBP(p=0.8)", "P@2", "microP@2"):
-        for more in ([], ["nDCG"]):
-            with pytest.raises(rankql.RankqlError, match="threshold"):
-                rankql.evaluate(frame, metrics=[metric, *more])
-        assert rankql.evaluate(frame, metrics=metric, threshold=0.25)[metric] > 0
-    assert rankql.evaluate(frame, metrics="RBP(p=0.8, max_rel=1)").summary["mean"][0] == worth

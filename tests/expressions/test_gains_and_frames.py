@@ -6,9 +6,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.registry.column_names import KEYS
-from rankql.sources.tables import ROLES
-from support import calls, definitions, metric_engines
+from support import calls, metric_engines
 from support.parameters import cycled
 
 
@@ -138,13 +136,6 @@ def test_pipe_names_a_missing_column():
         FRAME.lazy().pipe(rankql.ndcg, by="person").collect()
 
 
-def test_options_may_be_parameters_of_a_prepared_statement():
-    rows = [(0, 1), (2, 2), (3, 3)]
-    query = f"SELECT ndcg(rel, pos, $k, base := $base) FROM (VALUES {str(rows)[1:-1]}) t(rel, pos)"
-    expected = definitions.ndcg(rows, 2)
-    assert fetch(query, {"k": 2, "base": 10}) == [(pytest.approx(expected, abs=1e-12),)]
-
-
 # wide scores, items of other types
 
 
@@ -212,10 +203,6 @@ def test_a_frame_is_asked_for_the_column_of_its_rankings(keys):
         frame.pipe(rankql.ndcg)
     assert frame.pipe(rankql.ndcg, by=keys)["ndcg"].to_list() == [1]
     assert frame.pipe(rankql.ndcg, by=None)["ndcg"].to_list() == [1]
-
-
-def test_all_names_of_queries_are_keys_of_a_frame():
-    assert sorted(name for names in KEYS for name in names) == sorted(ROLES["query"])
 
 
 def test_a_frame_without_positions_is_ranked_by_its_score():

@@ -8,6 +8,7 @@ there, and NULL here. `tests/registry/test_profiles.py` compares evaluate with t
 import re
 from itertools import product
 
+import duckdb
 import ir_measures
 import numpy as np
 import polars as pl
@@ -219,3 +220,47 @@ def test_bm25_has_the_published_means(suffix, by, source):
             FROM {source} GROUP BY query)
     """).fetchall()[0]
     assert [f"{value:.4f}" for value in values] == ["0.5058", "0.2993", "0.8233", "43.0000"]
+
+
+# A textbook's table of ratings: user, grade, predicted grade, position of the recommended items.
+RATED = [
+    ("a", 5, 4.5, 1), ("a", 3, 4.0, 2), ("a", 4, 3.0, 3), ("b", 2, 2.5, 1), ("b", 4, 4.5, 2),
+]  # fmt: skip
+
+
+def test_metrics_of_a_textbook_are_over_all_rows():
+    """Its RMSE and MAE are those of all ratings, and its precision of all recommended items."""
+    rows = pl.DataFrame(RATED, ["user", "rel", "score", "pos"], orient="row")
+    rows = rows.with_columns(item=pl.int_range(pl.len()))
+    errors = np.array([rel - score for _, rel, score, _ in RATED])
+    names = {"microRMSE": np.sqrt(np.mean(errors**2)), "microMAE": np.abs(errors).mean()}
+    byuser = [np.sqrt(np.mean(errors[:3] ** 2)), np.sqrt(np.mean(errors[3:] ** 2))]
+    found = rankql.evaluate(rows.drop("pos"), metrics=[*names, "RMSE"])
+    assert found["RMSE"] == pytest.approx(np.mean(byuser)) != found["microRMSE"]
+    for name, value in names.items():
+        assert found[name] == pytest.approx(value)
+    binary = rows.with_columns(rel=pl.col("rel") >= 4).drop("score")
+    micro = rankql.evaluate(binary, metrics=["microP(denominator=retrieved)@5", "microP@5"])
+    assert micro["microP(denominator=retrieved)@5"] == pytest.approx(3 / 5)
+    assert micro["microP@5"] == pytest.approx(3 / 10)
+
+
+def test_err_of_probabilities():
+    """Chapelle's definition, where a grade is the probability to stop."""
+    rows = pl.DataFrame({"query": 1, "item": [*"abc"], "rel": [0.25, 0.5, 1.0], "pos": [1, 2, 3]})
+    expected = 0.25 + 0.75 * 0.5 / 2 + 0.75 * 0.5 / 3
+    assert rankql.evaluate(rows, metrics="ERR(stop=rel)@5")["ERR(stop=rel)@5"] == pytest.approx(
+        expected
+    )
+    assert rows.select(rankql.err(k=5, stop="rel")).item() == pytest.approx(expected)
+
+
+def test_micro_recall_takes_the_query_as_micro_precision_does():
+    con = duckdb.connect()
+    rankql.register(con)
+    rows = pl.DataFrame({"user": [1, 1, 2], "rel": [1, 1, 1], "pos": [1, None, 1]})
+    con.register("rows", rows)
+    for name in ("micro_precision_at", "micro_recall_at", "micro_f1_at"):
+        sql = con.sql(f"SELECT {name}(rel, pos, 2, query := user) FROM rows").fetchall()[0][0]
+        assert getattr(rankql, name)(rows, k=2, query="user").item() == pytest.approx(sql)
+    assert rankql.micro_recall_at(rows, k=2, query="user").item() == pytest.approx(2 / 3)

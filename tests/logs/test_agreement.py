@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import duckdb
 import krippendorff
 import polars as pl
 import pytest
@@ -192,3 +193,35 @@ def test_slices_of_an_enum_are_in_the_order_of_text(name):
     if name == "tally":
         for _, run in table_ways(name, parts, {"label": "part"}):
             assert run()["grade"].cast(pl.String).to_list() == ["a", "z"]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("function", [rankql.cohen_kappa, rankql.krippendorff_alpha])
+@pytest.mark.parametrize(
+    "unit",
+    [["query_text", "doc_id"], ("query_text", "doc_id"), ["query_text", pl.col("doc_id")],
+     pl.struct("query_text", "doc_id"), pl.concat_str("query_text", "doc_id", separator=" ")],
+)  # fmt: skip
+def test_a_unit_of_several_columns(function, unit):
+    """As one column of pairs, in Python and in SQL."""
+    frame = CODERS.with_columns(
+        query_text=pl.format("q {}", pl.col("unit") // 4), doc_id=pl.col("unit") % 4
+    )
+    expected = function(CODERS)
+    assert function(frame.drop("unit"), unit=unit).equals(expected)
+    assert function(frame.drop("unit").lazy(), unit=unit).collect().equals(expected)
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("labels", frame.drop("unit"))
+    unit = "{'q': query_text, 'd': doc_id} AS unit"
+    con.execute(f"CREATE VIEW pairs AS SELECT annotator, label, {unit} FROM labels")
+    assert con.sql(f"FROM {function.__name__}('pairs')").pl().equals(expected)
+
+
+def test_messages_of_a_unit_of_several_columns():
+    with pytest.raises(rankql.RankqlError, match=r"annotator [AB] has labelled unit, label "):
+        rankql.cohen_kappa(pl.concat([CODERS, CODERS]), unit=["unit", "label"])
+    with pytest.raises(rankql.RankqlError, match="a list of them, not"):
+        rankql.cohen_kappa(CODERS, unit=[])
+    with pytest.raises(rankql.RankqlError, match="No column 'text'"):
+        rankql.cohen_kappa(CODERS, unit=["unit", "text"])

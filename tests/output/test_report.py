@@ -1,7 +1,6 @@
 """The report: its structure, names that try to break out of it, and what a browser makes of it."""
 
 import html.parser
-import itertools
 import json
 import random
 import re
@@ -326,18 +325,39 @@ def test_runs_that_are_gone_do_not_break_the_report(tmp_path):
     file.unlink()
     con.close()
     for comparison in comparisons:
-        text = saved(comparison, tmp_path).text
-        assert text.count("Not shown: the runs could not be read again: ") == 2
+        page = saved(comparison, tmp_path)
+        text = page.text
+        ids = [section["id"] for section in page.all("section")]
+        assert {"differences", "queries"} <= {*ids} and not {"cutoffs", "cases"} & {*ids}
+        assert not any(x in text for x in ("Not shown", "read again", "does not exist", "closed"))
 
 
-def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
-    runs, qrels = simulated(["a", "b"], parts=["x", "y"])
-    table = pl.concat(run.with_columns(system=pl.lit(name)) for name, run in runs.items())
-    options = {"by": "part", "attributes": qrels.select("query", "part").unique()}
-    options |= {"system": "system", "cluster": "part"}
-    result = rankql.compare(table, qrels.drop("part"), ["nDCG@5", "microP@5"], **options)
-    text = saved(result, tmp_path).text
-    assert "part=x" in text and "b gains most against a" in text and "Not shown" not in text
+@pytest.mark.few(2)
+@pytest.mark.parametrize("collapse", ["#", "document", "split_part(item, '#', 1)"])
+@pytest.mark.parametrize("form", ["frames", "files", "lists"])
+def test_a_report_of_collapsed_chunks_has_every_section(collapse, form, tmp_path):
+    runs, qrels = simulated(["a", "b"])
+    for name, run in runs.items():
+        chunks = run.with_columns(document="item").join(pl.DataFrame({"n": [1, 2]}), how="cross")
+        runs[name] = chunks.with_columns(
+            pl.format("{}#{}", "item", "n").alias("item"), pl.col("score") - pl.col("n") / 100
+        ).drop("n")
+    if form == "lists":
+        collapse = collapse.replace("item", "retrieved").replace("document", "#")
+        gold = qrels.filter(pl.col("rel") > 0).group_by("query").agg(relevant="item")
+        runs = {
+            name: run.sort("score", descending=True).group_by("query").agg(retrieved="item")
+            .join(gold, on="query") for name, run in runs.items()
+        }  # fmt: skip
+        qrels = None
+    if form == "files":
+        for name, run in runs.items():
+            run.write_parquet(tmp_path / f"{name}.parquet")
+            runs[name] = str(tmp_path / f"{name}.parquet")
+    page = saved(rankql.compare(runs, qrels, ["nDCG@5"], collapse=collapse), tmp_path)
+    ids = {section["id"] for section in page.all("section")}
+    assert {"differences", "queries", "cutoffs", "cases"} <= ids
+    assert not any(words in page.text for words in ("Not shown", "Did you mean", "no column"))
 
 
 def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
@@ -350,16 +370,6 @@ def test_metrics_that_are_the_same_are_named_and_not_drawn(tmp_path):
     assert [(row["verdict"], row["better"]) for row in rows] == [("better", "b")]
 
 
-def test_what_is_not_significant_is_grey(sliced):
-    """The colour of a difference is that of the better system."""
-    (spec,) = charts.draw_slices(sliced, "nDCG@10")
-    rows = spec["data"]["values"]
-    assert {row["better"] for row in rows if row["verdict"] == "not significant"} <= {None}
-    assert all(row["better"] in sliced.systems for row in rows if row["verdict"] == "better")
-    colour = spec["layer"][-1]["encoding"]["color"]
-    assert colour["condition"] == {"test": "datum.better === null", "value": panels.GREY}
-
-
 def test_a_report_without_defined_metric(tmp_path):
     runs, qrels = simulated(["a", "b"])
     result = rankql.compare(runs, qrels.with_columns(rel=0), ["nDCG@5"])
@@ -370,22 +380,6 @@ def test_what_is_left_out_is_counted(parsed):
     assert "The charts show 6 of 66 pairs: the best system, system 1" in parsed["many"].text
     assert "8 systems have a colour" in parsed["many"].text
     assert "this section shows 12 charts and leaves out 6" in parsed["many"].text
-
-
-def test_many_queries_are_thinned(tmp_path):
-    draw, frames = random.Random(1), {}
-    for name, power in (("a", 2), ("b", 1.5)):
-        ap = [draw.random() ** power for _ in range(20_000)]
-        frames[name] = pl.DataFrame({"query": range(20_000), "AP": ap})
-    comparison = rankql.compare(frames)
-    assert "There are 20,000 queries, so one in 67 is drawn" in saved(comparison, tmp_path).text
-    assert (tmp_path / "page.html").stat().st_size < 1_300_000
-    bars = charts.draw_differences(comparison, "AP", "a", "b")["data"]["values"]
-    assert len(bars) <= charts.BARS and (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
-    assert all(bar["to"] == after["from"] for bar, after in itertools.pairwise(bars))
-    own = comparison.differences("AP", "a", "b")["difference"]
-    expected = [own[bar["from"]] for bar in bars]
-    assert [bar["difference"] for bar in bars] == pytest.approx(expected, rel=1e-5)
 
 
 def test_from_the_command_line(tmp_path, monkeypatch):
@@ -432,26 +426,6 @@ def test_equal_changes_keep_the_order_of_the_ranking():
     assert [row[0] for row in cases._list_moved(old, new)] == ["x", "y"]
 
 
-def run_with_hits(pos):
-    """One relevant item per query, at this position; every third time one below."""
-    rows = [(f"q{q}", f"x{p}", p, q % 3) for q in range(12) for p in range(1, 12)]
-    frame = pl.DataFrame(rows, schema=["query", "item", "pos", "turn"], orient="row")
-    is_hit = pl.col("pos") == pos + (pl.col("turn") == 0)
-    return frame.select("query", "pos", item=pl.when(is_hit).then(pl.lit("hit")).otherwise("item"))
-
-
-def test_leaderboard():
-    qrels = pl.DataFrame({"query": [f"q{q}" for q in range(12)], "item": "hit", "rel": 1})
-    qrels = pl.concat([qrels, qrels.with_columns(item=pl.lit("gone"))])
-    runs = {name: run_with_hits(pos) for name, pos in {"a": 1, "b": 2, "c": 9}.items()}
-    comparison = rankql.compare(runs, qrels, ["RR@10", "nDCG@10"])
-    rows = comparison.leaderboard().filter(metric="RR@10").to_dicts()
-    ranks = [(row["system"], row["rank_lo"], row["rank_hi"], row["maybe_best"]) for row in rows]
-    assert ranks == [("a", 1, 1, True), ("b", 2, 2, False), ("c", 3, 3, False)]
-    with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
-        rankql.compare(runs, qrels, "RR", baseline="a").leaderboard()
-
-
 def test_plots_of_a_result():
     runs, qrels = simulated(["a", "b"], parts=["x", "y"])
     assert rankql.evaluate(runs, qrels, ["nDCG@5", "RR"]).plot().to_dict()["$schema"]
@@ -460,17 +434,6 @@ def test_plots_of_a_result():
     assert [row["slice"] for row in rows] == ["all", "part=x", "part=y"]
     with pytest.raises(rankql.RankqlError, match="'AP' was not evaluated"):
         single.plot("AP")
-
-
-def test_a_system_has_one_colour(sliced):
-    colours = set()
-    for kind in ("differences", "means", "slices", "cutoffs"):
-        for panel in json.dumps(sliced.plot(kind).to_dict()).split('"scale": ')[1:]:
-            scale = json.JSONDecoder().raw_decode(panel)[0]
-            if "range" in scale and isinstance(scale.get("domain"), list):
-                colours |= {*zip(scale["domain"], scale["range"], strict=False)}
-    named = [colour for name, colour in colours if name in sliced.systems]
-    assert len(named) == len({*named}) == 3
 
 
 # In a browser
@@ -513,42 +476,67 @@ def test_in_a_browser(browser, pages, name, screen):
     page.context.close()
 
 
-def test_dark_and_light_can_be_read(browser, pages):
-    def contrast(page, selector, property_):
-        back, front = (
-            [int(part) for part in re.findall(r"\d+", value)[:3]]
-            for value in page.evaluate(
-                "([selector, property]) => [getComputedStyle(document.body).backgroundColor, "
-                "getComputedStyle(document.querySelector(selector))[property]]",
-                [selector, property_],
-            )
-        )
-        parts = ([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in
-                  (v / 255 for v in colour)] for colour in (back, front))  # fmt: skip
-        lights = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05 for r, g, b in parts)
-        return lights[1] / lights[0]
-
-    for screen in ("wide", "dark"):
-        page, _ = opened(browser, pages["sliced"], **SCREENS[screen])
-        for selector, property_ in (("body", "color"), (".reading", "color"), ("a", "color"),
-                                    (".chart text", "fill"), ("summary", "color")):  # fmt: skip
-            assert contrast(page, selector, property_) >= 4.5, (screen, selector)
-        page.context.close()
+def test_columns_that_are_0_leave_the_cards_on_a_phone():
+    runs, qrels = simulated(["a"], parts=["x", "y"])
+    page = rankql.evaluate(runs["a"], qrels, ["nDCG@5", "P@5"], by="part")._render_page()
+    cells = re.findall(r'<td data-label="(\w+)" (class="idle" )?', page)
+    assert {name for name, idle in cells if idle} == {"undefined", "missing"}
+    assert ("queries", "") in cells and "td.idle { display: none; }" in page
 
 
-def test_on_paper_and_by_keyboard(browser, pages):
-    page, _ = opened(browser, pages["sliced"], **SCREENS["dark"])
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#means"
-    page.emulate_media(media="print")
-    ink, paper = page.evaluate(
-        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
-    )
-    assert (ink, paper) == ("rgb(26, 31, 38)", "rgb(255, 255, 255)")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate("document.querySelectorAll('details.print:not([open])').length") == 0
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate("document.querySelectorAll('details.print:not([open])').length") > 0
-    page.context.close()
+def test_the_axis_names_what_differs_between_slices():
+    names = [f"a long name of a category of products, {word}" for word in ("new", "old", "used")]
+    frame = pl.DataFrame({
+        "query": range(60), "kind": [names[i % 3] for i in range(60)],
+        "item": "a", "pos": 1, "rel": [i % 2 for i in range(60)],
+    })  # fmt: skip
+    result = rankql.evaluate(frame, metrics="P@1", by="kind")
+    other = frame.with_columns(rel=1 - pl.col("rel"))
+    three = {"a": frame, "b": other, "c": frame}
+    comparisons = [rankql.compare({"a": frame, "b": other}, metrics="P@1", by="kind"),
+                   rankql.compare(three, metrics="P@1", by="kind")]  # fmt: skip
+    charts = [result.plot(), *(each.plot("slices") for each in comparisons)]
+    for chart in charts:
+        spec = json.dumps(chart.to_dict())
+        for word in ("new", "old", "used"):
+            assert re.search(rf"u2026[^\"]{{0,15}}, {word}", spec)
+
+
+def test_panels_of_slices_by_time_have_one_scale():
+    rows = [(q, "a", 1, int(q % 5 < 2 + (q % 2) * 2), ["de", "fr"][q % 2], f"2026-W{q % 8 + 10}")
+            for q in range(160)]  # fmt: skip
+    names = ["query", "item", "pos", "rel", "country", "week"]
+    frame = pl.DataFrame(rows, names, orient="row")
+    chart = rankql.evaluate(frame, metrics="P@1", by=["country", "week"]).plot().to_dict()
+    panels_ = chart.get("concat") or chart["vconcat"]
+    layers = [layer["encoding"] for panel in panels_ for layer in panel["layer"]]
+    scales = [x["y"]["scale"] for x in layers if "temporal" in json.dumps(x.get("x", {}))]
+    domains = {json.dumps(scale["domain"]) for scale in scales}
+    assert len(scales) >= 6
+    assert len(domains) == 1
+
+
+def test_the_funnel_has_the_width_of_other_charts():
+    """So its text is not larger on a page."""
+    stage = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
+    qrels = pl.DataFrame({"query": [1], "item": ["b"], "rel": [1]})
+    funnel = rankql.funnel({"first": stage, "last": stage}, qrels).plot().to_dict()
+    means = rankql.evaluate(stage, qrels, "RR").plot().to_dict()
+    assert funnel["width"] == means["width"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda result, _: result.plot(kind="slices"), r"plot takes metric=: .*'kind'"),
+        (lambda _, c: c.plot(by="part"), r"plot takes kind=, metric=, a=, b=: .*'by'"),
+        (lambda _, c: c.leaderboard("P@5"), "leaderboard takes no arguments. Filter the frame"),
+    ],
+)
+def test_type_errors_name_what_there_is(call, message):
+    runs, qrels = simulated(["a", "b"])
+    both = rankql.evaluate(runs, qrels, "P@5"), rankql.compare(runs, qrels, "P@5")
+    with pytest.raises(TypeError, match=message):
+        call(*both)
+    with pytest.raises(rankql.RankqlError, match=r"Kinds of plot are those of compare: plot\("):
+        both[0].plot("slices")

@@ -95,14 +95,6 @@ def test_every_result_class_is_tested_and_exported():
                 assert name in rankql.__all__, f"{function.__qualname__} returns {name}"
 
 
-def test_each_name_is_the_same_kind_everywhere():
-    names = [name for name in vars(TableResult) if not name.startswith("__")]
-    results = [make(name) for name in INSTANCES]
-    for name in [*names, "table", "notes", "sentences", "title", "sql", "per_query", "conventions"]:
-        kinds = {callable(getattr(each, name)) for each in results if hasattr(each, name)}
-        assert len(kinds) == 1, name
-
-
 @pytest.mark.few(6)
 @pytest.mark.parametrize("name", INSTANCES)
 def test_attributes_and_conversions(name):
@@ -291,12 +283,3 @@ def test_a_check_names_every_finding():
     page = html.unescape(result._repr_html_())
     for message in result.table["message"]:
         assert message in repr(result) and message.split(":")[0] in page
-
-
-def test_repr_does_not_read_all_values(tmp_path, monkeypatch):
-    """The means of a file are computed in DuckDB; its values are not read into memory."""
-    file = tmp_path / "values.parquet"
-    result = rankql.evaluate(OLD, QRELS, "AP", output=file)
-    monkeypatch.setattr(pl, "read_parquet", lambda *_: pytest.fail("reads the values"))
-    assert "AP" in repr(result) and result.values == file
-    result.save(tmp_path / "means.csv")

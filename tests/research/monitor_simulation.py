@@ -35,10 +35,24 @@ OTHERS = {
     "dips": "lognormal losses (sigma 0.5)",
 }
 WEEKEND = np.arange(7) >= 5
+# Weeks without a change: an outage of the baseline is one or two of them.
+WEEK_SHAPES = {
+    "normal": "normal",
+    "t5": "Student's t, df 5",
+    "laplace": "Laplace",
+    "ar 0.4": "normal, correlation 0.4 with the week before",
+    "outage": "normal, one week of the baseline lower by 0.1",
+    "outages": "normal, two weeks of the baseline lower by 0.1",
+    "rounded": "normal, rounded to one standard deviation",
+    "ar 0.6": "normal, correlation 0.6 with the week before",
+    "t3": "Student's t, df 3",
+}
+# More than 5% of years of these have a false alarm, with 8 weeks or with many series.
+OTHER_WEEKS = ("rounded", "ar 0.6", "t3")
 
 
-def draw(shape, series, days, rng):
-    """Days of several series, without a change."""
+def draw(shape, series, days, rng, outages=slice(7, 14)):
+    """Days or weeks of several series, without a change."""
     size = (series, days)
     if shape[:2] in ("t3", "t5"):
         freedom = int(shape[1])
@@ -60,19 +74,24 @@ def draw(shape, series, days, rng):
         values = values.round()
     values = 0.9 + DAY_SD * values
     if shape.startswith("outage"):
-        values[:, slice(7, 14) if shape == "outages" else 12] -= 0.1
+        values[:, outages if shape == "outages" else outages.stop - 2] -= 0.1
     elif shape == "almost constant":
         values[:, 7:12] -= 0.1
     return values
 
 
-def watch(values, weeks, family=WATCHED):
-    """The alarms after the baseline, and the days of the baseline that lie outside."""
-    old = values[:, : 7 * weeks].reshape(-1, weeks, 7)
+def watch(values, weeks, family=WATCHED, cycle=7):
+    """The alarms after the baseline, and the days of the baseline that lie outside.
+
+    cycle: values of a week, 7 days or 1.
+    """
+    old = values[:, : cycle * weeks].reshape(-1, weeks, cycle)
     i, j = np.triu_indices(weeks, 1)
+    weekend = WEEKEND[:cycle]
+    kinds = (~weekend, weekend if cycle == 7 else ~weekend)
 
     def by_weekday(weekdays, weekends):
-        return np.where(WEEKEND, np.maximum(weekdays, weekends)[:, None], weekdays[:, None])
+        return np.where(weekend, np.maximum(weekdays, weekends)[:, None], weekdays[:, None])
 
     gaps = np.abs(old[:, i] - old[:, j])
     gaps[gaps < 1e-12] = 0
@@ -88,23 +107,24 @@ def watch(values, weeks, family=WATCHED):
     rough = by_weekday(*(
         np.where(constant, 0, first_quartile(
             *(x[:, :, days].reshape(len(old), -1) for x in (gaps, inside))))
-        for days in (~WEEKEND, WEEKEND)
+        for days in kinds
     ))  # fmt: skip
     outlying = far > 6 * rough[:, None] + 1e-12
     kept = np.where(outlying, np.nan, old)
     with warnings.catch_warnings(action="ignore"):  # a weekday may have no day left
         expected = np.nanmedian(kept, axis=1)
     gaps = np.abs(kept[:, i] - kept[:, j])
-    spread = by_weekday(*(
-        np.nanmean(gaps[:, :, days].reshape(len(old), -1), axis=1) * np.sqrt(np.pi) / 2
-        for days in (~WEEKEND, WEEKEND)
-    ))  # fmt: skip
-    weekday = np.arange(7 * weeks, values.shape[1]) % 7
-    loss = expected[:, weekday] - values[:, 7 * weeks :]
+    with warnings.catch_warnings(action="ignore"):  # all days may be outlying
+        spread = by_weekday(*(
+            np.nanmean(gaps[:, :, days].reshape(len(old), -1), axis=1) * np.sqrt(np.pi) / 2
+            for days in kinds
+        ))  # fmt: skip
+    weekday = np.arange(cycle * weeks, values.shape[1]) % cycle
+    loss = expected[:, weekday] - values[:, cycle * weeks :]
     loss[np.abs(loss) < 1e-12] = 0
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(loss == 0, 0, loss / spread[:, weekday])
-    z /= weeks / (weeks - 1.25) * (max(family, 3) / 3) ** 0.125
+    z /= weeks / (weeks - (1.25 if cycle == 7 else 3.75)) * (max(family, 3) / 3) ** 0.125
     alarms = z >= 10
     alarms[:, 1:] |= np.minimum(z[:, 1:], z[:, :-1]) >= 3.6
     clipped = np.clip(z, -6, 6)
@@ -126,23 +146,27 @@ def first_quartile(gaps, inside):
     return np.where(constant, 0, quarter) / 0.4506
 
 
-def false_alarms(shape, weeks, years, family=WATCHED):
-    """The share of years with a false alarm in any series of a family."""
+def false_alarms(shape, weeks, years, family=WATCHED, cycle=7):
+    """The share of years with a false alarm in any series of a family, of days or of weeks."""
     rng, wrong = np.random.default_rng([weeks, family, *map(ord, shape)]), 0
     for start in range(0, years, step := max(1, 3000 // family)):
         some = min(step, years - start)
-        values = draw(shape, some * family, 7 * weeks + YEAR, rng)
-        wrong += watch(values, weeks, family)[0].reshape(some, -1).any(axis=1).sum()
+        size = cycle * weeks + YEAR * cycle // 7
+        outages = slice(7, 14) if cycle == 7 else slice(2, 4)
+        values = draw(shape, some * family, size, rng, outages)
+        wrong += watch(values, weeks, family, cycle)[0].reshape(some, -1).any(axis=1).sum()
     return wrong / years
 
 
-def delays(shape, weeks, repeats, before=60, after=40):
-    """Days until a loss of 2 points is found, from any weekday on."""
+def delays(shape, weeks, repeats, before=60, after=40, cycle=7):
+    """Days or weeks until a loss of 2 points is found, from any weekday on."""
     rng = np.random.default_rng([weeks, *map(ord, shape)])
-    values = draw(shape, repeats, 7 * weeks + before + after, rng)
+    outages = slice(7, 14) if cycle == 7 else slice(2, 4)
+    values = draw(shape, repeats, cycle * weeks + before + after, rng, outages)
     start = before + np.arange(repeats) % 7
-    days = np.arange(values.shape[1]) - 7 * weeks - start[:, None]
-    alarms = watch(values - LOSS * (days >= 0), weeks)[0] & (days[:, 7 * weeks :] >= 0)
+    days = np.arange(values.shape[1]) - cycle * weeks - start[:, None]
+    losses = values - LOSS * (days >= 0)
+    alarms = watch(losses, weeks, cycle=cycle)[0] & (days[:, cycle * weeks :] >= 0)
     return np.where(alarms.any(axis=1), alarms.argmax(axis=1) - start + 1, np.inf)
 
 
@@ -164,6 +188,14 @@ def monitor_table(years):
         words: [false_alarms(shape, weeks, years // 4) for weeks in (4, 8, 16)]
         for shape, words in OTHERS.items()
     })  # fmt: skip
+    head = ["weeks", *(f"{n} series, {k} weeks" for n in (WATCHED, 30) for k in (8, 12, 26)),
+            "weeks to find 2 points, 12 weeks"]  # fmt: skip
+    print(rows(head, *(
+        [words, *(percent(false_alarms(shape, weeks, years * 3 // n, n, cycle=1))
+                  for n in (WATCHED, 30) for weeks in (8, 12, 26)),
+         f"{np.median(delays(shape, 12, years, cycle=1)):.0f}"]
+        for shape, words in WEEK_SHAPES.items()
+    )))  # fmt: skip
 
 
 def dates(days):

@@ -9,28 +9,43 @@ import polars as pl
 import pytest
 
 import rankql
-from research.monitor_simulation import SHAPES, dates, delays, draw, false_alarms, watch
+from research.monitor_simulation import (
+    OTHER_WEEKS,
+    SHAPES,
+    WEEK_SHAPES,
+    dates,
+    delays,
+    draw,
+    false_alarms,
+    watch,
+)
 from research.simulation import REPEATS, at_most
 from support.parameters import cycled
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("shape", "weeks"), cycled([*SHAPES, "almost constant"], [3, 8]))
-def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks):
-    values = draw(shape, 20, 7 * weeks + 100, np.random.default_rng(5))
-    values[::2, 7 * weeks + 50 :] -= 0.02
-    alarms, outlying = watch(values, weeks, family=20)
+@pytest.mark.parametrize(("shape", "weeks", "cycle"), [
+    *((*pair, 7) for pair in cycled([*SHAPES, "almost constant"], [3, 8])),
+    *((*pair, 1) for pair in cycled([*WEEK_SHAPES], [8, 12])),
+])  # fmt: skip
+def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
+    old = cycle * weeks
+    outages = slice(7, 14) if cycle == 7 else slice(2, 4)
+    values = draw(shape, 20, old + 100, np.random.default_rng(5), outages)
+    values[::2, old + 50 :] -= 0.02
+    alarms, outlying = watch(values, weeks, family=20, cycle=cycle)
+    days = dates(len(values[0]) * 7 // cycle)[:: 7 // cycle]
     frame = pl.DataFrame({
-        "series": np.repeat(np.arange(20), values.shape[1]), "value": values.ravel(),
-        "day": dates(values.shape[1]) * 20,
+        "series": np.repeat(np.arange(20), len(days)), "value": values.ravel(), "day": days * 20,
     })  # fmt: skip
     con = duckdb.connect()
     rankql.register(con)
     con.register("daily", frame)
-    found = con.sql(f"""FROM monitor_days('daily', DATE '{dates(7 * weeks)[-1]}',
-        series := 'series') ORDER BY CAST(series AS INTEGER), day""").pl()
-    for name, part, expected in (("alarm", np.s_[:, 7 * weeks :], alarms),
-                                 ("outlying", np.s_[:, : 7 * weeks], outlying)):  # fmt: skip
+    found = con.sql(f"""FROM monitor_days('daily', DATE '{days[old - 1]}', series := 'series',
+        period := '{"day" if cycle == 7 else "week"}')
+        ORDER BY CAST(series AS INTEGER), day""").pl()
+    for name, part, expected in (("alarm", np.s_[:, old:], alarms),
+                                 ("outlying", np.s_[:, :old], outlying)):  # fmt: skip
         column = found[name].fill_null(False).to_numpy().reshape(20, -1)
         np.testing.assert_array_equal(column[part], expected)
     assert alarms.any() and not alarms.all()
@@ -46,6 +61,18 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks):
 def test_years_without_a_change(shape, weeks, years):
     """At most 5% have a false alarm in the metric, Judged@k or the undefined share."""
     assert at_most(false_alarms(shape, weeks, years), repeats=years)
+
+
+@pytest.mark.parametrize("shape", [shape for shape in WEEK_SHAPES if shape not in OTHER_WEEKS])
+@pytest.mark.parametrize(("weeks", "series"), [(8, 3), (12, 3), (12, 30)])
+@pytest.mark.parametrize(
+    "years",
+    [pytest.param(300, marks=pytest.mark.slow),
+     pytest.param(REPEATS, marks=pytest.mark.simulation)],
+)  # fmt: skip
+def test_years_of_weeks_without_a_change(shape, weeks, series, years):
+    years = years * 3 // series
+    assert at_most(false_alarms(shape, weeks, years, series, cycle=1), repeats=years)
 
 
 @pytest.mark.slow

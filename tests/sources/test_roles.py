@@ -207,3 +207,54 @@ def test_judgments_of_ranklib(comment, features, tmp_path):
     path.write_text(f"2 qid:1 {features}\n")
     with pytest.raises(RankqlError, match="without an id in a comment"):
         rankql.evaluate({"1": ["d8", "d7"]}, path, "RR")
+
+
+NUMBERS = pl.DataFrame({"query": [1, 1, 12, 12], "item": [*"abab"], "score": [2.0, 1.0, 2.0, 1.0]})
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz"])
+@pytest.mark.parametrize("table", ["attributes", "qrels", "train"])
+def test_keys_keep_the_type_of_the_run(table, suffix, tmp_path):
+    """A text file has no types, and a saved baseline must still have the same keys."""
+    tables = {
+        "qrels": pl.DataFrame({"query": [1, 12], "item": [*"ab"], "rel": 1}),
+        "attributes": pl.DataFrame({"query": [1, 12], "part": [*"xy"]}),
+        "train": pl.DataFrame({"query": [1, 12], "item": [*"ba"]}),
+    }
+    options = {"attributes": {"by": "part"}, "train": {"metrics": ["RR", "Repeats@2"]}, "qrels": {}}
+    path = str(tmp_path / f"table.{suffix}")
+    tables[table].write_csv(
+        path, separator="\t" if suffix == "tsv" else ",",
+        compression="gzip" if suffix.endswith("gz") else "uncompressed",
+    )  # fmt: skip
+    arguments = {"qrels": tables["qrels"], **options[table]}
+    frames = {**arguments, table: tables[table]}
+    files = {**arguments, table: path}
+    kwargs = [{"metrics": "RR", **each} for each in (frames, files)]
+    expected, found = (rankql.evaluate(NUMBERS, **each).per_query for each in kwargs)
+    assert found.schema["query"] == pl.Int64
+    assert found.sort("query").equals(expected.sort("query"))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("ids", [["1", "012"], ["1", "q"], ["1", "12.0"]])
+def test_keys_that_are_not_the_same_as_numbers_stay_text(ids, tmp_path):
+    path = str(tmp_path / "table.csv")
+    pl.DataFrame({"query": ids, "part": [*"xy"]}).write_csv(path, quote_style="always")
+    qrels = pl.DataFrame({"query": [1, 12], "item": [*"ab"], "rel": 1})
+    result = rankql.evaluate(NUMBERS, qrels, "RR", attributes=path, by="part")
+    assert result.per_query["query"].to_list() == ["1", "12"]
+    assert result.per_query["part"].to_list() == ["x", None]
+
+
+def test_a_gate_with_attributes_in_a_csv_file_reads_its_baseline(tmp_path):
+    paths = {name: str(tmp_path / name) for name in ("base.parquet", "parts.csv")}
+    qrels = pl.DataFrame({"query": [1, 12], "item": [*"ab"], "rel": 1})
+    pl.DataFrame({"query": [1, 12], "part": [*"xy"]}).write_csv(paths["parts.csv"])
+    rankql.evaluate(NUMBERS, qrels, "RR", output=paths["base.parquet"])
+    verdict = rankql.gate(
+        NUMBERS, qrels, baseline=paths["base.parquet"], max_drop=["RR:0.1"],
+        attributes=paths["parts.csv"], by="part",
+    )  # fmt: skip
+    assert {*verdict.table["slice"]} == {"all", "part=x", "part=y"}

@@ -148,7 +148,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 12 and all(macro["description"] for macro in macros)
+    assert len(macros) == 13 and all(macro["description"] for macro in macros)
 
 
 def test_one_table_with_grades_and_positions(project, dbt):
@@ -193,6 +193,18 @@ def test_a_bad_day_fails(project, bin, dbt):
         for test in ("at_least", "no_drop"):
             assert any(name.startswith(f"rankql_{test}_{table}") for name in failed)
     assert len(failed) == 4
+    # What dbt does not say: the rows that fail, with their status.
+    assert "rankql: rankql_no_drop_daily_ndcg_10" in output
+    assert "status = failed, yesterday = " in output and "segment = vip" in output
+
+
+@pytest.mark.parametrize("days", [1, 3])
+def test_the_first_build_passes(project, dbt, days):
+    """With as many days as simulate.py writes, and with one."""
+    for number in range(days):
+        write(project / "data", number)
+    dbt("deps", "build")
+    assert {*outcomes(project).values()} <= {"pass", "success"}
 
 
 # A row for each day and slice: the last two days count. Each test is called by what it must say.
@@ -242,6 +254,12 @@ TESTS = {
     },
 }
 
+UNWATCHED_DAYS = "SELECT DATE '2026-01-01' AS day, NULL AS series, NULL::BOOLEAN AS alarm"
+# Two days of alarm of a series that is not compared on the last day, or 29 days before it.
+KEPT_DAYS = """
+SELECT * FROM (VALUES ('a', DATE '2026-02-01', true), ('a', DATE '2026-02-02', NULL),
+                      ('b', DATE '2026-{}', false)) AS t (series, day, alarm)
+"""
 # Series 1 drops on the last day, series 0 five days before.
 DAYS = """
 WITH days AS (
@@ -253,6 +271,7 @@ FROM monitor_days('days', DATE '2026-01-28', series := 'series')
 """
 ALARMS = {"fail_alarm": ("no_alarm", {})}
 UNWATCHED = {"pass_in_the_baseline": ("no_alarm", {})}
+KEPT = {"kept": ("02-10", "fail_not_compared"), "ended": ("03-02", "pass_ended")}
 
 
 def test_the_tests(project, dbt, tmp_path):
@@ -267,7 +286,9 @@ def test_the_tests(project, dbt, tmp_path):
     (project / "models").mkdir()
     (project / "models" / "t.sql").write_text(TABLE)
     (project / "models" / "days.sql").write_text(DAYS)
-    (project / "models" / "unwatched.sql").write_text("SELECT 1 AS day, NULL::BOOLEAN AS alarm")
+    (project / "models" / "unwatched.sql").write_text(UNWATCHED_DAYS)
+    for model, (last, _) in KEPT.items():
+        (project / "models" / f"{model}.sql").write_text(KEPT_DAYS.format(last))
     (project / "models" / "one_day.sql").write_text(f"SELECT * FROM ({TABLE}) WHERE day = 2")
 
     def named(tests):
@@ -286,6 +307,13 @@ def test_the_tests(project, dbt, tmp_path):
         {"name": "t", "columns": columns, "data_tests": named(keys)},
         {"name": "days", "columns": [{"name": "alarm", "data_tests": named(ALARMS)}]},
         {"name": "unwatched", "columns": [{"name": "alarm", "data_tests": named(UNWATCHED)}]},
+        *(
+            {
+                "name": model,
+                "columns": [{"name": "alarm", "data_tests": named({test: ("no_alarm", {})})}],
+            }
+            for model, (_, test) in KEPT.items()
+        ),
         {"name": "one_day", "columns": [{"name": "same", "data_tests": named(first)}]},
     ]
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
@@ -293,7 +321,7 @@ def test_the_tests(project, dbt, tmp_path):
     message = {
         n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))
     }
-    assert message == {name: name[:4] for name in message} and len(message) == 19
+    assert message == {name: name[:4] for name in message} and len(message) == 21
 
 
 def test_a_macro_of_the_user(project, dbt):

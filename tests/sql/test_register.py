@@ -7,7 +7,6 @@ import rankql
 from rankql import macros
 from rankql.sources.private import write_macro_database
 from support import signatures
-from support.parameters import slow
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
 NDCG = 7.7618595071429155 / 7.892789260714372
@@ -141,12 +140,6 @@ def call_macros(con, prefix, part):
     return results
 
 
-def test_quotes_in_comments_hide_no_call():
-    statements, query = macros.isolate_macros("SELECT 1 -- don't\n, ndcg(rel, pos), '-- ap(rel)'")
-    assert query.endswith(""", "rankql ndcg"(rel, pos), '-- ap(rel)'""")
-    assert any('MACRO "rankql ndcg"' in text for text in statements)
-
-
 @pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("theirs", "name"),
@@ -190,14 +183,6 @@ def test_mrr_says_what_to_write(con):
     for call in ("mrr(rel, pos)", "mrr(rel, pos, k := 10)", "avg(mrr(rel, pos, 10))"):
         with pytest.raises(duckdb.Error, match=r"use avg\(rr\(\.\.\.\)\)"):
             value(con, call)
-
-
-@pytest.mark.parametrize("kind", ["TEMP MACRO", slow("MACRO")])
-def test_mrr_gives_way_to_a_macro_of_the_user(con, kind):
-    con.execute(f"CREATE {kind} mrr(x) AS x")
-    for _ in range(2):
-        rankql.register(con)
-    assert con.sql("SELECT mrr(42)").fetchall() == [(42,)]
 
 
 def test_no_function_of_duckdb_has_a_name_of_ours(con):

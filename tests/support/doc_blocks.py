@@ -17,6 +17,7 @@ from support.paths import ROOT
 # SKILL.md uses files of other names: see test_recipes_for_assistants.
 PAGES = sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "SKILL.md"})
 PAGES = [ROOT / "README.md", *PAGES]
+FLOWS = ROOT / "tests" / "docs" / "flows.md"
 # Run: sql, python, and sh that calls rankql; what sql and sh print stands in the next block.
 BLOCK = re.compile(r"```(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?", re.DOTALL)
 
