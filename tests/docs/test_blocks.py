@@ -165,6 +165,26 @@ def test_search_finds_the_right_page_first(site, browser):
     assert {query: page.evaluate(SEARCH, query) for query in SEARCHES} == SEARCHES
 
 
+@pytest.mark.site
+def test_chinese_pages_stand_under_one_heading_on_top(site):
+    """The first entry of the sidebar is 中文, and opens all pages of docs/zh."""
+    text = (site / "index.html").read_text("utf-8")
+    sidebar = text.partition('class="sidebar-tree"')[2].partition('class="main"')[0]
+    entries = sidebar.split('class="toctree-l1')
+    assert '<a class="reference internal" href="zh/start.html">中文</a>' in entries[1]
+    pages = {f"zh/{page.stem}.html" for page in (ROOT / "docs" / "zh").glob("*.md")}
+    assert {*re.findall(r'href="(zh/\w[\w-]*\.html)"', entries[1])} == pages
+    assert not any('href="zh/' in entry for entry in entries[2:])
+
+
+def test_readme_leads_to_chinese_pages():
+    """RAG, gate, monitoring and labels in Chinese are two clicks away from the README."""
+    assert "](docs/zh/start.md)" in (ROOT / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\((\w[\w-]*\.md)\)", (ROOT / "docs/zh/start.md").read_text("utf-8"))
+    pages = {page.name for page in (ROOT / "docs" / "zh").glob("*.md")} - {"start.md"}
+    assert pages - {*links} == set() and pages > {"rag.md", "gate.md", "monitor.md", "labels.md"}
+
+
 # Words of two characters, most of them inside longer words or sentences.
 CHINESE = re.findall(
     "..",
