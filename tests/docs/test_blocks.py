@@ -259,3 +259,19 @@ def test_no_sideways_scrolling(site, browser):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate(WIDER, selector) == [], (path, width)
     page.close()
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_tables_and_picture_on_a_phone(site, browser):
+    """Cells of Chinese tables are 5 characters wide or more, and the picture is a phone's."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    narrow = "Math.min(...[...document.querySelectorAll('td, th')].map(cell => cell.offsetWidth))"
+    for name in ("metrics", "textbook", "start", "monitor"):
+        page.goto((site / "zh" / f"{name}.html").as_uri())
+        assert page.evaluate(narrow) >= 80, name
+    page.goto((site / "index.html").as_uri())
+    shown = "[...document.querySelectorAll('article img')].filter(x => x.offsetWidth > 0)"
+    (picture,) = page.evaluate(f"{shown}.map(x => [x.src.split('/').at(-1), x.offsetWidth])")
+    assert picture[0] == "report-light-phone.png" and picture[1] > 300
+    page.close()
