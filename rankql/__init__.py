@@ -10,11 +10,10 @@ import rankql.processes  # noqa: F401 - it remembers this process
 # The names are in __init__.pyi and imported on first use: `rankql --help` need not wait for polars
 # and duckdb. The forms of metrics are declared there, as a loop in `forms` makes them.
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
-_NAMES = {
-    str(node.module): [alias.name for alias in node.names]
-    for node in _STUB
-    if isinstance(node, ast.ImportFrom) and node.level
-}
+_NAMES = dict[str, list[str]]()
+for _node in _STUB:
+    if isinstance(_node, ast.ImportFrom) and _node.level:
+        _NAMES.setdefault(str(_node.module), []).extend(alias.name for alias in _node.names)
 _DECLARED = [node.target for node in _STUB if isinstance(node, ast.AnnAssign)]
 _FORMS = [node.id for node in _DECLARED if isinstance(node, ast.Name) and node.id[:2] != "__"]
 _lazy_getattr, _, __all__ = lazy_loader.attach(

@@ -176,7 +176,7 @@ def write_file(
                 temporary.chmod(stat.S_IMODE(before.st_mode))
             os.replace(temporary, target)
     except Exception as error:
-        words = str(error)  # of DuckDB and polars too, which do not always name the file
+        words = str(error).partition("\n")[0]  # of DuckDB and polars, which may not name the file
         of_disk = _FULL in words or ".rankql-" in words or "(os error" in words
         if isinstance(error, BrokenPipeError) or not (isinstance(error, OSError) or of_disk):
             raise

@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 Path: TypeAlias = "str | HeaderlessPath"
 
 
-def split_inputs(inputs: Sequence[Path], request: Request | None = None) -> tuple[Any, Path | None]:
+def split_inputs(
+    inputs: Sequence[Path], request: Request | None = None, item: Any = None
+) -> tuple[Any, Path | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
-    A run is named by NAME=PATH or after its file. The last input is a run too if eval --output
-    wrote it, if it has lists of retrieved ids, or values as this request describes them. A database
-    opens in the background, so call this before polars is imported.
+    A run is named by NAME=PATH or after its file. The last input is a run too if it has a name, if
+    eval --output wrote it, if it has lists of retrieved ids, or values as this request describes
+    them. A database opens in the background, so call this before polars is imported.
     """
     from rankql.sources.private import open_in_background
 
     open_in_background()
     from rankql.evaluation.values import Request, identify
 
-    request = request or Request(is_run=True)
+    request = request or Request(is_run=True, item=item)
     require_no_metric(inputs)
-    no_qrels = (
-        len(inputs) == 1 or identify(split_name(inputs[-1])[1], request=request).kind != "rows"
-    )
+    path = split_name(inputs[-1])[1]
+    named = path != inputs[-1]
+    no_qrels = len(inputs) == 1 or named or identify(path, request=request).kind != "rows"
     runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels

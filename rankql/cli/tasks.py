@@ -44,7 +44,7 @@ def eval_command(inputs: Sequence[str], **options: Any) -> None:
     TREC files. Without QRELS, RUN has the grades too. NAME=RUN names a run. A Parquet file of
     --output has the values per query.
     """
-    show(call(*split_inputs(inputs), **options))
+    show(call(*split_inputs(inputs, item=options.get("item")), **options))
 
 
 @task("explain", "diagnostics.explain", "explain my.run my.qrels -m nDCG@10",
@@ -58,7 +58,7 @@ def explain_command(inputs: Sequence[str], **options: Any) -> None:
     QUERY and METRIC may follow the files.
     """
     files, named = split_query(inputs)
-    show(call(*split_inputs(files), **{**named, **options}))
+    show(call(*split_inputs(files, item=options.get("item")), **{**named, **options}))
 
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
@@ -83,7 +83,7 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
 
     Exit code 1 if there is an error, 0 if there are warnings and notes only.
     """
-    report = call(*split_inputs(inputs), **options)
+    report = call(*split_inputs(inputs, item=options.get("item")), **options)
     findings = [replace(finding, why=as_cli_options(finding.why)) for finding in report]
     show(replace(report, findings=findings))
     raise SystemExit(0 if report.ok else 1)
@@ -210,6 +210,11 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     if not isinstance(runs, dict) and qrels is not None and "system" not in options:
         runs = dict([split_name(runs)])
     comparison: Comparison = call(runs, qrels=qrels, **options)
+    if len(comparison.systems) < 2:
+        read = f", and {inputs[-1]} is read as the judgments" if qrels else ""
+        raise click.UsageError(
+            f"There is one system to compare{read}. Pass two runs; NAME=PATH is always a run."
+        )
     return comparison
 
 

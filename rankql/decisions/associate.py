@@ -224,11 +224,9 @@ def _correlate(
                 numbers = {"": each.r, "_lo": each.lo, "_hi": each.hi, "_p": each.p}
                 row |= {name + end: number for end, number in numbers.items()}
             rows.append(row | {"remark": found[0].reason or found[1].reason})
-            signs = [
-                0 if each.lo is None or each.hi is None else (each.lo > 0) - (each.hi < 0)
-                for each in found
-            ]
-            differing += [text.add_slice(f"{metric} and {outcome}", part)] * (signs[0] != signs[1])
+            ends = [(x.lo, x.hi) for x in found if x.lo is not None and x.hi is not None]
+            if len({(lo > 0) - (hi < 0) for lo, hi in ends}) > 1:
+                differing.append(text.add_slice(f"{metric} and {outcome}", part))
     notes = []
     if _read_days(pairs, keys) is not None:
         notes.append(
@@ -239,8 +237,8 @@ def _correlate(
     if differing:
         notes.append(
             f"Pearson and Spearman disagree for {differing[0]}"
-            f"{f' and {len(differing) - 1:,} more rows' * (len(differing) > 1)}: only one interval "
-            "excludes 0. Pearson depends on extreme values: trust Spearman"
+            f"{f' and {len(differing) - 1:,} more rows' * (len(differing) > 1)}: their intervals "
+            "are not on the same side of 0. Pearson depends on extreme values: trust Spearman"
         )
     if len(rows) > 1:
         notes.append(

@@ -41,6 +41,7 @@ from rankql.registry.argument_checks import (
     require_probability,
     require_whole_number,
 )
+from rankql.sources.choice import require_named
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs
 
@@ -191,6 +192,7 @@ def gate(
             value = {name: value} if name == "baseline" else value
             result = evaluate(value, qrels, metrics, by=groups, weight=weight,
                               cluster=cluster, judge=judge, **beyond, **keywords)  # fmt: skip
+            require_named(result.columns)
         evaluated[name] = _require_one_system(name, result.weighted_by(weight))
     tables = [name for name, argument in arguments.items() if argument.kind == "values"]
     if drops and "run" in tables and "baseline" not in tables:

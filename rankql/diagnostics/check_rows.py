@@ -454,7 +454,7 @@ class CheckData:
         fields = [
             *([system] if system else []),
             *(f"{table.key(role, self.inputs.as_text(role))} AS {role}" for role in ids),
-            *(f"{_raw(table, role, roles[role])} AS raw_{role}" for role in numbers),
+            *(f"{quote(roles[role])} AS raw_{role}" for role in numbers),
         ]
         doubles = [f"{table.signed(role, _double(table, role, roles[role]))} AS {role}"
                    for role in numbers]  # fmt: skip
@@ -466,11 +466,6 @@ class CheckData:
         ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
         ranking = "system, query" if system else "query"
         return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
-
-
-def _raw(table: Table, role: str, column: str) -> str:
-    """A column of the table. NaN in pandas, which DuckDB reads as NULL, is NaN again."""
-    return f"coalesce({quote(column)}, 'nan')" if table.nans(role) else quote(column)
 
 
 def _double(table: Table, role: str, column: str) -> str:

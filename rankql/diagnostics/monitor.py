@@ -22,6 +22,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
+from rankql.sources.choice import require_named
 from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
@@ -316,6 +317,7 @@ def monitor(
         inputs: dict[str, Any] = {"run": run, **tables, **options, "by": groups}
         inputs |= {"con": session.con, "query": [day, query]}
         result = evaluate(metrics=[*names, *shares], **inputs)
+        require_named(result.columns)
         daily = _read_means(result, len(unit))
         if shares:
             judged = evaluate(metrics=names, **inputs | {"unjudged": "remove"})

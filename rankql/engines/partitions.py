@@ -93,8 +93,9 @@ class Task:
         runs = {name: tables[table_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
+        session.reads_values = False  # of a partition
         inputs = read_inputs(
-            session, run, *others, self.columns, self.system, self.groups, None, self.descending
+            session, run, *others, self.columns, self.system, self.groups, self.descending
         )
         own = own_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), own=own)

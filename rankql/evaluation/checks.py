@@ -17,6 +17,7 @@ from rankql.evaluation.overlap import (
     Counters,
     find_judged_queries,
     format_examples,
+    hint_queries,
     require_common_items,
     require_judged_queries,
     require_ranked_rows,
@@ -62,7 +63,8 @@ def require_sound(
     if inputs.qrels is not None:
         overlap = counters.queries
         judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
-        require_judged_queries(overlap, judged)
+        hint = "" if all(x.judged for x in overlap) else hint_queries(session, inputs)
+        require_judged_queries(overlap, judged, hint)
         if not one_query:
             counters = require_common_items(run_sql, inputs, counters)
     require_unique_rows(run_sql, inputs, unique, counters.unique)
@@ -257,7 +259,9 @@ def find_duplicates(
         others = [name for name in table.own_columns if name not in roles and name != key]
         others = sorted(others, key=lambda name: name not in table.known("query"))
         others = [name for name in others if _is_finer(run_sql.session, table, key, name)]
-        hint += f", or queries: query={others[0]!r}" if others else ""
+        for name in others[:1]:  # the judgments may be those of one column of the key
+            alone = inputs.qrels is None or inputs.qrels.has(name)
+            hint += f", or queries: query={name if alone else [name, key]!r}"
     remedy = _unique_remedy(run_sql, inputs.qrels if source == "qrels" else None)
     return f"{source} has duplicates: {examples}. {remedy}{hint}"
 
@@ -296,11 +300,6 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
 
 
 # Errors about NaN in pandas, in the words of the macros for other sources.
-PANDAS_NAN = {
-    "rel": "must be a finite number, not nan",
-    "pos": "must be a whole number from 1, not nan",
-    "score": "must be a number, not nan",
-}
 
 
 def validate_columns(session: Session, inputs: Inputs, counted: bool = False) -> None:
@@ -314,20 +313,8 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
             require_ids(table.label, *counts, table.unit)
             for name in inputs.ids(table):
                 refuse_rounded(session, table, name, "x_", table.columns[name])
-            _refuse_pandas_nan(table)
             is_number = not table.text and counted and inputs.scored
             validate_numbers(session, table, ("rel", "pos") if is_number else NUMBERS)
-
-
-def _refuse_pandas_nan(table: Table) -> None:
-    """Refuse NaN of pandas, which DuckDB reads as NULL, as NaN of other frames is refused."""
-    for role, problem in PANDAS_NAN.items():
-        if role == "score" and "pos" in table.roles:
-            continue
-        if table.nans(role):
-            name = table.roles[role]
-            remedy = f". If NaN means NULL, pass .astype({{{name!r}: 'Float64'}})"
-            raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
 
 
 def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:

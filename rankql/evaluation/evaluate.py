@@ -147,7 +147,7 @@ def evaluate(
         Column of the position; 1 is the top.
     system : str, optional
         Column of the system, if one table holds the runs of several. Usual names, such as model,
-        are recognised if items of a query repeat.
+        are recognised if items or positions of a query repeat.
     descending : bool, optional
         Whether the highest score is best, or the lowest, as for distances. By default the highest,
         unless the column is called distance, dist, l2_distance or the like.
@@ -228,6 +228,8 @@ def evaluate(
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
     with open_session(arguments.con, *arguments.sources) as session:
+        words = (arguments.metrics, arguments.reading, arguments.groupings, arguments.weight)
+        session.mentioned = repr(words).lower()
         plan = make_plan(session, arguments)
         inputs, conventions = plan.inputs, plan.conventions
         with (

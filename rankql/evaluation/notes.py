@@ -298,7 +298,8 @@ def _users(known: Evaluated) -> Facts:
     for table in known.plan.inputs.tables:
         taken = {*table.sources([*table.roles.values()])}
         free = [name for name in table.columns if name not in taken]
-        for name in [x for x in free if squash(x) in USERS] if "query" in table.roles else ():
+        users = [x for x in free if squash(x) in USERS] if "query" in table.roles else []
+        for name in [*([table.shared] if table.shared else []), *users]:
             rows = f"SELECT {table.key('query')} AS query, {quote(name)} AS u FROM {table.sql}"
             queries = f"""
                 SELECT any_value(u) AS u, count(DISTINCT u) AS users

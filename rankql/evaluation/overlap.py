@@ -13,6 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
+from rankql.sources.choice import suggest_query
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
@@ -108,7 +109,7 @@ def read_counters(
     rows: list[dict[str, Any]] = systems.filter("present").to_dicts()
     nan = frame["highest"].dtype.is_float() and inputs.scored and frame["highest"].is_nan().any()
     # In a table with grades and positions, NULL means that an item was not retrieved.
-    unranked = alone and inputs.reference is None and not inputs.scored
+    unranked = alone and not inputs.scored
     ranked = [RankedRows(x["system"], x["rows"], x["placed"], bool(x["constant"])) for x in rows]
     return Counters(
         [QueryOverlap(x["system"], x["queries"], x["judged_queries"], x["unjudged"]) for x in rows]
@@ -150,13 +151,21 @@ def query_overlap(run_sql: RunSql, inputs: Inputs) -> list[QueryOverlap]:
 
 
 def require_judged_queries(
-    overlap: Sequence[QueryOverlap], judged: Sequence[object] | None = None
+    overlap: Sequence[QueryOverlap], judged: Sequence[object] | None = None, hint: str = ""
 ) -> None:
     """Refuse a run without any judged query. judged: some queries that are."""
     for each in overlap:
         if not each.judged:
             run = run_label(each.system)
-            raise RankqlError(no_judged_query_message(run, each.unjudged, judged))
+            raise RankqlError(no_judged_query_message(run, each.unjudged, judged) + hint)
+
+
+def hint_queries(session: Session, inputs: Inputs) -> str:
+    """The columns of a run and of the judgments whose queries match; or ""."""
+    run, qrels = next(iter(inputs.runs.values())), inputs.qrels
+    if qrels is None or "item" not in run.roles:
+        return ""
+    return suggest_query(session.con, run, qrels)
 
 
 def no_judged_query_message(
@@ -175,7 +184,7 @@ def no_judged_query_message(
 def leave_out_unjudged(session: Session, inputs: Inputs) -> tuple[Inputs, list[QueryOverlap]]:
     """Ranked tables without the queries that have no grade, and how many these are."""
     tables = inputs.runs.values()
-    if inputs.qrels or inputs.reference or not inputs.every("rel"):
+    if inputs.qrels or not inputs.every("rel"):
         return inputs, []
     counts = (count_values(session, table, [table.roles["rel"]]) for table in tables)
     if all(rows == sum(grades.values()) for rows, grades in counts):
@@ -298,18 +307,23 @@ def no_common_items(
 ) -> tuple[bool, str]:
     """Whether no item in common with so many judged queries is an error, and the message.
 
-    It may be true of few queries, if ids are of one type and are not those of chunks.
+    It may be true of few queries, if no id is another one in capitals, with zeros or of a chunk.
     """
     is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item")
-    is_error = is_error or bool(describe_chunk(run_sql, inputs))
+    if not is_error and not (is_error := bool(describe_chunk(run_sql, inputs))):
+        one, other = (
+            f"ltrim(lower(trim(CAST({x}.item AS VARCHAR))), '0')" for x in ("run", "qrels")
+        )
+        on = f"run.query = qrels.query AND {one} = {other}"
+        is_error = bool(run_sql(f"SELECT 1 FROM run SEMI JOIN qrels ON {on} LIMIT 1"))
     return is_error, no_common_item_message(run_sql, inputs, system, is_error)
 
 
 def no_common_item_message(
     run_sql: RunSql, inputs: Inputs, system: str | None, is_error: bool = True
 ) -> str:
-    """The error or note on a run and judgments, or a reference, without an item in common."""
-    table = inputs.qrels or inputs.reference
+    """The error or note on a run and judgments without an item in common."""
+    table = inputs.qrels
     assert table
     only = "" if system is None else f"AND system = {literal(system)}"
     first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {table.label}) {only}"
@@ -328,13 +342,11 @@ def no_common_item_message(
         if (known := [name for name in t.known("item") if name != t.roles["item"]])
     ]
     hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
-    if inputs.qrels:
-        chunks = "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
-        hint += _float_hint(item, other_item) or chunks
-    what = "judged" if inputs.qrels else "in the reference"
+    chunks = "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
+    hint += _float_hint(item, other_item) or chunks
     doubt = "" if is_error else "So its hits are 0. If this is not true, w"
     return (
-        f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run "
+        f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
         f"has item {show_id(item)}, {table.label} has {show_id(other_item)}{kinds}. "
         f"{doubt or 'W'}rite item ids the same way in both{hint}"
     )

@@ -236,7 +236,6 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
             sql=f"(SELECT * EXCLUDE ({SEEN}, {LINE}) FROM {loaded.sql}{kept})",
             columns={**table.columns, place: loaded.columns[place]},
             lasting=False,
-            frame=None,
             assumed=assumed,
         )
         notes.append(

@@ -147,11 +147,6 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
         fields += [SUBTOPICS] if inputs.subtopics else []
         # A grade that counts as unjudged is NULL. Its query is judged, as in trec_eval.
         ctes["qrels"] = rows(table, fields, f"{table.number('rel')} IS NOT NULL")
-    if inputs.reference is not None:
-        table = inputs.reference
-        role = "pos" if "pos" in table.roles else "score"
-        fields = [*keys(table), f"{_number(table, role, conventions)} AS {role}"]
-        ctes["reference"] = rows(table, fields + attributes(table))
     if inputs.attributes is not None:
         fields = keys(inputs.attributes) + attributes(inputs.attributes)
         ctes["attributes"] = rows(inputs.attributes, fields)

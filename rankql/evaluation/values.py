@@ -31,14 +31,14 @@ from rankql.registry.parse import (
     lower_is_better,
     resolve_names,
 )
+from rankql.sources.candidates import find_list
 from rankql.sources.computed import holds_numbers
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
-from rankql.sources.id_lists import find_list
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch_frame, list_in_order
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, is_number, is_text
+from rankql.sources.tables import Data, Table, is_number
 
 Direction = bool | Mapping[str, bool] | None
 
@@ -61,6 +61,8 @@ class Request:
     is_run: bool = False
     # With judgments, only columns named like metrics say that the data is not a run.
     judged: bool = False
+    # The columns of the retrieved and the relevant ids.
+    item: Any = None
 
     @classmethod
     def of(
@@ -75,7 +77,13 @@ class Request:
         is_run = any(keywords.get(name) is not None for name in (*_OF_RUNS, *_OPTIONS))
         is_run = is_run or not (query is None or isinstance(query, str))
         con = keywords.get("con")
-        return cls(metrics, query, attributes, higher_is_better, con, is_run)
+        item = keywords.get("item")
+        return cls(metrics, query, attributes, higher_is_better, con, is_run, item=item)
+
+    def has_lists(self, table: Table) -> bool:
+        """Has a table lists of retrieved ids?"""
+        item = self.item[0] if isinstance(self.item, list | tuple) and self.item else self.item
+        return find_list(table, RETRIEVED, item) is not None
 
     @property
     def named(self) -> list[str]:
@@ -118,14 +126,14 @@ def identify(data: Data, label: str = "run", request: Request | None = None) -> 
                 file = con.sql(f"FROM {literal(path)} LIMIT 0")
                 kinds = map(str, file.types)
                 header = Table(label, "", dict(zip(file.columns, kinds, strict=True)))
-            if find_list(header, RETRIEVED):
+            if request.has_lists(header):
                 return Argument("lists")
             if request.is_run or (header.known("item") and not request.named):
                 return ROWS
     with open_session(request.con, data) as session:
         try:
             table = session.table(data, label)
-            if find_list(table, RETRIEVED):
+            if request.has_lists(table):
                 return Argument("lists")
         except (RankqlError, duckdb.Error):
             return ROWS
@@ -201,33 +209,14 @@ def _recognise_columns(
         if request.query in columns
         else table.find("query") or next(iter(columns), None)
     )
-    numeric = [name for name in columns if name != key and is_number_column(session, table, name)]
     known = [name for name in columns if name != key and is_metric(name)]
-    explicit = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
-    explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
-    looks_ranked = table.known("item") or (table.known("rel") and table.known("pos"))
-    if key is None:
+    named = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
+    is_run = table.known("item") or (table.known("rel") and table.known("pos"))
+    no_run = not request.judged and not any(table.known(role) for role in _OF_RUNS)
+    if key is None or not (named or no_run or (known and not is_run)):
         return None
-    is_no_run = not request.judged and not any(table.known(role) for role in _OF_RUNS)
-    if is_no_run:
-        _require_numbers(table, label, key, [*numeric, *explicit])
-    if not (numeric or explicit):
-        return None
-    if not explicit:
-        if looks_ranked:
-            if not request.judged:
-                _refuse_ambiguous(session, table, label, [key, system], numeric)
-            return None
-        if not known and (request.judged or not _one_row_per(session, table, key, system)):
-            if is_no_run:
-                is_means = table.has("metric") and table.has("mean")  # of a result that was saved
-                raise RankqlError(
-                    f"{label} has several rows for some {key}, and no items. Keep one row per "
-                    f"{key}, or name the columns of a run, such as item="
-                    + ". It has means: write values per query with result.save_values(path)"
-                    * is_means
-                )
-            return None
+    numeric = [name for name in columns if name != key and is_number_column(session, table, name)]
+    explicit = [x for x in named if x in numeric or table.columns[x] == "BOOLEAN"]
     start = min((columns.index(name) for name in known), default=0)
     taken = {*request.attributes} - {*explicit}
     metrics = [
@@ -256,32 +245,6 @@ def _find_system(session: Session, table: Table, request: Request) -> str | None
         ):
             return name
     return None
-
-
-def _require_numbers(table: Table, label: str, key: str, numbers: Sequence[str]) -> None:
-    """Refuse a table with neither columns of a run nor columns of numbers."""
-    kinds = {name: kind for name, kind in table.columns.items() if name not in (key, *SYSTEMS)}
-    if kinds and not numbers and not any(kind.endswith("]") for kind in kinds.values()):
-        words = [f"{name} is {'text' if is_text(kind) else kind}" for name, kind in kinds.items()]
-        which = "it" if len(kinds) == 1 else "the metrics"
-        raise RankqlError(
-            f"{label} has no numbers per {key}: {text.join_words(words)}. Cast {which} to a number"
-        )
-
-
-def _refuse_ambiguous(
-    session: Session, table: Table, label: str, keys: Sequence[str | None], numeric: Sequence[str]
-) -> None:
-    """Refuse a table with an item per row that might be a run or have one row per query."""
-    roles = {name for role in (*_OF_RUNS, "query") for name in table.known(role)}
-    extra = [name for name in numeric if name not in roles]
-    if table.known("rel") or not extra or not _one_row_per(session, table, *keys):
-        return
-    raise RankqlError(
-        f"Cannot tell whether {label} is a run or has one row per {keys[0]}: it has an item "
-        f"({table.known('item')[0]}) and other numbers ({', '.join(extra)}). Name the numbers to "
-        f"compare, such as metrics={extra[0]!r}, or pass qrels= to evaluate it as a run."
-    )
 
 
 def _one_row_per(session: Session, table: Table, *columns: str | None) -> bool:

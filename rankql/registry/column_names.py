@@ -54,12 +54,30 @@ RELEVANT = [
 ]  # fmt: skip
 # Names of lists, as Kaggle has them, that are scores if they are numbers.
 PREDICTED = ("prediction", "predictions")
+# Words of the names of other lists, by their side.
+_LIST_WORDS = {
+    "run": {
+        *("retrieved", "retrieval", "recommended", "ranked", "hits", "results", "result"),
+        *("predicted", "prediction", "predictions", "candidates", "output", "outputs", "ctxs"),
+    },
+    "qrels": {
+        *("relevant", "expected", "reference", "truth", "gold", "golden", "correct", "answer"),
+        *("positive", "positives", "target", "targets", "actual", "label", "labels", "qrels"),
+        *("ratings", "judgments", "judgements"),
+    },
+}
 # The column of the lists of subtopics, and names of columns with one subtopic per judgment.
 SUBTOPICS, SUBTOPIC_NAMES = "subtopics", ("subtopic", "intent", "iteration")
 # The names of a question or its id; next to them, `topic` or `user` is an attribute.
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # The names of times, which are no grades.
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
+# The names of what says where or what an item is, which are no grades.
+LOCATORS = (
+    *("page", "lang", "language", "source", "title", "content", "text", "url", "file", "line"),
+    *("start", "end", "offset", "index", "section", "type", "category", "version", "name"),
+    *("author", "year"),
+)
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
 RANKED_SYSTEMS = ("system", "run", "run_id", "model", "variant", "ranker", "algorithm")
@@ -78,9 +96,10 @@ def squash(name: str) -> str:
 
 
 def strip_measure(name: str) -> str:
-    """A squashed name without the measure before it: l2_distance is distance."""
-    measured = _MEASURED.fullmatch(squash(name))
-    return measured[1] if measured else squash(name)
+    """A squashed name without object and measure before it: hit.l2_distance is distance."""
+    tail = squash(name.rpartition(".")[2])
+    measured = _MEASURED.fullmatch(tail)
+    return measured[1] if measured else tail
 
 
 # How names are compared: spelled exactly, else in another way, else without a measure.
@@ -117,6 +136,45 @@ def _words(name: str) -> set[str]:
     return {*re.split(r"[\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())}
 
 
+def list_side(name: str) -> str:
+    """Whether the words of a name say that its ids are those of a run or of the qrels; or ""."""
+    sides = [side for side, words in _LIST_WORDS.items() if not words.isdisjoint(_words(name))]
+    return sides[0] if len(sides) == 1 else ""
+
+
+# How likely a column of this name holds ids: its name is known, or like an id, or another one.
+KNOWN, LIKE_ID, OTHER = 3, 2, 1
+
+
+@cache
+def tier_of(role: str, name: str, in_objects: bool = False) -> tuple[int, int]:
+    """The tier of a column as the query or the item, and its rank in it; 0 if it has another role.
+
+    in_objects: it is a field of the objects in a list.
+    """
+    tail = squash(name.rpartition(".")[2])
+    others = (*TIMES, *RANKED_SYSTEMS, *EVENTS, *SUBTOPIC_NAMES, SUBTOPICS, "split", "q0")
+    if tail in map(squash, others) or any(known_names(x, [tail]) for x in ("rel", "pos", "score")):
+        return 0, 0
+    own = KEYS[:-1] if role == "query" else [(x,) for x in ROLES["item"]]
+    for spell in (str.lower, squash):
+        for rank, names in enumerate(own):
+            if spell(name.rpartition(".")[2]) in map(spell, names):
+                return KNOWN, rank + (role == "item" and spell is squash) * len(own)
+    if role == "query" and tail in map(squash, REQUESTS):
+        return LIKE_ID, 0
+    if known_names("item" if role == "query" else "query", [tail]):
+        return 0, 0
+    if in_objects and tail in ("id", "key"):
+        return KNOWN, 2 * len(own)
+    if role == "query" and tail in USERS:  # of whom each has several queries
+        return OTHER, 0
+    return (OTHER if _LIKE_ID.isdisjoint(_words(name.rpartition(".")[2])) else LIKE_ID), 1
+
+
+_LIKE_ID = {"id", "ids", "uuid", "guid", "key", "url", "uri"}
+
+
 def has_two_directions(name: str) -> bool:
     """Does a name say that the lowest is best, and that the highest is?"""
     return all(not _words(name).isdisjoint(each) for each in (DISTANCES, _SIMILARITIES))
@@ -133,7 +191,7 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
     if role != "query":
         return find_name(columns, ROLES.get(role, TIMES))
     for names in KEYS:
-        known = [column for column in columns if squash(column) in map(squash, names)]
+        known = [column for column in columns if strip_measure(column) in map(squash, names)]
         if len(known) > 1:
             choices = " or ".join(f"{argument or role}={name!r}" for name in known)
             raise RankqlError(

@@ -123,17 +123,51 @@ def parse_pair(
         return tuple(value), tuple(value)
     if len(value) != 2 or not pairs:
         raise RankqlError(f"{role}={value!r}: a pair names the columns of run and qrels")
-    if role == "query" and distinct and all(t.has(value[1]) for t in tables):
-        other = next((t for t in tables if not t.has(value[0])), None)
-        if other and any(t.has(value[0]) for t in tables):
-            raise RankqlError(
-                f"query={value!r} may be one key or a pair: {value[1]} is in every table, "
-                f"{value[0]} is not in {other.label}. A key: query=[{[*value]!r}, ['...', "
-                f"{value[1]!r}]] (CLI: name its columns the same way in both files). A pair: "
-                f"query=[[{value[0]!r}], [{value[1]!r}]] (CLI: rename both to query)"
-            )
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
+
+
+def spread_judgments(
+    session: Session, runs: Sequence[Table], qrels: Table, columns: Mapping[str, Any]
+) -> Table:
+    """The judgments for all queries of a key of which they have only some columns.
+
+    Two names that may be a pair, because their values match, stay one.
+    """
+    key = columns.get("query")
+    if not isinstance(key, list | tuple) or not all(isinstance(name, str) for name in key):
+        return qrels
+    parts = [name for name in key if qrels.has(name)]
+    if len(parts) in (0, len(key)) or not all(run.has(name) for run in runs for name in key):
+        return qrels
+    rows = " UNION ALL ".join(f"SELECT {', '.join(map(quote, key))} FROM {x.sql}" for x in runs)
+    if len(key) == 2 and parts == [key[1]]:
+        same = (
+            f"(SELECT CAST({quote(name)} AS VARCHAR) FROM ({rows}) INTERSECT SELECT "
+            f"CAST({quote(key[1])} AS VARCHAR) FROM {qrels.sql})"
+            for name in key
+        )
+        sql = ", ".join(f"(SELECT count(*) > 0 FROM {each})" for each in same)
+        ((pair, whole),) = session.con.execute(f"SELECT {sql}").fetchall()
+        if pair and whole:
+            raise RankqlError(
+                f"query={key!r} may be one key or a pair: {key[1]} is in every table, {key[0]} is "
+                f"not in qrels. A pair: query=[[{key[0]!r}], [{key[1]!r}]] (CLI: rename both to "
+                f"query). A key: add {key[0]} to qrels"
+            )
+        if pair:
+            return qrels
+    others = [name for name in key if name not in parts]
+    condition = " AND ".join(
+        f"CAST(q_.{quote(x)} AS VARCHAR) = CAST(k_.{quote(x)} AS VARCHAR)" for x in parts
+    )
+    names = ", ".join(f"k_.{quote(x)}" for x in others)
+    sql = f"(SELECT q_.*, {names} FROM {qrels.sql} q_ JOIN (SELECT DISTINCT * FROM ({rows})) k_ "
+    kinds = {name: runs[0].columns[runs[0].actual_name(name)] for name in others}
+    said = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
+    fields: dict[str, Any] = {"columns": qrels.columns | kinds, "assumed": {"query": said}}
+    fields |= {"shared": parts[-1], "lasting": False}
+    return replace(qrels, sql=f"{sql} ON {condition})", **fields)
 
 
 def add_attribute(
@@ -324,10 +358,11 @@ def assume_grades(
 def _may_be_graded(session: Session, table: Table) -> bool:
     """Has a column that is not named, and neither an id nor a time, several values or numbers?"""
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
+    taken = {*table.named, *table.roles.values(), *(["split"] if table.split else [])}
     values = [
         f"CAST({quote(name)} AS VARCHAR)"
         for name, kind in table.columns.items()
-        if not (squash(name) in known or name in table.named or kind.startswith(("DATE", "TIME")))
+        if not (squash(name) in known or name in taken or kind.startswith(("DATE", "TIME")))
     ]
     # An empty table may stand for one of Spark, whose values are not known yet.
     several = "count(*) = 0 OR min({0}) <> max({0}) OR count({0}) NOT IN (0, count(*))"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -13,39 +13,51 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.registry.argument_checks import parse_number
-from rankql.registry.column_names import COLUMN_NAMES
+from rankql.registry.column_names import COLUMN_NAMES, ROLES, squash
 from rankql.text import join_words
 
 _LISTS = (list, tuple, set, frozenset)
 _DICTS = (dict, Mapping)  # the check of Mapping is slow
+_QUERIES = {squash(name) for name in ROLES["query"]}
+# What errors call the values of a dict.
+_WORDS = {
+    "": "empty",
+    "a run": "not a list or a dict of numbers",
+    "items": "a list of items",
+    "numbers": "a dict of numbers",
+    "objects": "a list of objects",
+    "pairs": "a list of pairs",
+    "rows": "a list of rows",
+}
 
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
     """Is it a dict of name: run, and not one run or judgments?"""
-    if not isinstance(data, Mapping) or is_answer(data):
-        return False
-    with suppress(RankqlError):  # `frame_from_dict` refuses mixed values
-        return _kind(data, "run") in ("a run", "")
-    return False
+    return (
+        isinstance(data, Mapping)
+        and not is_answer(data)
+        and (kinds_of(data) == ["a run"] or not data)
+    )
 
 
-def _kind(data: Mapping[Any, Any], label: str) -> str:
-    """What the values are: 'a run', or 'numbers' or 'items' of a query; '' in an empty dict."""
-    kinds: dict[str, Any] = {}
-    for key, value in data.items():
-        kinds.setdefault(_kind_of_value(value), key)
-    empty = "" in kinds
-    kinds.pop("", None)
-    if len(kinds) > 1:
-        words = {"numbers": "a dict of numbers", "items": "a list of items"}
-        seen = [
-            f"{key!r} is {words.get(kind, f'a run ({type(data[key]).__name__})')}"
-            for kind, key in kinds.items()
-        ]
-        raise RankqlError(
-            f"The values of the dict {label} are mixed: {join_words(seen)}. {_shapes(label)}"
-        )
-    return next(iter(kinds), "numbers" if empty else "")
+def kinds_of(data: Mapping[Any, Any]) -> list[str]:
+    """What the values are: 'numbers' by item, 'items', 'pairs', 'objects', 'rows' or 'a run'."""
+    return list(dict.fromkeys(filter(None, map(_kind_of_value, data.values()))))
+
+
+def find_part(data: Mapping[Any, Any]) -> Any:
+    """The part of an object that has the rows or the queries; None if it is all of it."""
+    kinds = kinds_of(data)
+    if len(kinds) < 2 and kinds not in (["rows"], ["a run"]):
+        return None
+    parts = [
+        name for name, value in data.items()
+        if _kind_of_value(value) == "rows"
+        or (isinstance(value, _DICTS) and kinds_of(value) in (["items"], ["pairs"], ["numbers"]))
+    ]  # fmt: skip
+    if len(parts) > 1:
+        raise ValueError(f"{join_words([*map(repr, parts)])} may be the data. Pass one of them")
+    return parts[0] if parts else None
 
 
 def is_answer(data: Any) -> bool:
@@ -67,14 +79,18 @@ def _shapes(label: str) -> str:
 
 def _kind_of_value(value: Any) -> str:
     if isinstance(value, _LISTS):
-        return "items" if value else ""
-    if isinstance(value, _DICTS):
-        if not value:
-            return ""
-        if is_answer(value):
-            return "a run"
-        first = next(iter(value.values()))
-        return "numbers" if first is None or isinstance(first, Real | str) else "a run"
+        first = next(iter(value), None)
+        if isinstance(first, _DICTS):
+            of_row = (
+                isinstance(x, _LISTS) or squash(str(name)) in _QUERIES for name, x in first.items()
+            )
+            return "rows" if any(of_row) else "objects"
+        pair = isinstance(first, list | tuple) and len(first) == 2 and isinstance(first[1], Real)
+        return "pairs" if pair else "items" if value else ""
+    if isinstance(value, _DICTS) and not is_answer(value):
+        first = [*islice(value.values(), 3)]
+        numbers = all(x is None or isinstance(x, Real | str) for x in first)
+        return ("numbers" if numbers else "a run") * bool(value)
     return "items" if _is_array(value) else "a run"
 
 
@@ -93,14 +109,19 @@ def _as_list(value: Any) -> Any:
 def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
     data = {query: _as_list(value) for query, value in data.items()}
-    kind = _kind(data, label)
-    if kind == "a run":
-        raise RankqlError(f"{label} must be one table, not a dict of runs. {_shapes(label)}")
+    kinds = kinds_of(data)
+    if len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"]):
+        examples = {_kind_of_value(value): key for key, value in data.items()}
+        seen = join_words([f"{key!r} is {_WORDS[kind]}" for kind, key in examples.items()])
+        what = (
+            "must be one table, not a dict of runs" if kinds == ["a run"] else f"is mixed: {seen}"
+        )
+        raise RankqlError(f"{label} {what}. {_shapes(label)}")
     if not any(data.values()):
         raise RankqlError(f"{label} is empty: the dict has no items")
     judged = label == "qrels"
     values = list(data.values())
-    if kind == "items":
+    if kinds == ["items"]:
         names = {str(key).lower() for key in data}
         if len(names & COLUMN_NAMES) > 1:
             raise RankqlError(
@@ -109,21 +130,26 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
             )
         if not judged and any(isinstance(value, set | frozenset) for value in values):
             raise RankqlError(f"{label}: a set of items has no order. Pass a list")
+        if any(isinstance(x, list) and x and x[-1] == -1 for x in values):
+            raise RankqlError(
+                f"{label}: lists end with -1, which is no id. Drop it: "
+                "{query: [x for x in ids if x != -1] for query, ids in data.items()}"
+            )
     rows = pl.DataFrame(
         {"query": id_column(list(data), label, "query"), "n": list(map(len, values))}
     )
     rows = rows.filter(pl.col("n") > 0)
-    columns = [
-        rows.select(pl.col("query").repeat_by("n").explode()).to_series(),
-        id_column(list(chain.from_iterable(values)), label, "item"),
-    ]
-    if kind == "numbers":
-        numbers = list(chain.from_iterable(value.values() for value in values))
-        columns.append(_numbers(numbers, data, label, "rel" if judged else "score"))
-    elif not judged:
-        pos = pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")
-        columns.append(rows.select(pos).to_series())
-    return pl.DataFrame(columns)
+    queries = rows.select(pl.col("query").repeat_by("n").explode()).to_series()
+    if kinds == ["items"]:
+        items = id_column(list(chain.from_iterable(values)), label, "item")
+        places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
+        return pl.DataFrame([queries, items, *([] if judged else [places])])
+    pairs = [*chain.from_iterable(x.items() if isinstance(x, _DICTS) else x for x in values)]
+    if not all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs):
+        raise RankqlError(f"{label}: some items are pairs, others are not. {_shapes(label)}")
+    items = id_column([item for item, _ in pairs], label, "item")
+    numbers = _numbers(pairs, queries, label, "rel" if judged else "score")
+    return pl.DataFrame([queries, items, numbers])
 
 
 def id_column(ids: list[Any], label: str, role: str) -> pl.Series:
@@ -142,26 +168,21 @@ def id_column(ids: list[Any], label: str, role: str) -> pl.Series:
 
 
 def _numbers(
-    numbers: list[Any], data: Mapping[Any, Mapping[Any, Any]], label: str, role: str
+    pairs: Sequence[tuple[Any, Any]], queries: pl.Series, label: str, role: str
 ) -> pl.Series:
     """A column of numbers: Python's int as integers, so that few grades stay fast."""
+    numbers = [number for _, number in pairs]
     types = _types(numbers)
     if str in types:
         parsed = [parse_number(x) if isinstance(x, str) else x for x in numbers]
-        if all(x is None or math.isfinite(y or 0) for x, y in zip(numbers, parsed, strict=True)):
-            read = all((x is None) == (y is None) for x, y in zip(numbers, parsed, strict=True))
-            numbers = parsed if read else numbers
-        types = _types(numbers)
+        known = zip(numbers, parsed, strict=True)
+        if all((x is None) == (y is None) and math.isfinite(y or 0) for x, y in known):
+            numbers, types = parsed, _types(parsed)
     if not all(issubclass(each, Real) for each in types):
-        query, item, value = next(
-            (query, item, value)
-            for query, values in data.items()
-            for item, value in values.items()
-            if not isinstance(value, Real | None)
-        )
+        wrong = next(i for i, x in enumerate(numbers) if not isinstance(x, Real | None))
         raise RankqlError(
-            f"{label}: the {role} of item {item!r} of query {query!r} must be a number, "
-            f"not {value!r}. {_shapes(label)}"
+            f"{label}: the {role} of item {pairs[wrong][0]!r} of query {queries[wrong]!r} must be "
+            f"a number, not {numbers[wrong]!r}. {_shapes(label)}"
         )
     if not types <= {int, float}:  # types of numpy
         numbers = [None if each is None else float(each) for each in numbers]

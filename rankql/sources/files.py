@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import itertools
-import json
 import os
 import re
 import stat
@@ -254,39 +252,6 @@ def split_line(line: str, marks: str = ",\t;|") -> tuple[str, list[str]]:
 def count_known(names: Sequence[str]) -> int:
     """How many of the names of columns are recognised."""
     return len(COLUMN_NAMES & {*map(squash, names)})
-
-
-def uneven_line(path: str) -> str:
-    """The first line of a CSV file with more or fewer values than the header, in words; or ''.
-
-    The first line is the header if it has a known name.
-    """
-    with suppress(OSError, csv.Error), _open(path) as file:
-        lines = (raw.decode("utf-8-sig", "replace") for raw in file)
-        header = next(lines, "")
-        mark, names = split_line(header)
-        if not count_known(names):
-            return ""
-        rows = csv.reader(itertools.chain([header], lines), delimiter=mark)
-        for row in rows:
-            if row and len(row) != len(names):
-                return (
-                    f"line {rows.line_num:,} has {len(row)} instead of {len(names)} values "
-                    f"({', '.join(names)}). Correct it"
-                )
-    return ""
-
-
-def broken_line(path: str) -> str:
-    """The first line that is not valid JSON, in words; or ''. DuckDB counts lines from 2."""
-    with suppress(OSError, UnicodeError), _open(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                json.loads(line if line.strip() else "0", parse_constant=int)
-            except ValueError as error:
-                why = getattr(error, "msg", "NaN or Infinity")
-                return f"line {number:,} is not valid JSON ({why}). Correct it"
-    return ""
 
 
 def _refuse_damaged(label: str, path: str) -> None:

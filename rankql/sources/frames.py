@@ -44,21 +44,14 @@ def library(data: Any) -> str:
 
 
 def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
-    """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
-    try:
-        with _CONVERTING:
-            if isinstance(data, pl.DataFrame):
-                wide = [kind for kind in set(data.dtypes) if str(kind) in _WIDE]
-                # Arrow has no such integers; decimals of 38 digits hold nearly all of them.
-                data = data.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else data
-                data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2
-            con.register(name, data)
-    except duckdb.NotImplementedException:
-        if library(data) != "pandas":
-            raise
-        import pyarrow as pa
-
-        con.register(name, pa.Table.from_pandas(data, preserve_index=False))
+    """Register a frame or a relation."""
+    with _CONVERTING:
+        if isinstance(data, pl.DataFrame):
+            wide = [kind for kind in set(data.dtypes) if str(kind) in _WIDE]
+            # Arrow has no such integers; decimals of 38 digits hold nearly all of them.
+            data = data.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else data
+            data = data if hasattr(con, "pl") else _as_arrow(data)  # DuckDB 1.4, or 2
+        con.register(name, data)
 
 
 def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]] | None:
@@ -80,19 +73,25 @@ def refuse_nul(what: str, names: Iterable[str]) -> None:
             raise RankqlError(f"{what}: a name must not have a NUL character: {name!r}")
 
 
-def refuse_unread_lists(frame: Any, label: str) -> None:
-    """Refuse cells of pandas that DuckDB does not read as lists."""
-    for column in getattr(frame, "columns", ()):
-        if str(frame[column].dtype) != "object":
-            continue
-        for value in frame[column].head(100):
-            kind = getattr(getattr(value, "dtype", None), "kind", "")
-            if isinstance(value, set | frozenset) or kind in ("U", "S"):
-                what = "numpy arrays of text" if kind else "sets, which have no order"
-                raise RankqlError(
-                    f"{label}: the cells of {column} are {what}. Write lists: "
-                    f"frame[{column!r}] = frame[{column!r}].map(list)"
-                )
+def read_pandas(frame: Any, label: str) -> pl.DataFrame:
+    """A frame of pandas as one of polars. NaN stays NaN, and missing texts are NULL."""
+    columns: list[pl.Series] = []
+    for name in frame.columns:
+        values: Any = frame[name]
+        try:
+            if any(isinstance(x, set | frozenset) for x in values.head(100)):
+                raise TypeError("a set has no order")
+            try:
+                column: Any = pl.from_pandas(values, nan_to_null=False)
+            except (TypeError, ValueError):  # NaN among texts
+                column = pl.from_pandas(values)
+        except (TypeError, ValueError) as error:
+            raise RankqlError(
+                f"{label}: the cells of {name} cannot be read ({error}). Write texts, numbers or "
+                f"lists, such as frame[{name!r}].map(list)"
+            ) from error
+        columns.append(column.alias(str(name)))
+    return pl.DataFrame(columns)
 
 
 def _as_arrow(frame: pl.DataFrame) -> Any:

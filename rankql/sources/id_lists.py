@@ -5,8 +5,6 @@ Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unne
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,7 +13,9 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
-    PREDICTED,
+    LIKE_ID,
+    LOCATORS,
+    OTHER,
     QUESTIONS,
     RELEVANT,
     RETRIEVED,
@@ -26,10 +26,24 @@ from rankql.registry.column_names import (
     known_names,
     squash,
 )
-from rankql.sources.computed import Spec, add_column, column_name, parse_pair
+from rankql.sources.candidates import (
+    VECTOR,
+    choose_all,
+    compute_columns,
+    find_items,
+    find_list,
+    flatten_objects,
+    is_nested,
+    named_columns,
+    split_cell,
+    wrong_type,
+)
+from rankql.sources.choice import ROW, Choice, Ids, find_ids
+from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
+    MAX_LABELS,
     Table,
     assign_roles,
     describe_mapping,
@@ -37,13 +51,8 @@ from rankql.sources.tables import (
     is_text,
     text_number,
 )
+from rankql.text import format_count
 
-# Lists of fractions are not ids.
-_VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
-# What separates several ids in one cell, and what does if none of them matches an id.
-_SEPARATORS, _SEPARATOR = (r"\s*[,;|]\s*", r"[\s,;|]+"), r"[\s,]+"
-# So many cells decide which.
-_SAMPLE = 1000
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -78,293 +87,192 @@ def unnest_lists(
     kept: Sequence[str] = (),
     system: str | None = None,
 ) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
-    """The runs and judgments with one row per item, if they are tables of lists, and the columns.
+    """The runs and judgments with their queries and items, one row per item, and the columns.
 
     kept: the attributes of queries that are read.
     """
-    tables = [*runs.values(), *([qrels] if qrels else [])]
-    query = parse_pair("query", columns.get("query"), tables, qrels is not None)
-    item = columns.get("item")
-    if isinstance(item, str):  # the other table may have a recognised name
-        named = [any(t.has(item) for t in side) for side in ([*runs.values()], tables[len(runs) :])]
-        item = tuple(item if has or not any(named) else None for has in named)
-    item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
-    own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
-    ranked = _Side([*runs.values()], RETRIEVED, query[0], item[0])
-    judged = ranked._replace(known=RELEVANT, item=own)
-    if qrels:
-        judged = _Side([qrels], RELEVANT, query[1], item[1])
-    cells = _as_lists(session, ranked, judged)
-    columns_of = {name: each.column for name, each in zip(runs, cells, strict=True)}
-    ranked = ranked._replace(tables=[each.table for each in cells])
-    judged = judged if qrels else judged._replace(tables=ranked.tables)
-    judged_cells = _as_lists(session, judged, ranked)
-    if qrels:
-        ((qrels, judged_column, *_),) = judged_cells
-    else:
-        cells = judged_cells
-    runs = dict(zip(runs, (each.table for each in cells), strict=True))
-    unnested, relevant = dict(runs), []
+    runs = {name: flatten_objects(table) for name, table in runs.items()}
+    qrels = qrels and flatten_objects(qrels)
+    specs = named_columns(runs, qrels, columns)
     for name, table in runs.items():
-        column = find_list(table, RETRIEVED, item[0]) or columns_of[name]
-        if column is None:
-            _refuse_unknown_lists(table, item[0])
-            continue
-        numbered = _add_query(session, table, query[0])
-        keys = [numbered.roles["query"], *([numbered.actual_name(system)] if system else [])]
-        _require_one_row(session, numbered, keys, column)
-        unnested[name] = _unnest_run(session, numbered, column, kept)
-        if qrels is None and (ids := find_list(table, RELEVANT, own)):
-            relevant.append((numbered, _read_lists(session, numbered, ids, columns.get("rel", 1))))
-        elif qrels is None:
-            others = [x for x, kind in table.columns.items() if _is_nested(kind) and x != column]
-            raise RankqlError(
-                f"{table.label} has lists of retrieved ids ({column}), but none of relevant ids: "
-                f"expected {', '.join(RELEVANT[:3])} or relevant. Found: "
-                f"{', '.join(table.own_columns)}. Pass qrels= (CLI: the judgments as the last file)"
-                + "".join(f", or {_name_lists(column, x)}" for x in others[:1])
-            )
-    if relevant:
-        if len(runs) > 1 or system:
-            _require_equal_lists(session, relevant)
-        columns = {**columns, "query": column_name(query[0])}
-        keys = [quote(table.roles["query"]) for table, _ in relevant]
-        relevant[0] = (replace(relevant[0][0], label="qrels"), relevant[0][1])
-        return unnested, _load_judgments(session, relevant, keys), columns
-    if qrels is not None and (column := find_list(qrels, RELEVANT, item[1]) or judged_column):
-        if find_list(qrels, RETRIEVED):
+        runs[name] = compute_columns(session, table, (*specs[0], None if qrels else specs[1][1]))
+    qrels = qrels and compute_columns(session, qrels, specs[1])
+    taken = {*kept, *(x for r in ("rel", "pos", "score") if isinstance(x := columns.get(r), str))}
+    ours = {n: find_items(session, t, RETRIEVED, specs[0][1], taken) for n, t in runs.items()}
+    if qrels is None:
+        if not any(x.column for ids in ours.values() for x in ids):
+            for table in runs.values():
+                _require_both(table, specs[0][1])
+            return runs, None, columns
+        own = specs[1][1] if specs[1] != specs[0] else None
+        theirs = {n: find_items(session, t, RELEVANT, own, taken) for n, t in runs.items()}
+        for name, table in runs.items():
+            _require_both(table, own, ours[name], theirs[name])
+        runs = _find_row_keys(session, runs, specs[0][0], system)
+    else:
+        if find_list(qrels, RELEVANT, specs[1][1]) and find_list(qrels, RETRIEVED):
             raise RankqlError(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
-        qrels = _add_query(session, qrels, query[1])
-        lists = [(qrels, _read_lists(session, qrels, column, columns.get("rel", 1)))]
-        qrels = _load_judgments(session, lists, [_kept(qrels, kept)])
-    return unnested, qrels, columns
+        items = find_items(session, qrels, RELEVANT, specs[1][1], taken)
+        theirs = dict.fromkeys(runs or [None], items)
+    choices = choose_all(session, runs, qrels, ours, theirs, specs, taken)
+    unnested = {
+        name: _read_run(session, table, choice, kept, system)
+        for (name, table), choice in zip(runs.items(), choices, strict=False)
+    }
+    sides = [*zip([qrels] if qrels else runs.values(), choices, strict=False)]
+    judged = [(*_read_side(table, each, 1), each.items[1]) for table, each in sides if each]
+    if not judged:
+        return unnested, qrels, columns
+    table, column, _ = judged[0]
+    if column or any(x.column for ids in ours.values() for x in ids):
+        columns = {**columns, "query": None, "item": None}  # the tables have these roles
+    if not column:
+        return unnested, table, columns
+    rel = columns.get("rel", 1)
+    lists = [(each, _read_lists(session, each, name, rel, item)) for each, name, item in judged]
+    if qrels:
+        return unnested, _load_judgments(session, lists, [_kept(table, kept)]), columns
+    if len(runs) > 1 or system:
+        _require_equal_lists(session, lists)
+    keys = [quote(each.roles["query"]) for each, _ in lists]
+    lists[0] = (replace(table, label="qrels"), lists[0][1])
+    return unnested, _load_judgments(session, lists, keys), columns
 
 
-def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
-    """The column of lists with this name or a known one; None if the table has a row per item."""
-    if table.unnested or table.unit == "ids":
-        return None
-    if isinstance(name, str):
-        named = find_name(table.columns, [name])
-        return named if named and _is_nested(table.columns[named]) else None
-    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
-    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
-        return None
-    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
-    if column := find_name(nested, [*known, *(PREDICTED if known is RETRIEVED else ())]):
-        return column
-    column = find_name(table.columns, known)
-    if column and not table.known("item") and find_name(table.columns, RETRIEVED):
-        raise _wrong_type(table, column)
-    return None
-
-
-def _is_nested(kind: str) -> bool:
-    """Is it a type of lists, maps or structs?"""
-    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
-
-
-class _Side(NamedTuple):
-    """The runs or the judgments: names of their lists, and the arguments query= and item=."""
-
-    tables: Sequence[Table]
-    known: Sequence[str]
-    query: Any
-    item: Any
-
-
-class _Cells(NamedTuple):
-    """A table, and its column of cells with several ids."""
-
-    table: Table
-    column: str | None = None
-    # Does a cell have a separator?
-    separated: bool = False
-    # Is it a list, if no id matches?
-    listed: bool = False
-    # Has a query one cell?
-    unique: bool = True
-
-    @property
-    def text(self) -> str:
-        """The cell as text."""
-        return f"trim(CAST({quote(self.column or '')} AS VARCHAR))"
-
-    def pieces(self, separator: str) -> str:
-        """The ids in a cell; without a separator, it is one id."""
-        ids = f"string_split_regex({self.text}, '{separator}')" if separator else f"[{self.text}]"
-        return f"list_filter({ids}, lambda x_: x_ <> '')"
-
-
-def _as_lists(session: Session, side: _Side, other: _Side) -> list[_Cells]:
-    """The tables with lists from an expression, or from cells with several ids.
-
-    A cell is several ids if more cells of all tables match the other side then; of a query with
-    several cells, only if no cell matches as one id.
-    """
-    cells = [_find_cells(session, table, side) for table in side.tables]
-    counts = [_count_matches(session, each, side, other) for each in cells if each.separated]
-    whole, *parts = map(sum, zip(*counts, strict=True)) if counts else (0, 0, 0)
-    found = []
-    for each in cells:
-        table, column = each.table, each.column
-        matched = max(parts) > whole and (each.unique or not whole)
-        if column is None or not (each.listed or (matched and each.separated)):
-            found.append(_Cells(table))
-            continue
-        separator = "" if whole else _SEPARATOR
-        if matched:
-            separator = _SEPARATORS[parts.index(max(parts))]
-        said = "one id" if not separator else "several ids" if each.separated else ""
-        split = table.with_values(column, each.pieces(separator), "VARCHAR[]")
-        notes = {column: f"{column} ({said} per cell)"} if said else {}
-        found.append(_Cells(replace(split, cells={**table.cells, **notes}), column))
-    return found
-
-
-def _find_cells(session: Session, table: Table, side: _Side) -> _Cells:
-    """The column of a table that may have several ids in a cell."""
-    item, known = side.item, side.known
-    if table.unnested or table.unit == "ids":
-        return _Cells(table)
-    if isinstance(item, str) and item.strip() and not (table.has(item) or item.isidentifier()):
-        computed = add_column(session, table, "item", item)
-        return _Cells(computed if computed.columns[item].endswith("]") else table)
-    column = find_name(table.columns, [item] if isinstance(item, str) else [*known, *PREDICTED])
-    names = [name for role in ("item", "pos", "score", "rel") for name in table.known(role)]
-    column = column or (table.find("item") if item is None else None)
-    if not (column and is_text(table.columns[column])) or {*names} - {column}:
-        return _Cells(table)
-    listed = find_name([column], known) is not None
-    key = table.find("query", column_name(side.query), QUESTIONS)
-    once = f"count(*) = count(DISTINCT {quote(key)})" if key else "true"
-    cells = _Cells(table, column)
-    sample = table.sql if listed or isinstance(item, str) else f"(FROM {table.sql} LIMIT {_SAMPLE})"
-    sql = rf"""SELECT bool_or(regexp_matches({cells.text}, '{_SEPARATORS[1]}')),
-        bool_or(regexp_matches({cells.text}, '{_SEPARATOR}')),
-        bool_or(regexp_matches({cells.text}, '^[\[{{]')), {once} FROM {sample}"""
-    ((separated, spaced, encoded, unique),) = session.con.execute(sql).fetchall()
-    if encoded:
-        return _Cells(table)
-    # A run with several rows per query has one id in each, which may have blanks.
-    named = known is RETRIEVED and unique and not find_name([column], ROLES["item"])
-    listed = listed or bool(spaced and (named or find_name([column], PREDICTED)))
-    separated = separated and (unique or listed or known is RELEVANT)
-    return _Cells(table, column, separated, listed, unique)
-
-
-def _count_matches(session: Session, cells: _Cells, side: _Side, other: _Side) -> list[int]:
-    """The cells that match the other side as one id, and by each separator."""
-    same = other.tables is side.tables
-
-    def query(table: Table, side: _Side) -> str:
-        key = table.find("query", column_name(side.query), QUESTIONS)
-        return "row_" if same else f"CAST({quote(key)} AS VARCHAR)" if key else ""
-
-    pairs = " UNION ALL ".join(
-        f"SELECT {key} AS q_, unnest({ids}) AS id_ FROM {'cells_' if same else table.sql}"
-        for table in ([cells.table] if same else other.tables)
-        if (key := query(table, other)) and (ids := _ids(session, table, other))
-    )
-    key = query(cells.table, side)
-    if not (pairs and key):
-        return [0, 0, 0]
-    rows = (
-        f"SELECT row_number() OVER () AS row_, * FROM {cells.table.sql} "
-        f"WHERE regexp_matches({cells.text}, '{_SEPARATORS[1]}') LIMIT {_SAMPLE}"
-    )
-    kinds = " UNION ALL ".join(
-        f"SELECT row_, {key} AS q_, {i} AS n_, unnest({cells.pieces(separator)}) AS id_ FROM cells_"
-        for i, separator in enumerate(("", *_SEPARATORS))
-    )
-    counts = ", ".join(f"count(DISTINCT row_) FILTER (n_ = {i})" for i in range(3))
-    sql = f"WITH cells_ AS MATERIALIZED ({rows}) SELECT {counts} FROM ({kinds}) "
-    return [*session.con.execute(f"{sql} SEMI JOIN ({pairs}) USING (q_, id_)").fetchall()[0]]
-
-
-def _ids(session: Session, table: Table, side: _Side) -> str:
-    """SQL of the list of ids in a row: as they are, and the pieces of cells."""
-    nested = [name for name, kind in table.columns.items() if _is_nested(kind)]
-    column = side.item if isinstance(side.item, str) and table.has(side.item) else None
-    column = column or find_name(nested, [*side.known, *PREDICTED])
-    column = column or find_name(table.columns, side.known) or table.find("item")
-    if column is None:
-        return ""
-    if column in nested:
-        lists = _read_lists(session, table, column)
-        return f"list_transform({lists.values}, lambda x_: CAST({lists.item} AS VARCHAR))"
-    if is_text(table.columns[column]) and not any(map(table.known, ("pos", "score", "rel"))):
-        parts = [_Cells(table, column).pieces(separator) for separator in ("", *_SEPARATORS)]
-        return f"flatten([{', '.join(parts)}])"
-    return f"[CAST({quote(column)} AS VARCHAR)]"
-
-
-def _wrong_type(table: Table, column: str) -> RankqlError:
-    kind = "text" if is_text(table.columns[column]) else table.columns[column]
-    return RankqlError(
-        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
-        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
-    )
-
-
-def _refuse_unknown_lists(table: Table, item: Any) -> None:
-    """Refuse a run of lists that no name says what they are."""
-    nested = [
-        column
-        for column, kind in table.columns.items()
-        if _is_nested(kind) and not _VECTOR.fullmatch(kind)
-    ]
-    if nested and not item and not table.known("item"):
-        lists = [column for column in nested if table.columns[column].endswith("]")]
-        if nested == [*table.columns] and not lists:
-            raise RankqlError(
-                f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
-                "item. Write a file of {query: {item: score}} for each system, or a row per item"
-            )
-        remedy = f"If these are the retrieved ids, pass item={nested[0]!r}"
-        if len(nested) > 1:
-            remedy = f"Name the retrieved and the relevant ids: {_name_lists(*nested[:2])}"
+def _require_both(
+    table: Table, item: Any, ours: Sequence[Ids] = (), theirs: Sequence[Ids] = ()
+) -> None:
+    """Refuse a table with lists that no name says what they are, or with one of two lists."""
+    lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
+    lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
+    remedy = "Name the retrieved ids: item='...'"
+    if len(lists) > 1:
+        remedy = (
+            "Name the retrieved and the relevant ids: item=[RETRIEVED, RELEVANT] (CLI: --item "
+            f"RETRIEVED,RELEVANT), two of: {', '.join(lists)}"
+        )
+    known = [next((x.column for x in each if x.column), "") for each in (ours, theirs)]
+    if not any(known) and lists and not item and not table.known("item"):
         raise RankqlError(
-            f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
+            f"{table.label} has lists ({', '.join(lists)}), but none with a known name, such as "
             f"{RETRIEVED[0]} and {RELEVANT[0]}. {remedy}"
+        )
+    if any(known) and not all(known):
+        has, lacks = ("retrieved", "relevant") if known[0] else ("relevant", "retrieved")
+        expected = RELEVANT if known[0] else RETRIEVED
+        raise RankqlError(
+            f"{table.label} has lists of {has} ids ({''.join(known)}), but none of {lacks} ids: "
+            f"expected {', '.join(expected[:3])} or {lacks}. Found: "
+            f"{', '.join(table.own_columns)}. Pass qrels= (CLI: the judgments as the last file). "
+            f"{remedy}"
         )
 
 
-def _name_lists(retrieved: str, relevant: str) -> str:
-    """How to name both lists."""
-    return f"item={[retrieved, relevant]!r} (CLI: --item {shlex.quote(f'{retrieved},{relevant}')})"
+def _find_row_keys(
+    session: Session, runs: Mapping[str | None, Table], name: Any, system: str | None
+) -> dict[str | None, Table]:
+    """The tables with both lists and the query of their rows.
 
-
-def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
-    """The table with its query column; without one, each row is a query with the row's number."""
-    if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
-        table = add_column(session, table, "query", spec)
-    if column := table.find("query", column_name(spec), QUESTIONS):
-        counts = f"SELECT count(*) - count({quote(column)}), count(*) FROM {table.sql}"
-        ((missing, total),) = session.con.execute(counts).fetchall()
-        if missing:  # before the lists are unnested
-            raise RankqlError(
-                f"{table.label}: {column} is NULL in {missing} of {total} rows. Leave them out"
+    Without a known name, it is a column with one row per value, or the row number of one table.
+    """
+    keyed = {}
+    for label, table in runs.items():
+        key = table.find("query", column_name(name), QUESTIONS)
+        if (
+            key
+            and name is None
+            and len(runs) == 1
+            and not system
+            and _repeats_text(session, table, key)
+        ):
+            session.notes.append(f"{key} repeats in rows that differ, so each row is a query")
+            key = None
+        others = [t for t in runs.values() if t is not table]
+        for each in find_ids(table, "query", OTHER if others else LIKE_ID) if key is None else ():
+            keys = ", ".join(quote(x) for x in (each.name, system) if x)
+            unique = (
+                f"SELECT count(*) = count(DISTINCT ({keys})) AND count(*) = count({each.sql}) FROM "
             )
-        return replace(table, roles={"query": column})
-    if not table.ordered:
-        return assign_roles(table, {}, ["query"])  # an error
+            if all(t.has(each.name) for t in others) and all(
+                session.con.execute(unique + t.sql).fetchall()[0][0] for t in runs.values()
+            ):
+                key = each.name
+                break
+        if key is None and (others or system or not table.ordered):
+            assign_roles(table, {}, ["query"])  # an error
+        keyed[label] = _number_rows(table) if key is None else replace(table, roles={"query": key})
+    return keyed
+
+
+def _repeats_text(session: Session, table: Table, key: str) -> bool:
+    """Is it a question of words that repeats in rows that differ?"""
+    text = f"CAST({quote(key)} AS VARCHAR)"
+    sql = (
+        f"SELECT avg(length({text}) - length(replace({text}, ' ', ''))) >= 1 AND "
+        f"count(DISTINCT {text}) < count(*) AND count(*) = (SELECT count(*) FROM (SELECT DISTINCT "
+        f"* FROM {table.sql})) FROM {table.sql}"
+    )
+    return is_text(table.columns[key]) and bool(session.con.execute(sql).fetchall()[0][0])
+
+
+def _number_rows(table: Table) -> Table:
+    """The table whose rows are queries with their number."""
+    name = "query" if not table.has("query") else "row number"
     return replace(
         table,
-        sql=f"(SELECT row_number() OVER () AS query, * FROM {table.sql})",
-        columns={"query": "BIGINT", **table.columns},
-        roles={"query": "query"},
+        sql=f"(SELECT row_number() OVER () AS {quote(name)}, * FROM {table.sql})",
+        columns={name: "BIGINT", **table.columns},
+        roles={"query": name},
         assumed={"query": "row number"},
     )
 
 
-def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _Lists:
+def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
+    """The table with the query and the item as roles, and the column of lists with the ids."""
+    query, item = choice.queries[side], choice.items[side]
+    roles = table.roles if query is ROW else {**table.roles, "query": query.name}
+    table = replace(table, roles=roles, chosen=choice.named)
+    if item.column and not is_nested(table.columns[item.column]):
+        said = "one id" if item.reading == 0 else "several ids"
+        cells = {item.column: f"{item.column} ({said} per cell)"}
+        values = split_cell(item.column, item.reading)
+        table = replace(table.with_values(item.column, values, "VARCHAR[]"), cells=cells)
+    elif not item.column:
+        table = replace(table, roles={**table.roles, "item": item.name})
+    return table, item.column
+
+
+def _read_run(
+    session: Session, table: Table, choice: Choice | None, kept: Sequence[str], system: str | None
+) -> Table:
+    """The run with its query and item, one row per item."""
+    if choice is None:
+        return table
+    table, column = _read_side(table, choice, 0)
+    if not column:
+        return table
+    key = table.roles["query"]
+    counts = f"SELECT count(*) - count({quote(key)}), count(*) FROM {table.sql}"
+    ((missing, total),) = session.con.execute(counts).fetchall()
+    if missing:  # before the lists are unnested
+        raise RankqlError(
+            f"{table.label}: {key} is NULL in {missing} of {total} rows. Leave them out"
+        )
+    _require_one_row(
+        session, table, [key, *([table.actual_name(system)] if system else [])], column
+    )
+    return _unnest_run(session, table, column, choice.items[0], kept)
+
+
+def _read_lists(
+    session: Session, table: Table, column: str, rel: Any = 1, item: Ids | None = None
+) -> _Lists:
     """How to read the ids and grades of a column of lists.
 
-    rel: the argument of the caller; 1 if the ids need no grades.
+    rel: the argument of the caller; 1 if the ids need no grades. item: the field with the ids.
     """
     kind, name = table.columns[column], quote(column)
     graded = f"grades in {column}"
@@ -379,55 +287,68 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any = 1) -> _L
             rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
             if not numbers or not session.con.execute(rows).fetchall()[0][0]:
-                raise _wrong_type(table, column)
+                raise wrong_type(table, column)
             pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
             pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
         return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
+        assert item
         objects = _list_objects(session, table, column)
-        fields = objects.columns
-        item = find_name(fields, (*ROLES["item"], "id"))
-        if item is None:
-            raise RankqlError(
-                f"{table.label}: {column} has no id: expected a field called id, or one of "
-                f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
-            )
-        refuse_rounded(session, table, column, f"unnest(x_)[{literal(item)}]", fields[item])
+        fields, field = objects.columns, item.name.removeprefix(f"{column}.")
+        refuse_rounded(session, table, column, f"unnest(x_)[{literal(field)}]", fields[field])
         names = [rel] if isinstance(rel, str) else rel if isinstance(rel, list | tuple) else []
         named = names[0] if names and names[0] in fields else ""
         if isinstance(rel, Mapping | list | tuple) or (names and not named):
-            free = [x for x in fields if x != item and not table.has(x)]
-            return _Lists(column, name, f"x_[{literal(item)}]", "hash(x_)", "", fields=free)
-        grade, field = named, named
+            free = [x for x in fields if x != field and not table.has(x)]
+            return _Lists(item.name, name, item.sql, "hash(x_)", "", fields=free)
+        grade, read = named, named
         if rel is None:
-            grade = _find_grade(session, objects, column)
-            field = grade if grade and is_text(fields[grade]) else ""
+            grade = _find_grade(session, objects, column, field)
+            read = grade if grade and is_text(fields[grade]) else ""
         value, every = (f"x_[{literal(grade)}]", graded) if grade else ("1", every)
-        assumed = "" if field else every
-        return _Lists(column, name, f"x_[{literal(item)}]", value, assumed, field)
+        return _Lists(item.name, name, item.sql, value, "" if read else every, read)
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
         nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
         nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
         if session.con.execute(nested).fetchall():
-            raise _wrong_type(table, column)
+            raise wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
+    if kind.endswith("INT[]") or kind == "INTEGER[]":
+        _refuse_padding(session, table, column)
     return _Lists(column, name, "x_", "1", every)
 
 
-def _find_grade(session: Session, objects: Table, column: str) -> str:
+def _refuse_padding(session: Session, table: Table, column: str) -> None:
+    """Refuse -1 at the end of lists of whole numbers, which is no id."""
+    sql = f"SELECT count(*) FILTER ({quote(column)}[-1] = -1), min(list_min({quote(column)})) FROM "
+    ((padded, least),) = session.con.execute(sql + table.sql).fetchall()
+    if padded and least == -1:
+        raise RankqlError(
+            f"{table.label}: {column} ends with -1 in {format_count(padded, 'row')}, which is no "
+            f"id. Drop it by an expression in item=: list_filter({column}, lambda x: x <> -1)"
+        )
+
+
+def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:
     """The field with the grades or ""; an error if numbers or labels may be it."""
     fields = objects.columns
     texts = [field for field, kind in fields.items() if is_text(kind)]
     if grade := find_name(fields, ROLES["rel"]) or find_name(texts, EVENTS):
         return grade
-    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, "id")}
-    for field in [x for x in fields if squash(x) not in known]:
+    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, "id")}
+    for field in [x for x in fields if squash(x) not in known and x != item]:
+        name, ids = quote(field), quote(item)
+        sql = (
+            f"SELECT count(DISTINCT {name}) BETWEEN 2 AND {MAX_LABELS} AND (count(DISTINCT {ids}) "
+            f"= count({ids}) OR count(DISTINCT {ids}) < count(DISTINCT ({ids}, {name}))) FROM "
+        )
+        if is_nested(fields[field]) or not session.con.execute(sql + objects.sql).fetchall()[0][0]:
+            continue
         remedy = describe_mapping(session.con, objects, field) if field in texts else ""
         if is_number(fields[field]):
-            sql = f"SELECT count(DISTINCT {quote(field)}) > 1 FROM {objects.sql}"
-            remedy = f"rel={field!r}" if session.con.execute(sql).fetchall()[0][0] else ""
+            remedy = f"rel={field!r}"
         if remedy:
             raise RankqlError(
                 f"{objects.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
@@ -442,7 +363,7 @@ def _kept(table: Table, kept: Sequence[str]) -> str:
     return ", ".join(
         quote(name)
         for name, kind in table.columns.items()
-        if name.lower() in names or not (_is_nested(kind) or is_text(kind))
+        if name.lower() in names or not (is_nested(kind) or is_text(kind))
     )
 
 
@@ -455,13 +376,15 @@ def _unnest(table: Table, lists: _Lists, others: str, number: str) -> str:
     )
 
 
-def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
+def _unnest_run(
+    session: Session, table: Table, column: str, item: Ids, kept: Sequence[str]
+) -> Table:
     """The run with a row per retrieved id, and its place in the list or its score."""
-    lists = _read_lists(session, table, column)
+    lists = _read_lists(session, table, column, 1, item)
     if not lists.scored:
         _require_order(session, table, column)
         sql = _unnest(table, lists, _kept(table, kept), PLACE)
-        roles = {**table.roles, "item": column, "pos": PLACE}
+        roles = {**table.roles, "item": lists.column, "pos": PLACE}
         return _load(session, table, sql, roles, {"pos": f"order in {column}"})
     positions = table.known("pos")  # of the row, not of its ids
     rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
@@ -492,7 +415,8 @@ def _load(
     session: Session, table: Table, sql: str, roles: dict[str, str], assumed: dict[str, str]
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
-    fields = {"roles": roles, "assumed": {**table.assumed, **assumed}, "cells": table.cells}
+    fields: dict[str, Any] = {"roles": roles, "assumed": {**table.assumed, **assumed}}
+    fields |= {"cells": table.cells, "chosen": table.chosen, "part": table.part}
     system = "" if "rel" in roles else table.system
     return session.load(table.label, sql, text=False, unit="ids", system=system, **fields)
 

@@ -23,21 +23,22 @@ from rankql.registry.column_names import (
     has_two_directions,
     is_distance,
 )
+from rankql.sources.candidates import find_list
 from rankql.sources.computed import (
     add_attribute,
     assume_grades,
     map_events,
     resolve_columns,
+    spread_judgments,
 )
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.id_lists import find_list, unnest_lists
+from rankql.sources.id_lists import unnest_lists
 from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Data,
     Table,
     assign_roles,
-    find_common_id_columns,
     hash_column,
     is_text,
     read_text_numbers,
@@ -59,10 +60,8 @@ class Inputs:
     attributes: Table | None = None
     system: str | None = None
     by: Sequence[str] = ()
-    # The table of each attribute: 'run', 'qrels', 'reference' or 'attributes'.
+    # The table of each attribute: 'run', 'qrels' or 'attributes'.
     homes: Mapping[str, str] = field(default_factory=dict)
-    # The ranking that the runs are compared with, instead of judgments.
-    reference: Table | None = None
     # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
     # The values of `system` in the order of the rows, if these have one.
@@ -116,8 +115,8 @@ class Inputs:
 
     @property
     def query(self) -> str:
-        """The name of the query column: that of the judgments or the reference, else of the run."""
-        return (self.qrels or self.reference or next(iter(self.runs.values()))).roles["query"]
+        """The name of the query column: that of the judgments, else of the run."""
+        return (self.qrels or next(iter(self.runs.values()))).roles["query"]
 
     @property
     def graded(self) -> str:
@@ -132,7 +131,7 @@ class Inputs:
     @property
     def tables(self) -> list[Table]:
         """All tables."""
-        others = (self.qrels, self.reference, self.attributes)
+        others = (self.qrels, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
 
     @property
@@ -191,7 +190,6 @@ def read_inputs(
     columns: Mapping[str, Any],
     system: str | None = None,
     groups: Sequence[Sequence[str]] = (),
-    reference: Data | None = None,
     descending: bool | None = None,
     order: str | None = None,
     weight: str | None = None,
@@ -204,51 +202,49 @@ def read_inputs(
     if not (weight is None or isinstance(weight, str)):
         raise RankqlError(f"weight must be the name of a column, not {weight!r}")
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
-    opened = open_runs(session, run)
+    given, opened = columns, open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     history = None if train is None else session.table(train, "train")
     judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
-    compared = None if reference is None else session.table(reference, "reference")
     if system is None and not is_several_runs(run):
         ((name, table),) = runs.items()
         if found := _find_system(session, table, columns, by):
             system, runs = found, {name: replace(table, system=found)}
-    if compared is None:
-        words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
-        kept = [*by, *itertools.chain(*words), *([system] if system else [])]
-        runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
+    if judgments:
+        judgments = spread_judgments(session, [*runs.values()], judgments, columns)
+    words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
+    kept = [*by, *itertools.chain(*words), *([system] if system else [])]
+    runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     columns, graded = map_events(session, columns, [judgments] if judgments else [*runs.values()])
     if judgments:
         (judgments,) = graded
     else:
         runs = dict(zip(runs, graded, strict=True))
     about = None if attributes is None else session.table(attributes, "attributes")
-    tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
+    tables = [[*runs.values()], *([t] if t else [] for t in (judgments, about))]
     sides, (opened, others, abouts) = resolve_columns(
         session, columns, tables, bool(judgments), [*by, system]
     )
     for name in by:
         argument = "weight" if name == weight else "by"
         abouts, others, opened = add_attribute(session, name, argument, [abouts, others, opened])
-    preferred = find_common_id_columns([*opened, *others])
     if order is not None:
         require(order == "rows", f"order must be 'rows' or None, not {order!r}")
-        opened = [_number_rows(session, table, sides[0], preferred, system) for table in opened]
+        opened = [_number_rows(session, table, sides[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
-    judgments, compared = (others[0] if table else None for table in (judgments, compared))
+    judgments = others[0] if judgments else None
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
         judgments, sides[1] = assume_grades(session, judgments, sides[1])
-    alone = judgments is None and compared is None
     runs = {
-        name: _assign_run(session, table, sides[0], not alone, preferred, descending)
+        name: _assign_run(session, table, sides[0], judgments is not None, descending)
         for name, table in runs.items()
     }
     for table in runs.values():
-        _refuse_single_rows(session, table, sides[0].get("query"))
+        _refuse_single_rows(session, table, given.get("query"))
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
     if len({"pos" in table.roles for table in runs.values()}) > 1:
@@ -261,19 +257,16 @@ def read_inputs(
             runs[name] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = assign_roles(judgments, sides[1], needed, preferred, True, session.con)
+        judgments = assign_roles(judgments, sides[1], needed, only=True, con=session.con)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
-    if compared:
-        compared = _assign_run(session, compared, sides[1], True, preferred)
-        compared = read_text_numbers(session.con, compared)
-    ranked = [*runs.values(), *filter(None, (judgments, compared))]
+    ranked = [*runs.values(), *([judgments] if judgments else [])]
     if about:  # the query column as the caller names it, or as in the other tables
         named = sides[0] if sides[0].get("query") in abouts[0].columns else sides[1]
         same = {"query": [table.roles["query"].lower() for table in ranked]}
         about = assign_roles(abouts[0], named, ["query"], same, only=True)
         about = _with_keys_of(session, about, ranked)
-    single = {"attributes": about, "qrels": judgments, "reference": compared}
+    single = {"attributes": about, "qrels": judgments}
     places = {place: [table] for place, table in single.items() if table}
     places["run"] = [*runs.values()]
     homes = {name: _home(name, places, "weight" if name == weight else "by") for name in by}
@@ -284,11 +277,11 @@ def read_inputs(
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
-    inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
+    inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
     if history or catalogue is not None:
-        beyond = read_beyond(session, history, catalogue, columns, opened_runs, inputs.tables)
+        beyond = read_beyond(session, history, catalogue, given, opened_runs, inputs.tables)
         past = beyond[0] and _with_keys_of(session, beyond[0], ranked)
         inputs = replace(inputs, train=past, catalogue=beyond[1])
     _require_different_names(inputs)
@@ -331,7 +324,9 @@ _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 def _find_system(
     session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
 ) -> str | None:
-    """The column of a known name without which items of a query repeat, and with which not."""
+    """The column of a known name without which items or positions of a query repeat, and with
+    which none does.
+    """
     query, item = (
         name[0] if isinstance(name, list | tuple) and role == "item" and name else name
         for role, name in ((role, columns.get(role)) for role in ("query", "item"))
@@ -340,20 +335,32 @@ def _find_system(
     found = [find_name(table.columns, [name]) for name in RANKED_SYSTEMS]
     if not (names := [name for name in found if name is not None and name not in taken]):
         return None
-    keys = ids = []
+    keys: list[Any] = []
+    ids: list[list[str]] = []
     with suppress(RankqlError):  # which is raised later, if at all
         keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
-        ids = [*keys, *([] if find_list(table, RETRIEVED, item) else [table.find("item", item)])]
-    if not ids or not all(isinstance(name, str) and table.has(name) for name in ids):
+        if find_list(table, RETRIEVED, item):
+            ids = [[]]
+        else:
+            ids = [
+                [x] for x in (table.find("item", item), table.find("pos", columns.get("pos"))) if x
+            ]
+    if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
         return None
-    key, pairs = (", ".join(quote(str(name)) for name in each) for each in (keys, ids))
+    key = ", ".join(map(quote, keys))
     sample = f"SELECT DISTINCT {key} FROM (FROM {table.sql} LIMIT {_FIRST_ROWS})"
     rows = f"(FROM {table.sql} SEMI JOIN ({sample} LIMIT {_FEW_QUERIES}) USING ({key}))"
-    counts = ", ".join(f"count(DISTINCT ({pairs}, {quote(name)}))" for name in names)
-    sql = f"SELECT count(*), count(DISTINCT ({pairs})), {counts} FROM {rows}"
-    ((total, without, *each),) = session.con.execute(sql).fetchall()
-    unique = (name for name, count in zip(names, each, strict=True) if count == total > without)
-    return next(unique, None)
+    for name in names:
+        counts = ", ".join(
+            f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
+            for own in ids
+            for each in ([], [name])
+        )
+        sql = f"SELECT count(*), {counts} FROM {rows}"
+        ((total, *each),) = session.con.execute(sql).fetchall()
+        if all(count == total for count in each[1::2]) and any(x < total for x in each[::2]):
+            return name
+    return None
 
 
 def _require_different_names(inputs: Inputs) -> None:
@@ -400,12 +407,11 @@ def _assign_run(
     table: Table,
     names: Mapping[str, str | None],
     judged: bool,
-    preferred: Mapping[str, Sequence[str]],
     descending: bool | None = None,
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
-    table = assign_roles(table, names, needed, preferred, con=session.con)
+    table = assign_roles(table, names, needed, con=session.con)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
@@ -447,22 +453,25 @@ def _rounded_type(session: Session, table: Table) -> str:
     """The type of scores that are integers or decimals and that DOUBLE would round; or DOUBLE."""
     if "score" not in table.roles or "pos" in table.roles:
         return "DOUBLE"
-    kind = table.columns[table.roles["score"]]
+    name, kind = table.roles["score"], table.columns[table.roles["score"]]
     decimal = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind)
     text = table.text and kind == "VARCHAR"  # computed columns are numbers
     if not (text or decimal or kind.endswith(("BIGINT", "HUGEINT"))):
         return "DOUBLE"
-    name, most = quote(table.roles["score"]), 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    value = f"TRY_CAST({name} AS HUGEINT)" if text else name
-    rounded, other = f"{value} NOT BETWEEN -{most} AND {most}", "false"
-    if text:
-        rounded = f"strlen({name}) > 15 AND {rounded}"
-        other = f"NOT regexp_full_match({name}, '[+-]?[0-9]+')"
-    for where, found in ((rounded, True), (other, False)):
-        sql = f"SELECT 1 FROM {table.sql} WHERE {where} LIMIT 1"
-        if bool(session.con.execute(sql).fetchall()) is not found:
-            return "DOUBLE"
-    return kind if decimal else "DECIMAL(38,0)"
+    most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
+    rounded = f"{quote(name)} NOT BETWEEN -{most} AND {most}"
+    if text:  # of digits alone
+        rounded = f"strlen({quote(name)}) > 15 AND TRY_CAST({quote(name)} AS HUGEINT) NOT BETWEEN "
+        rounded += f"-{most} AND {most} AND NOT contains({quote(name)}, '.')"
+    sql = f"SELECT {quote(name)} FROM {table.sql} WHERE {rounded} LIMIT 1"
+    for (score,) in session.con.execute(sql).fetchall():
+        if text:
+            raise RankqlError(
+                f"{table.label}: {name} {score} is above 2^53, which numbers in text files are "
+                f"rounded to. Divide the scores, or read them by score='CAST({name} AS HUGEINT)'"
+            )
+        return kind if decimal else "DECIMAL(38,0)"
+    return "DOUBLE"
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:
@@ -479,7 +488,7 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
 
 
 def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> str:
-    """The place of an attribute: attributes, judgments, reference or run."""
+    """The place of an attribute: attributes, judgments or run."""
     for home, tables in places.items():
         if any(name in table.columns for table in tables):
             for table in tables:
@@ -501,7 +510,6 @@ def _number_rows(
     session: Session,
     table: Table,
     names: Mapping[str, Any],
-    preferred: Mapping[str, Sequence[str]],
     system: str | None,
 ) -> Table:
     """The run with positions from the order of its rows; lists have an order."""
@@ -510,7 +518,7 @@ def _number_rows(
     for role in ("pos", "score"):
         if names.get(role) is not None:
             raise RankqlError(f"order='rows' and {role}={names[role]!r} exclude each other")
-    query = table.find("query", names.get("query"), preferred["query"])
+    query = table.find("query", names.get("query"))
     if query is None:
         return table  # an error of the roles
     keys = ", ".join(map(quote, [*([system] if system else []), query]))
@@ -520,7 +528,6 @@ def _number_rows(
             f"those of {table.label} in SQL: row_number() OVER (PARTITION BY {keys} ORDER BY ...) "
             "AS pos"
         )
-    table = replace(table, roles={})
     return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
 
 

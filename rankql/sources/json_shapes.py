@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
@@ -28,7 +29,7 @@ from rankql.registry.column_names import (
     find_name,
     squash,
 )
-from rankql.sources.dicts import frame_from_dict, id_column
+from rankql.sources.dicts import find_part, frame_from_dict, id_column, kinds_of
 from rankql.sources.files import File, read_text
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
@@ -53,10 +54,65 @@ def load_json(reader: Reader, file: File) -> Table:
     """The rows of a file, of any shape."""
     keys = set(_outline(file.start))
     shape = next((shape for shape in JSON_SHAPES if shape.matches(keys)), None)
-    if shape is None and not _is_by_query(file.start):
-        top = (path[0] for path in _outline(file.start) if len(path) == 1)
-        return with_spellings(_load_rows(reader, file), lambda: top)
-    return load_shape(reader, file.label, repr(file.name), shape or BY_QUERY, _parse(file))
+    if shape:
+        return load_shape(reader, file.label, repr(file.name), shape, _parse(file))
+    top = list(dict.fromkeys(path[0] for path in _outline(file.start)))
+    objects_in = re.findall(r'"((?:[^"\\]|\\.)*)"\s*:\s*\{', file.start)
+    names = [name for name in top if squash(name) in _NAMES]  # of a row, or of a part
+    is_row = names and (len(names) == len(top) or not {*names} <= {*objects_in})
+    if file.start.lstrip().startswith("{") and not is_row:
+        objects = [{k: v for k, v in x.items() if k != "_comment"} for x in _parse(file)]
+        if (table := load_object(reader, file.label, repr(file.name), objects)) is not None:
+            return table
+    return with_spellings(_load_rows(reader, file), lambda: top)
+
+
+def load_object(
+    reader: Reader, label: str, source: str, objects: Sequence[Mapping[str, Any]]
+) -> Table | None:
+    """The table of {query: items}, or of the part of an object that is it or rows; else None."""
+    part = None
+    if len(objects) == 1:
+        try:
+            part = find_part(objects[0])
+        except ValueError as error:
+            raise RankqlError(f"{label}: in {source}, {error}") from error
+    if part is not None:
+        value = objects[0][part]
+        table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None
+        table = table or load_objects(reader, label, value)
+        return replace(table, part=str(part))
+    kinds = {kind for each in objects for kind in kinds_of(each)}
+    if kinds == {"objects"}:
+        name = "relevant" if label == "qrels" else "retrieved"
+        rows = [{"query": query, name: ids} for each in objects for query, ids in each.items()]
+        return load_objects(reader, label, rows)
+    if (
+        len(objects) == 1
+        and kinds == {"a run"}
+        and all(
+            isinstance(x, Mapping) and not {*kinds_of(x)}.isdisjoint(("items", "objects"))
+            for x in objects[0].values()
+        )
+    ):  # a row for each key
+        return load_objects(reader, label, [{"key": key, **x} for key, x in objects[0].items()])
+    same = len(objects) > 1 and [*objects[0]] == [*objects[1]]  # rows that have only objects
+    if same or len(kinds) > 1 or kinds & {"rows", "a run"}:
+        return None
+    return load_shape(reader, label, source, BY_QUERY, objects)
+
+
+def load_objects(reader: Reader, label: str, rows: Sequence[Any]) -> Table:
+    """The table of objects, typed as those of a file."""
+    with NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(row, default=_plain)}\n" for row in rows)
+        file.flush()
+        return _load_rows(reader, File(label, label, [file.name], file.name, ".jsonl"))
+
+
+def _plain(value: Any) -> Any:
+    """A value of numpy, or a set, as JSON has it."""
+    return value.item() if hasattr(value, "item") else list(value)
 
 
 def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
@@ -66,12 +122,16 @@ def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
     with reader.reading(file):
         rows = reader.con.sql(f"FROM {source}")
         kinds = dict(zip(rows.columns, map(str, rows.types), strict=True))
+        comments = ""
+        if kinds.pop("_comment", None) and kinds:
+            data = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in kinds)
+            comments = f"WHERE coalesce({data}) IS NOT NULL"
         values = {
             name: _TEXT.format(f"CAST({quote(name)} AS VARCHAR)") if kind == "JSON" else quote(name)
             for name, kind in kinds.items()
         }
         fields = ", ".join(f"{value} AS {quote(name)}" for name, value in values.items())
-        text = f"(SELECT {fields} FROM {source})"
+        text = f"(SELECT {fields} FROM {source} {comments})"
         try:
             if in_transaction(reader.con):  # an error would end it
                 with private_connection() as con:
@@ -91,9 +151,9 @@ def _load_rows(reader: Reader, file: File, options: str = "") -> Table:
         typed = f"{source.removesuffix(')')}, columns = {{{pairs}}})"
         try:
             signed = typed.replace("UBIGINT", "BIGINT")
-            return reader.load(file.label, signed, text=False, ordered=True)
+            return reader.load(file.label, f"{signed} {comments}", text=False, ordered=True)
         except duckdb.InvalidInputException:  # an integer from 2^63
-            return reader.load(file.label, typed, text=False, ordered=True)
+            return reader.load(file.label, f"{typed} {comments}", text=False, ordered=True)
 
 
 def _kind(structure: Any, in_list: bool = False) -> str:
@@ -123,15 +183,6 @@ def _outline(start: str) -> Iterator[tuple[str, ...]]:
             path.append(last)
         elif token[0] == "}" and path:
             last = path.pop()
-
-
-def _is_by_query(start: str) -> bool:
-    """Is it an object by query, with items or numbers? Not if a key is the name of a column."""
-    key = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
-    empty = rf"(?:{key}(?:\{{\s*\}}|\[\s*\])\s*,?\s*)*"
-    value = r'(?:\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnNI"])'
-    match = re.match(rf"\s*\{{\s*{empty}(?:{key}{value}|\}}\s*$)", start)
-    return match is not None and not {squash(x) for x in match.groups() if x} & _NAMES
 
 
 def _parse(file: File) -> list[Any]:

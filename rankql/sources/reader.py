@@ -17,7 +17,7 @@ import polars as pl
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.parse import function_of
-from rankql.sources.files import DATA, File, broken_line, suffix_of, uneven_line
+from rankql.sources.files import DATA, File, suffix_of
 from rankql.sources.frames import (
     fetch_rows,
     plain_booleans,
@@ -50,6 +50,10 @@ class Reader:
         self.hint = "No table has this name"
         # The names of the DuckDB files that are attached, by path.
         self.catalogs: dict[str, str] = {}
+        # May values decide which columns are read? Not of a part of the rows.
+        self.reads_values = True
+        # What the caller wrote of columns and metrics, if only columns in it are read.
+        self.mentioned: str | None = None
         # What was left out of the files.
         self.notes: list[str] = []
 
@@ -153,17 +157,12 @@ class Reader:
                 path = found[1] if found else file.paths[0]
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
-            kinds = {"CSV": uneven_line, "Malformed JSON": broken_line}
-            find = next((find for kind, find in kinds.items() if kind in str(error)), None)
-            for path in file.paths if file.suffix != ".json" else ():  # which may be one list
-                if find and (wrong := find(path)):
-                    raise RankqlError(f"{file.label}: {path!r}: {wrong}") from error
-            where = re.search(r"CSV Error on Line: (\d+)", str(error))
-            why = re.search(
-                r"Expected Number of Columns: .*|Value with unterminated quote", str(error)
-            )
-            if where and why:
-                raise file.error(f"line {where[1]}: {why[0]}. Correct it") from error
+            form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
+            why = re.findall(form, str(error))
+            if "Error when sniffing file" in str(error):
+                why = ["its lines have different numbers of values"]
+            if why:
+                raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error
             raise file.error(f"cannot be read: {reword_error(error)}") from error
 
     def reword(self, error: duckdb.Error) -> str:

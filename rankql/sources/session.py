@@ -23,8 +23,15 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, require_duckdb
 from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import JSON, PARQUET, File, open_file
-from rankql.sources.frames import fetch_rows, library, refuse_nul, refuse_unread_lists
-from rankql.sources.json_shapes import BY_QUERY, SEARCH, JsonShape, load_json, load_shape
+from rankql.sources.frames import fetch_rows, library, read_pandas, refuse_nul
+from rankql.sources.json_shapes import (
+    BY_QUERY,
+    SEARCH,
+    JsonShape,
+    load_json,
+    load_object,
+    load_shape,
+)
 from rankql.sources.private import is_private, private_connection
 from rankql.sources.progress import watch
 from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
@@ -191,7 +198,9 @@ def _load_parquet(source: Source) -> Table:
 
 
 def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
-    return load_shape(source.reader, source.label, "the dict", shape, [source.data])
+    reader, label, data = source.reader, source.label, source.data
+    found = load_object(reader, label, "the dict", [data]) if shape is BY_QUERY else None
+    return found or load_shape(reader, label, "the dict", shape, [data])
 
 
 def _load_frame(source: Source) -> Table:
@@ -207,10 +216,11 @@ def _load_frame(source: Source) -> Table:
         data = data.read_all() if hasattr(data, "read_all") else data
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if kind == "pandas":
-        refuse_unread_lists(data, label)
+        refuse_nul(label, map(str, data.columns))
+        data, kind = read_pandas(data, label), "polars"
     if kind == "polars" and hasattr(data, "height"):
         refuse_nul(label, data.columns)
-    scanned = kind in ("polars", "pandas", "duckdb", "_duckdb")
+    scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         if not hasattr(data, "__arrow_c_stream__"):
             remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
@@ -222,8 +232,7 @@ def _load_frame(source: Source) -> Table:
 
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
-    frame = data if kind == "pandas" else None
-    table = replace(table, frame=frame, ordered="duckdb" not in kind, repeated=repeated)
+    table = replace(table, ordered="duckdb" not in kind, repeated=repeated)
     if kind == "polars":
         return with_spellings(table, lambda: data.collect_schema().names())
     return with_spellings(table, lambda: names)

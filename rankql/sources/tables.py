@@ -13,9 +13,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
     EVENTS,
     RANKED_SYSTEMS,
-    REQUESTS,
     ROLES,
-    SPELLINGS,
     SUBTOPIC_NAMES,
     TIMES,
     describe_header,
@@ -31,6 +29,8 @@ Data: TypeAlias = Any
 Rel: TypeAlias = str | Mapping[str, float] | tuple[str, Mapping[str, float]] | None
 """The column of the grades, the grades of events, or both."""
 
+# What the Columns line calls the option that names columns which values decided.
+CHOSEN = "chosen by values"
 # Compares a text byte by byte, whatever the collation of the connection.
 EXACT = ' COLLATE "C"'
 
@@ -77,22 +77,14 @@ class Table:
     unnested: bool = False
     # What the Columns line says of columns whose cells may have several ids.
     cells: Mapping[str, str] = field(default_factory=dict)
+    # How to name the columns of query and item that values decided.
+    chosen: str = ""
+    # The column of the judgments that several queries share, because it is one of their key.
+    shared: str = ""
+    # The part of the file that it is.
+    part: str = ""
     # The value of `split`, if these are its rows in a table of train and test.
     split: str = ""
-    # The frame, if it is from pandas.
-    frame: Any = field(default=None, repr=False, compare=False)
-
-    def nans(self, role: str) -> int:
-        """The number of NaN in a pandas frame, which DuckDB reads as NULL."""
-        column = self.roles.get(role)
-        if self.frame is None or column not in self.frame:
-            return 0
-        kind, values = str(self.frame[column].dtype), self.frame[column].to_numpy()
-        if kind.startswith("float"):
-            return int((values != values).sum())
-        if kind == "object":
-            return sum(isinstance(value, float) and value != value for value in values)
-        return 0
 
     @property
     def role_columns(self) -> dict[str, str]:
@@ -101,6 +93,8 @@ class Table:
         assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
         assumed |= {"system": self.system} if self.system else {}
         assumed |= {"split": self.split} if self.split else {}
+        assumed |= {"part": self.part} if self.part else {}
+        assumed |= {CHOSEN: self.chosen} if self.chosen else {}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
     @property
@@ -187,13 +181,14 @@ class Table:
         """The column of a role as DOUBLE, or as `score_type`; `read` also checks its values."""
         name = self.roles[role]
         kind = self.columns[name]
-        if not self.text and not is_number(kind):
+        text = self.text and is_text(kind)
+        if not text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
         if role == "score" and self.score_type != "DOUBLE":
             value = f"CAST({quote(name)} AS {self.score_type})"
         else:
-            value = text_number(name) if self.text else f"CAST({quote(name)} AS DOUBLE)"
+            value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
     def signed(self, role: str, value: str) -> str:
@@ -349,7 +344,15 @@ MAX_LABELS = 10
 
 def describe_mapping(con: Any, table: Table, name: str) -> str:
     """How rel= maps the values of a column of text, if they are a few labels; else ""."""
-    known = [*ROLES["query"], *ROLES["item"], *RANKED_SYSTEMS, *SUBTOPIC_NAMES, *TIMES, "q0"]
+    known = [
+        *ROLES["query"],
+        *ROLES["item"],
+        *RANKED_SYSTEMS,
+        *SUBTOPIC_NAMES,
+        *TIMES,
+        "q0",
+        "split",
+    ]
     if find_name([name], known):
         return ""
     value = f"CAST({quote(name)} AS VARCHAR)"
@@ -396,20 +399,6 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
     return f"hash(CAST({name} AS {common}))"
 
 
-def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
-    """The recognised names of ids that all tables have: these columns hold the same ids.
-
-    TREC files have no names of their own, so they do not count.
-    """
-    common: dict[str, list[str]] = {"query": [], "item": []}
-    for spell in SPELLINGS:
-        spelled = [{*map(spell, table.columns)} for table in tables if not table.trec]
-        for role, names in common.items():
-            known = (x for x in ROLES[role] if x not in REQUESTS)
-            names += [x for x in known if all(spell(x) in columns for columns in spelled)]
-    return common
-
-
 def assign_roles(
     table: Table,
     names: Mapping[str, str | None],
@@ -433,9 +422,6 @@ def assign_roles(
                 hint = ", or rel='1' if every row is relevant"
                 if ranked:
                     hint = ", or qrels= (CLI: the judgments as the last file)"
-                if table.has("split"):  # of leave_one_out or time_split
-                    what = ". It has a split: keep the rows with split = 'test'"
-                    raise missing_column(role, f" in {table.label}", table.own_columns, hint=what)
                 left = [n for n in table.free_columns(role) if n not in roles.values()]
                 texts = [n for n in left if not table.trec and is_text(table.columns[n])]
                 events = [find_name(texts, EVENTS), *texts] if con else []

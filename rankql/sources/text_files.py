@@ -26,7 +26,6 @@ from rankql.sources.files import (
     ends_with_number,
     read_as_text,
     split_line,
-    uneven_line,
 )
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
@@ -48,15 +47,11 @@ def load_csv(reader: Reader, file: File) -> Table:
     if header == _QUEPID:
         sql = _READ_QUEPID
     elif mark in header and count_known(names):
-        sql = sql.replace("all_varchar", f"delim = {literal(mark)}, all_varchar")
+        first = ", header = true, skip = 0" if file.start.startswith(header) else ""
+        sql = sql.replace("all_varchar", f"delim = {literal(mark)}{first}, all_varchar")
     with reader.reading(file):
         tabs = mark in header and mark == "\t"
         table = _load_quoted(reader, file, sql.format(literal(file.pattern)), tabs)
-    unnamed = all(re.fullmatch(r"column\d+", name) for name in table.columns)
-    joined = len(table.columns) == 1 and re.search(r"[,;|\t]", next(iter(table.columns)))
-    # An uneven line may be why DuckDB found no header, or one column.
-    if (unnamed or joined) and (uneven := uneven_line(file.paths[0])):
-        raise RankqlError(f"{file.label}: {file.paths[0]!r}: {uneven}")
     return with_spellings(replace(table, repeated=repeated_names(names)), lambda: names)
 
 
@@ -162,10 +157,23 @@ def load_trec(reader: Reader, file: File) -> Table:
             len(line.split()) == len(columns) for line in lines
         ):
             with suppress(duckdb.Error):
-                sql = read_as_text(file.pattern, mark, columns)
+                sql = _read_roles(reader, read_as_text(file.pattern, mark, columns), columns)
                 return _load_uncommented(reader, file, sql, columns, header)
     with reader.reading(file):
         return _load_uncommented(reader, file, _split_lines(file, columns), columns, header)
+
+
+def _read_roles(reader: Reader, sql: str, columns: Sequence[str]) -> str:
+    """SQL of the columns of a file that are read: reading all as text takes twice as long.
+
+    The score is a number. One that DOUBLE rounds, or that only DuckDB reads, is an error.
+    """
+    others = reader.mentioned is None or re.search(r"\b(q0|rank|tag)\b", reader.mentioned)
+    if columns != _RUN or others:
+        return sql
+    unread = "contains(score, '_') OR (strlen(score) > 15 AND NOT contains(score, '.'))"
+    score = f"CAST(CASE WHEN {unread} THEN 'text' ELSE score END AS DOUBLE) AS score"
+    return f"(SELECT query, item, {score} FROM {sql})"
 
 
 def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], bool]:
@@ -187,7 +195,18 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
             f"or .zst. If it has commas or tabs, call it .csv or .tsv and {named}"
         )
+    last = [line.split()[-1] for line in lines]
+    if len(first) == 4 and all(x.isdecimal() and int(x) > _YEAR_1973 for x in last):
+        names = ["query", "item", "rel", "time"]
+        raise file.error(
+            "has times in its last column, so it is not TREC. Name its columns, such as "
+            f"columns={names!r} (CLI: --columns {','.join(names)})"
+        )
     return _QRELS if len(first) == 4 else _RUN, False
+
+
+# In seconds; no grade is so high.
+_YEAR_1973 = 10**8
 
 
 def _is_marco(lines: Sequence[str]) -> bool:

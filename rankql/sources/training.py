@@ -12,8 +12,9 @@ from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.column_names import RELEVANT
+from rankql.sources.candidates import find_list
 from rankql.sources.computed import resolve_columns
-from rankql.sources.id_lists import find_list, unnest_lists
+from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, assign_roles
 
@@ -23,18 +24,37 @@ def split_log(
 ) -> tuple[Table | None, Table | None]:
     """The judgments and the training interactions, maybe from one table that is split.
 
-    It is one of `leave_one_out` or `time_split`, which has no grades and no other values of `split`
-    than test and train.
+    It is one of `leave_one_out` or `time_split`: its column `split` has test and train, and some
+    query has rows in both.
     """
+    query = options.get("query")
+    query = query[1] if isinstance(query, list | tuple) and len(query) == 2 else query
     for table in filter(None, (qrels, train)):
-        graded = table is qrels and (options.get("rel") or table.find("rel"))
-        if graded or not table.has("split"):
+        key = table.find("query", query) if table.has("split") else None
+        if key is None:
             continue
         name = table.actual_name("split")
-        sql = f"SELECT list(DISTINCT CAST({quote(name)} AS VARCHAR)) FROM {table.sql}"
-        ((values,),) = session.con.execute(sql).fetchall()
-        if {*(values or [])} != {"test", "train"}:
+        parts = f"SELECT list(DISTINCT CAST({quote(name)} AS VARCHAR)) AS parts FROM {table.sql}"
+        ((values, most),) = session.con.execute(
+            "SELECT list(DISTINCT part), max(len(parts)) FROM (SELECT parts, unnest(parts) AS part "
+            f"FROM ({parts} GROUP BY {quote(key)}))"
+        ).fetchall()
+        values = sorted(values or [])
+        if "test" not in values or len(values) == 1:
             continue
+        if most == 1:
+            session.notes.append(
+                f"{table.label}: each {key} is in one part of {name} ({', '.join(values)}), so all "
+                "rows are judgments"
+            )
+            if table is qrels:
+                qrels = replace(table, split=", ".join(values))
+            continue
+        if values != ["test", "train"]:
+            raise RankqlError(
+                f"{table.label} has a column {name} with {', '.join(values)}. Keep the rows with "
+                f"{name} = 'test'"
+            )
         if train is None and qrels:
             kept = f"SELECT * EXCLUDE ({quote(name)}) FROM {table.sql} WHERE {quote(name)}"
             columns = {x: kind for x, kind in table.columns.items() if x != name}

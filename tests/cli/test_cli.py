@@ -147,8 +147,8 @@ def test_values_per_query_are_printed_and_written(files, tmp_path):
     expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query.to_dicts()
     assert [json.loads(line) for line in out.splitlines()] == expected
     assert rankql.combine([path]).per_query.to_dicts() == expected
-    rows = read_json(tmp_path, "compare new=out.parquet")["summary"]
-    assert {row["system"] for row in rows} == {"new"}
+    rows = read_json(tmp_path, "compare new=out.parquet old=out.parquet")["summary"]
+    assert {row["system"] for row in rows} == {"new", "old"}
 
 
 @pytest.mark.parametrize(("positions", "means"), [("renumber", [1, 0.5]), ("keep", [1, 1 / 3])])

@@ -233,7 +233,13 @@ def test_a_note_says_where_pearson_and_spearman_disagree():
     result = associate_values(x, y)
     assert row(result)["pearson_lo"] > 0.9 and row(result)["spearman_lo"] < 0
     (note,) = [note for note in result.notes if "disagree" in note]
-    assert note.startswith("Pearson and Spearman disagree for AP and CTR: only one interval exclu")
+    assert note.startswith("Pearson and Spearman disagree for AP and CTR: their intervals are no")
+    growing = associate_values(LONG, [x**2 for x in LONG])  # Spearman is 1, without an interval
+    assert row(growing)["pearson_lo"] > 0 and row(growing)["spearman"] == 1
+    assert not [note for note in growing.notes if "disagree" in note]
+
+
+LONG = [*range(9), 20]
 
 
 # Slices a: (0, 1), (1, 2), (2, 0), and b the same moved by 10: in each r = -1/2.
@@ -249,9 +255,6 @@ def test_simpson_by_hand():
 
 
 X, Y = [1, 2, 3, 5], [1, 2, 3, 5]
-
-
-LONG = [*range(9), 20]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_the_same_from_results_files_and_frames(two, tmp_path):
     for systems in (results, files, frames):
         assert rankql.compare(systems).pairs.equals(two.pairs)
     results["old"].save(tmp_path / "means.parquet")
-    with pytest.raises(rankql.RankqlError, match="save_values"):
+    with pytest.raises(rankql.RankqlError, match="occur twice"):
         rankql.compare(files | {"old": tmp_path / "means.parquet"})
     expected = rankql.compare(RUNS, QRELS, "RR").pairs
     assert rankql.compare(results, metrics="mrr").pairs.equals(expected)

@@ -184,7 +184,8 @@ def test_few_seen_items_have_no_note():
 @pytest.mark.parametrize("split", ["leave_one_out", "time_split"])
 def test_a_split_log_is_judgments_and_train(split, tmp_path):
     run, _, log = recommender(6)
-    log = log.unique(maintain_order=True).with_columns(time=pl.int_range(pl.len()))
+    log = log.unique(maintain_order=True).sample(fraction=1, shuffle=True, seed=1)
+    log = log.with_columns(time=pl.int_range(pl.len()))
     log = rankql.leave_one_out(log) if split == "leave_one_out" else rankql.time_split(log, 20)
     test, train = (log.filter(split=x).drop("split") for x in ("test", "train"))
     metrics = ["HR@4", "Coverage@4", "Novelty@4"]
@@ -202,7 +203,7 @@ def test_a_split_log_is_judgments_and_train(split, tmp_path):
     assert kinds.isdisjoint({"judged-share", "few-common-items"})
     graded = log.with_columns(rel=1, split=pl.lit("test"))
     assert "train" not in rankql.evaluate(run, graded.unique(["user", "item"]), "HR@4").columns
-    with pytest.raises(RankqlError, match="It has a split: keep the rows"):
+    with pytest.raises(RankqlError, match="Keep the rows with split"):
         rankql.evaluate(run, log.with_columns(pl.col("split").replace("train", "valid")), "HR@4")
 
 

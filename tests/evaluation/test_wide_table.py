@@ -97,11 +97,10 @@ def by_country_and_week(weeks=12):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [("country", "week"), ("week", "country")])
-def test_turned_slices_are_under_the_name_of_their_attribute(rows, columns):
+def test_many_slices_are_under_the_name_of_their_attribute(rows, columns):
     printed = repr(by_country_and_week(30).wide(rows=rows, columns=columns))
     header = printed.split("\n")[0].split()
-    assert header[0] in ("country", "week") and "metric" not in header
-    assert {"de", "fr", "at"} <= {*header} and header[0] == "week"
+    assert header[0] == rows and "metric" not in header
 
 
 @pytest.mark.parametrize("by", ["group", ["group"], ()])

@@ -168,7 +168,7 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         ('{"q1": {"d1": 1}, "q2": {"d1":', "run: 'a.json' cannot be read: Expecting value"),
         ('{"q1": {"d2": 1}, "q1": {"d1": 2}}', "a query, or an item of a query, is repeated"),
         ('{"q1": {"d1": 1, "d1": 2}}', "a query, or an item of a query, is repeated"),
-        ({"new": {"q1": {"d1": 1}}}, "run has only objects (new), "),
+        ({x: {"q1": {"d1": 1}} for x in "ab"}, "run: in 'a.json', 'a' and 'b' may be the data"),
         ({"query": "q1", "hits": {"hits": [{"_id": "d1", "_score": 10**400}]}}, "too large"),
         ({"q1": {}, "q2": {}}, "run is empty"),
         (

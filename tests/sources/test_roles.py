@@ -193,7 +193,9 @@ def test_a_split_is_read_or_asks_for_its_test_rows():
     for judged in (split, split.filter(split="test")):
         assert rankql.evaluate({"u": ["z"]}, judged, "RR")["RR"] == 1
     split = split.with_columns(pl.col("split").replace("train", "valid"))
-    with pytest.raises(RankqlError, match=r"keep the rows with split = 'test'$"):
+    with pytest.raises(
+        RankqlError, match=r"split with test, valid. Keep the rows with split = 'test'$"
+    ):
         rankql.evaluate({"u": ["z"]}, split, "RR")
 
 

@@ -82,7 +82,10 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1": float("nan"), "d2": 1}}, "^run: score must be a number, not nan"),
         ({"q1": {"d1": None}}, "^Every score of the run is NULL"),
         ({"q1": ["d1", "d2", "d2"]}, "^run has duplicates: query 'q1', item 'd2'"),
-        ({"q1": [("d1", 0.5)]}, "^run: item ids must be all text or all whole numbers, not tuple"),
+        (
+            {"q1": [("d1", 0.5), "d2"]},
+            "^run: some items are pairs, others",
+        ),
         ({"q1": {"d1": 2**63}}, "^run: the score 9223372036854775808 is too large"),
         ({"q1": {"d1": -(10**400), "d2": 0.5}}, "^run: the score -1000.* is too large"),
         ({"q1": ["d1", 2]}, "^run: item ids must be .*, not int and str. Pass {query: {item:"),
@@ -92,9 +95,9 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1", "d2"}}, "^run: a set of items has no order. Pass a list"),
         (
             {"q1": {"d1": 1}, "q2": ["d1"]},
-            "^The values of the dict run are mixed: 'q1' is a dict of numbers and 'q2' is a list",
+            "^run is mixed: 'q1' is a dict of numbers and 'q2' is a list of items. Pass",
         ),
-        ({"a": "a.parquet", "q1": {"d1": 1}}, r"mixed: 'a' is a run \(str\) and 'q1' is a dict"),
+        ({"a": "a.parquet", "q1": {"d1": 1}}, "'a' is not a list or a dict of numbers and 'q1' is"),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
         ({"query": ["q1"], "item": ["d1"]}, r"^run looks like a dict of columns \(query, item\)"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
@@ -193,8 +196,12 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
         (EVENTS, {}, r"^rel=\{\} has no grades"),
         (EVENTS, {"buy": "much"}, r"^rel must map events \(text\) to grades, not 'buy' to 'much'"),
         (EVENTS, {"buy": float("nan")}, r"^rel must map .* not 'buy' to nan"),
-        ({"one": QRELS}, None, "^qrels must be one table, not a dict of runs"),
-        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^The values of the dict qrels are mixed: 'q1' is"),
+        (
+            {"one": QRELS, "two": QRELS},
+            None,
+            "^qrels: in the dict, 'one' and 'two' may be the data",
+        ),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels is mixed: 'q1' is a dict of numbers"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
     ],
 )

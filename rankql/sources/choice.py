@@ -1,0 +1,348 @@
+"""Which columns are the query and the item: by tiers of names, and by values within a tier.
+
+Known names come first, then those like an id, then others. Both tables use the best tier that both
+have. Where one column each is left, no value is read. Where several contend, the values of a sample
+decide, and names stay if they match at least half as often as the best. What stays open is asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import exp
+from shlex import quote as shell_quote
+from typing import Any, NamedTuple
+
+from rankql.errors import RankqlError
+from rankql.macros import literal, quote
+from rankql.registry.column_names import KNOWN, LIKE_ID, squash, tier_of
+from rankql.sources.tables import CHOSEN, Table
+
+# The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
+ROWS, QUERIES, CONTENDERS = 2000, 256, 6
+# Matches of whole numbers count only if chance gives so many with less than this probability.
+_CHANCE = 1e-4
+# Ids with so many blanks on average are texts.
+_BLANKS = 3
+# The types that are no ids, and those that are only by a known name.
+_NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
+_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+class Ids(NamedTuple):
+    """A column that may hold ids: of the rows of a table, or of the elements x_ of a list."""
+
+    name: str
+    sql: str
+    tier: int = KNOWN
+    rank: int = 0
+    # The column of lists and its SQL, if the ids are in one.
+    column: str = ""
+    lists: str = ""
+    # The place of this reading of a cell: one id, split by , ; | or by blanks too.
+    reading: int = 0
+
+
+class Side(NamedTuple):
+    """The runs that have the same columns, or the judgments, and the columns that contend."""
+
+    tables: Sequence[Table]
+    queries: Sequence[Ids]
+    items: Sequence[Ids]
+    label: str = "run"
+
+
+class Choice(NamedTuple):
+    """The columns of the query and the item in both, and how to name those that values decided."""
+
+    queries: tuple[Ids, Ids]
+    items: tuple[Ids, Ids]
+    named: str = ""
+
+
+# The query of a table with both lists: its row.
+ROW = Ids("row number", "row_")
+
+
+def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
+    """The columns of a row that may have a role, down to this tier."""
+    found = []
+    for name in table.free_columns(role):
+        kind = table.columns[name]
+        tier, rank = tier_of(role, name)
+        known = tier == KNOWN and not kind.startswith(("STRUCT", "MAP"))
+        if kind.endswith("]") or not (known or is_id(kind)):
+            continue
+        if tier >= least:
+            found.append(Ids(name, quote(name), tier, rank))
+    return found
+
+
+def is_id(kind: str) -> bool:
+    """May values of this type be ids, although no name says so?"""
+    return not kind.startswith((*_NEVER, *_FRACTIONS)) and not kind.endswith("]")
+
+
+def choose_columns(
+    con: Any, left: Side | None, right: Side, must_match: bool = False, by_values: bool = False
+) -> Choice | None:
+    """The columns of both sides; None if none of their names and values go together.
+
+    must_match: names that are only like an id count if their values match. left: None if there is
+    no run, so that names alone decide.
+    """
+    left = left or right
+    same = left.tables is right.tables and not right.queries
+    left, right = (side._replace(items=_without_texts(con, side)) for side in (left, right))
+    queries = [(ROW, ROW)] if same else _pairs(left.queries, right.queries)
+    items = _pairs(left.items, right.items)
+    every = [(q, i) for q, i in product(queries, items) if not _shares(q, i)]
+    if not every:
+        return None
+    names = every[0]
+    contested = _contested(every, names)
+    weak = any(
+        x.tier < KNOWN and x.rank
+        for role, pair in zip(_ROLES, names, strict=True) if must_match or role in contested
+        for x in pair
+    )  # fmt: skip
+    if not by_values or (len(every) == 1 and not weak):
+        return Choice(*names)
+    matches = _measure(con, left, right, queries, items)
+    fits = {pair: m for pair in every if (m := matches.get(pair)) and m.fits(pair, names, weak)}
+    fits = _best_readings(fits)
+    if not fits and not weak:
+        return Choice(*names)
+    if not fits and must_match:
+        return None
+    if not fits:
+        raise _ask(left, right, contested, every)
+    found = max(fits, key=lambda pair: fits[pair].matches)
+    same_names = all(squash(a.name) == squash(b.name) for a, b in names)
+    plain = next((pair for pair in fits if _label(pair) == _label(names)), None)
+    if plain and (same_names or 2 * fits[plain].matches >= fits[found].matches):
+        least = fits[plain].matches / 2
+        unique = {x: m for x, m in fits.items() if not m.repeats and m.matches >= least}
+        if not (fits[plain].repeats and unique):
+            return Choice(*plain, _option(() if same_names else contested, plain))
+        fits = unique
+        found = max(fits, key=lambda pair: fits[pair].matches)
+    ties = [pair for pair in fits if fits[pair].matches == fits[found].matches]
+    if len(ties) > 1:
+        raise _ask(left, right, _contested(ties, found), ties)
+    return Choice(*found, _option(_contested(every, found), found))
+
+
+def _ask(left: Side, right: Side, roles: Sequence[str], pairs: Sequence[_Pair]) -> RankqlError:
+    calls = " or ".join(dict.fromkeys(_option(roles, pair) for pair in pairs[:4]))
+    return RankqlError(
+        f"Several columns of {left.label} and {right.label} may be the {' and the '.join(roles)}, "
+        f"and their values do not tell which. Pass {calls}"
+    )
+
+
+_ROLES = ("query", "item")
+
+
+def require_named(columns: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse columns that values decided: with other data, others may match."""
+    for label, roles in columns.items():
+        if CHOSEN in roles:
+            raise RankqlError(
+                f"{label}: values decide which columns are the query and the item, and other "
+                f"values may decide otherwise. Name them: {roles[CHOSEN]}"
+            )
+
+
+def suggest_query(con: Any, run: Table, qrels: Table) -> str:
+    """The columns whose queries match, if those of the names do not; or ""."""
+    left, right = (
+        Side([table], find_ids(replace(table, roles={}), "query"), [Ids(name, quote(name))])
+        for table, name in ((table, table.roles["item"]) for table in (run, qrels))
+    )
+    queries, items = product(left.queries, right.queries), product(left.items, right.items)
+    every = _measure(con, left, right, [*queries], [*items])
+    matches = {pair: m for pair, m in every.items() if m.matches}
+    for pair in sorted(matches, key=lambda x: -matches[x].matches)[:1]:
+        ours, theirs = (x.name for x in pair[0])
+        which = f"{theirs} of qrels" if theirs != qrels.roles["query"] else f"{ours} of {run.label}"
+        return f". {which} matches: {_option(['query'], pair)}"
+    return ""
+
+
+def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]:
+    """The pairs of the best tier that both have, the likeliest by name first."""
+    if not (lefts and rights):
+        return []
+    tier = min(max(x.tier for x in each) for each in (lefts, rights))
+
+    def likeliest(ids: Sequence[Ids]) -> list[Ids]:
+        return sorted((x for x in ids if x.tier >= tier), key=lambda x: (-x.tier, x.rank))
+
+    def order(pair: tuple[Ids, Ids]) -> tuple[int, ...]:
+        one, other = pair
+        tails = [x.name.rpartition(".")[2] for x in pair]
+        spelled = (tails[0] == tails[1]) + (squash(tails[0]) == squash(tails[1]))
+        return -spelled, -one.tier - other.tier, one.rank + other.rank
+
+    best = [likeliest(each) for each in (lefts, rights)]
+    found = sorted(product(best[0][:CONTENDERS], best[1][:CONTENDERS]), key=order)
+    alike = [pair for pair in found if squash(pair[0].name) == squash(pair[1].name)]
+    if len(alike) == 1 and alike == found[:1] == [(best[0][0], best[1][0])]:
+        return alike  # the only name that both have, and the likeliest of each
+    return found
+
+
+_Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]
+
+
+def _shares(queries: tuple[Ids, Ids], items: tuple[Ids, Ids]) -> bool:
+    """Is one column both the query and the item?"""
+    return any(q.name == i.name for q, i in zip(queries, items, strict=True))
+
+
+def _label(pair: _Pair) -> list[str]:
+    return [x.name for role in pair for x in role]
+
+
+def _contested(pairs: Sequence[_Pair], found: _Pair) -> list[str]:
+    """The roles for which other columns contend."""
+    names = zip(_ROLES, found, *pairs, strict=True)
+    return [
+        role for role, each, *others in names
+        if any([x.name for x in other] != [x.name for x in each] for other in others)
+    ]  # fmt: skip
+
+
+def _option(roles: Sequence[str], pair: _Pair) -> str:
+    """How to name the columns of these roles."""
+    names = {role: [x.name for x in each] for role, each in zip(_ROLES, pair, strict=True)}
+    python = ", ".join(f"{role}={names[role]!r}" for role in roles)
+    option = " ".join(f"--{role} {shell_quote(','.join(names[role]))}" for role in roles)
+    return f"{python} (CLI: {option})" if roles else ""
+
+
+def _best_readings(fits: dict[_Pair, _Matches]) -> dict[_Pair, _Matches]:
+    """The readings of cells by which most queries match; by blanks only if no cell is one id."""
+    best: dict[str, _Pair] = {}
+    for pair, match in sorted(fits.items(), key=lambda x: sum(i.reading for i in x[0][1])):
+        other = best.setdefault(repr(_label(pair)), pair)
+        blanks = any(x.reading == 2 for x in pair[1])
+        if match.queries > fits[other].queries and not (blanks and fits[other].spaced):
+            best[repr(_label(pair))] = pair
+    return {pair: fits[pair] for pair in best.values()}
+
+
+class _Matches(NamedTuple):
+    """What two columns of queries and two of items have in common in the sample."""
+
+    matches: int
+    queries: int
+    # How many chance gives.
+    expected: float
+    # Does an item repeat within a query?
+    repeats: bool
+    # Is one of the columns of whole numbers?
+    whole: bool
+    # Has an id that matches a blank?
+    spaced: bool
+
+    def fits(self, pair: _Pair, names: _Pair, weak: bool) -> bool:
+        """Is it more than chance, or what names say?"""
+        named = _label(pair) == _label(names) and not weak
+        return bool(self.matches) and (
+            named
+            or _tail(self.matches, self.expected) < _CHANCE
+            or (self.matches >= self.expected and not self.whole)
+        )
+
+
+def _tail(count: int, expected: float) -> float:
+    """How likely chance gives so many matches or more."""
+    term = total = exp(-expected)
+    for k in range(1, count):
+        term *= expected / k
+        total += term
+    return 1 - total
+
+
+def _measure(
+    con: Any, left: Side, right: Side, queries: Sequence[Any], items: Sequence[Any]
+) -> dict[_Pair, _Matches]:
+    """The matches of the pairs, in a sample of the left side and the same queries of the right."""
+    sides = [
+        ([*dict.fromkeys(pair[i] for pair in queries)], [*dict.fromkeys(pair[i] for pair in items)])
+        for i in (0, 1)
+    ]
+    ours = _sample(con, left, *sides[0])
+    keys = ""
+    if left.tables is not right.tables:
+        known = {q for found in ours.values() for q, _ in found}
+        keys = ", ".join(map(literal, sorted(known))) or "NULL"
+    theirs = _sample(con, right, *sides[1], keys)
+    every = {}
+    for q, i in product(queries, items):
+        one, other = ours[q[0], i[0]], theirs[q[1], i[1]]
+        common, others = {*one} & {*other}, {x for x, _ in other}
+        shared = {x for x, _ in one} & others
+        if not shared:
+            continue
+        counts = Counter(item for query, item in {*other} if query in shared)
+        expected = sum(counts[item] for query, item in {*one} if query in shared) / len(shared)
+        repeats = len({*one}) < len(one) or len({*other}) < len(other)
+        columns = [[x[n] for x in found] for found in (one, other) for n in (0, 1)]
+        whole = any(all(x.isdecimal() for x in column) for column in columns[2 * (q[0] is ROW) :])
+        matched, spaced = {query for query, _ in common}, any(" " in item for _, item in common)
+        every[q, i] = _Matches(len(common), len(matched), expected, repeats, whole, spaced)
+    return every
+
+
+def _sample(
+    con: Any, side: Side, queries: Sequence[Ids], items: Sequence[Ids], keys: str = ""
+) -> dict[tuple[Ids, Ids], list[tuple[str, str]]]:
+    """The values of all columns of queries and items; keys: the values of the queries, as SQL."""
+    limit = QUERIES if any(x.column for x in items) else ROWS
+    texts = {x: x.sql if x is ROW else f"CAST({x.sql} AS VARCHAR)" for x in (*queries, *items)}
+    where = " OR ".join(f"{texts[q]} IN ({keys})" for q in queries) if keys else "true"
+    found = {}
+    for lists in dict.fromkeys(x.lists for x in items):
+        of_list = [x for x in items if x.lists == lists]
+        values = ", ".join(texts[x] for x in (*queries, *of_list))
+        rows = []
+        for n, table in enumerate(side.tables):
+            row = f"(SELECT {n} || ' ' || row_number() OVER () AS row_, * FROM {table.sql}"
+            row += f" WHERE {where} LIMIT {limit})"
+            row = f"(SELECT *, unnest({lists}) AS x_ FROM {row})" if lists else row
+            rows.append(f"(SELECT {values} FROM {row} LIMIT {ROWS})")
+        sampled = con.execute(" UNION ALL ".join(rows)).fetchall()
+        columns = [*zip(*sampled, strict=True)] or [()] * (len(queries) + len(of_list))
+        for (n, q), (m, i) in product(enumerate(queries), enumerate(of_list, len(queries))):
+            pairs = zip(columns[n], columns[m], strict=True)
+            found[q, i] = [pair for pair in pairs if None not in pair]
+    return found
+
+
+def _without_texts(con: Any, side: Side) -> Sequence[Ids]:
+    """The columns of items without texts, if several contend."""
+    if len(side.items) < 2 or not side.tables:
+        return side.items
+    kept = []
+    for ids in side.items:
+        text = f"CAST({ids.sql} AS VARCHAR)"
+        rows = f"(FROM {side.tables[0].sql} LIMIT {QUERIES})"
+        rows = f"(SELECT unnest({ids.lists}) AS x_ FROM {rows})" if ids.lists else rows
+        blanks = f"avg(length({text}) - length(replace({text}, ' ', '')))"
+        ((average,),) = con.execute(f"SELECT {blanks} FROM {rows}").fetchall()
+        kept += (
+            []
+            if ids.reading == 0 and (average or 0) >= _BLANKS and not _has_cells(side, ids)
+            else [ids]
+        )
+    return kept
+
+
+def _has_cells(side: Side, ids: Ids) -> bool:
+    """Has a column other readings of its cells?"""
+    return any(x.name == ids.name and x.reading for x in side.items)
