@@ -1,4 +1,4 @@
-"""The pictures of the report in the README: light and dark, from the simulated data.
+"""The pictures of the report: light and dark, wide and on a phone, from the simulated data.
 
 pip install '.[report]' playwright pillow, and Chromium, then: python examples/report_picture.py
 """
@@ -6,6 +6,7 @@ pip install '.[report]' playwright pillow, and Chromium, then: python examples/r
 from __future__ import annotations
 
 import io
+import itertools
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,7 +19,10 @@ from playwright.sync_api import sync_playwright
 import rankql
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-SIZE = {"width": 1280, "height": 800}
+SCREENS = {  # what the name of the picture ends with, and how it is taken
+    "": {"viewport": {"width": 1280, "height": 800}},
+    "-phone": {"viewport": {"width": 390, "height": 640}, "device_scale_factor": 2},
+}
 
 
 def write_report(folder: Path) -> Path:
@@ -46,12 +50,12 @@ def take_pictures(report: Path, images: Path) -> None:
     browser_path = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        for scheme in ("light", "dark"):
-            page = browser.new_page(viewport=SIZE, color_scheme=scheme)
+        for scheme, screen in itertools.product(("light", "dark"), SCREENS):
+            page = browser.new_page(**SCREENS[screen], color_scheme=scheme)
             page.goto(report.as_uri())
             page.wait_for_selector("html[data-drawn]")
             picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            path = images / f"report-{scheme}.png"
+            path = images / f"report-{scheme}{screen}.png"
             picture.quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
             print(f"Wrote {path}")
         browser.close()

@@ -165,6 +165,81 @@ def test_search_finds_the_right_page_first(site, browser):
     assert {query: page.evaluate(SEARCH, query) for query in SEARCHES} == SEARCHES
 
 
+@pytest.mark.site
+def test_chinese_pages_stand_under_one_heading_on_top(site):
+    """The first entry of the sidebar is 中文, and opens all pages of docs/zh."""
+    text = (site / "index.html").read_text("utf-8")
+    sidebar = text.partition('class="sidebar-tree"')[2].partition('class="main"')[0]
+    entries = sidebar.split('class="toctree-l1')
+    assert '<a class="reference internal" href="zh/start.html">中文</a>' in entries[1]
+    pages = {f"zh/{page.stem}.html" for page in (ROOT / "docs" / "zh").glob("*.md")}
+    assert {*re.findall(r'href="(zh/\w[\w-]*\.html)"', entries[1])} == pages
+    assert not any('href="zh/' in entry for entry in entries[2:])
+
+
+def test_readme_leads_to_chinese_pages():
+    """RAG, gate, monitoring and labels in Chinese are two clicks away from the README."""
+    assert "](docs/zh/start.md)" in (ROOT / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\((\w[\w-]*\.md)\)", (ROOT / "docs/zh/start.md").read_text("utf-8"))
+    pages = {page.name for page in (ROOT / "docs" / "zh").glob("*.md")} - {"start.md"}
+    assert pages - {*links} == set() and pages > {"rag.md", "gate.md", "monitor.md", "labels.md"}
+
+
+# Words of two characters, most of them inside longer words or sentences.
+CHINESE = re.findall(
+    "..",
+    "分群标注指标物品查询截断区间显著检验折损增益精确召回位置等级"
+    "用户点击购买日志模型均值同分阈值权重样本偏差覆盖新颖基线报告",
+)
+PAGES_FOUND = """word => [...new Set(
+    Search._performSearch(...Search._parseQuery(word)).map(result => result[0]))].sort()"""
+
+
+def article(path):
+    """The text of a page of the site, without tags."""
+    _, _, text = path.read_text("utf-8").partition('<article role="main"')
+    return re.sub(r"<[^>]*>", "", text.partition("</article>")[0])
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_search_finds_every_page_with_a_chinese_word(site, browser):
+    pages = {
+        path.relative_to(site).with_suffix("").as_posix(): article(path)
+        for path in {*site.rglob("*.html")} - {site / "genindex.html"}
+    }
+    expected = {word: sorted(p for p, text in pages.items() if word in text) for word in CHINESE}
+    assert len(CHINESE) == 30 and min(map(len, expected.values())) >= 2
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q=ties")
+    page.wait_for_function("Search.hasIndex()")
+    assert {word: page.evaluate(PAGES_FOUND, word) for word in CHINESE} == expected
+    page.close()
+
+
+SPHINX_SPLITS = """lines => lines.map(line => line
+    .split(/[^\\p{Letter}\\p{Number}_\\p{Emoji_Presentation}]+/gu).filter(term => term))"""
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_english_is_searched_as_sphinx_does(site, browser):
+    """The index and the query have the words of Sphinx's own splitter, on all English lines."""
+    texts = [page.read_text("utf-8") for page in PAGES]
+    module = runpy.run_path(str(ROOT / "docs" / "chinese_search.py"))
+    ours, theirs = module["SearchEnglishAndChinese"]({}), module["SearchEnglish"]({})
+    lines = [line for text in texts for line in text.splitlines()]
+    lines = [line for line in lines if not re.search(module["HAN"], line)]
+    assert [ours.split(line) for line in lines] == [theirs.split(line) for line in lines]
+    assert (ours.stopwords, ours.stem("rankings")) == (theirs.stopwords, theirs.stem("rankings"))
+    page = browser.new_page()
+    page.goto((site / "search.html").as_uri())
+    assert page.evaluate("lines => lines.map(splitQuery)", lines) == page.evaluate(
+        SPHINX_SPLITS, lines
+    )
+    page.close()
+
+
 # The beginnings of the elements that are wider than their box.
 WIDER = """selector => [...document.querySelectorAll(selector)]
     .filter(node => node.scrollWidth > node.clientWidth + 1)
@@ -183,4 +258,20 @@ def test_no_sideways_scrolling(site, browser):
         for width, selector in ((1280, "html, .highlight pre"), (390, "html")):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate(WIDER, selector) == [], (path, width)
+    page.close()
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_tables_and_picture_on_a_phone(site, browser):
+    """Cells of Chinese tables are 5 characters wide or more, and the picture is a phone's."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    narrow = "Math.min(...[...document.querySelectorAll('td, th')].map(cell => cell.offsetWidth))"
+    for name in ("metrics", "textbook", "start", "monitor"):
+        page.goto((site / "zh" / f"{name}.html").as_uri())
+        assert page.evaluate(narrow) >= 80, name
+    page.goto((site / "index.html").as_uri())
+    shown = "[...document.querySelectorAll('article img')].filter(x => x.offsetWidth > 0)"
+    (picture,) = page.evaluate(f"{shown}.map(x => [x.src.split('/').at(-1), x.offsetWidth])")
+    assert picture[0] == "report-light-phone.png" and picture[1] > 300
     page.close()

@@ -1,5 +1,6 @@
 """The examples run as their first lines say."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -95,9 +96,11 @@ def test_pictures_of_the_report(tmp_path):
     take = "import report_picture as r; r.take_pictures(r.write_report(p := r.Path.cwd()), p)"
     path = os.pathsep.join([str(ROOT / "examples"), str(ROOT)])
     run([sys.executable, "-c", take], tmp_path, env={**os.environ, "PYTHONPATH": path})
-    for scheme, back in (("light", (255, 255, 255)), ("dark", (20, 24, 29))):
-        for folder in (tmp_path, ROOT / "docs" / "images"):
-            path = folder / f"report-{scheme}.png"
-            picture = image.open(path).convert("RGB")
-            assert picture.size == (1280, 800) and path.stat().st_size < 150_000
-            assert picture.getpixel((5, 5)) == pytest.approx(back, abs=3)
+    colours = {"light": (255, 255, 255), "dark": (20, 24, 29)}
+    sizes = {"": (1280, 800), "-phone": (780, 1280)}
+    folders = (tmp_path, ROOT / "docs" / "images")
+    for scheme, screen, folder in itertools.product(colours, sizes, folders):
+        path = folder / f"report-{scheme}{screen}.png"
+        picture = image.open(path).convert("RGB")
+        assert picture.size == sizes[screen] and path.stat().st_size < 150_000
+        assert picture.getpixel((5, 5)) == pytest.approx(colours[scheme], abs=3)
