@@ -288,6 +288,7 @@ def monitor(
     1 alarm on 2026-10-10: RR@10 (sudden drop)
     """
     require("system" not in options, "monitor does not take system=. Pass the days of one system")
+    require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
     names = list_metrics([metrics] if isinstance(metrics, str) else metrics)
     shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]
     with open_session(con, days, qrels, attributes) as session:

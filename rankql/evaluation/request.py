@@ -21,6 +21,7 @@ from rankql.registry.conventions import (
     option_names,
 )
 from rankql.sources.tables import Data, Rel
+from rankql.writing import HeaderlessPath
 
 if TYPE_CHECKING:
     import duckdb
@@ -153,7 +154,10 @@ class EvaluateArguments:
         train = [f"train={names.pop('train')}"] if "train" in names else []
         read = ReadingOptions.__annotations__
         options = [f"{name}={x!r}" for name, x in self.reading.options.items() if name in read]
-        return f"rankql.check({', '.join([*names.values(), *options, *train])})"
+        paths = [each for each in data.values() if isinstance(each, HeaderlessPath)]
+        options += [f"columns={[list(x) for x in path.columns]!r}" for path in paths[:1]]
+        con = ["con=con"] if self.con is not None else []
+        return f"rankql.check({', '.join([*names.values(), *options, *train, *con])})"
 
 
 @contextmanager

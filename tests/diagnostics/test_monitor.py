@@ -504,6 +504,11 @@ def test_a_daily_log_of_mondays():
     assert rankql.monitor(frame, metrics="nDCG@3").exit_code == 0
 
 
+def test_an_unknown_period_is_refused():
+    with pytest.raises(rankql.RankqlError, match=r"^period must be 'day' or 'week', not 'month'$"):
+        rankql.monitor(LOG, metrics="nDCG@3", period="month")
+
+
 @pytest.mark.slow
 def test_judgments_and_attributes_in_other_tables(tmp_path):
     """For all days, or by day; from a folder per day."""

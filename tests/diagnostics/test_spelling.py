@@ -3,6 +3,7 @@
 import re
 import unicodedata
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -94,6 +95,25 @@ def test_few_matching_ids_are_noted_with_the_call_of_check(change, options, tmp_
         findings = rankql.check(*data, **options).findings
         assert any(finding.kind == "few-common-items" for finding in findings)
     assert bool(spelling(run, qrels, **options)) == (change is str.upper)
+
+
+@pytest.mark.parametrize("kind", ["text", "database"])
+def test_the_call_of_check_runs(kind, tmp_path, monkeypatch):
+    """Of files without a header, and of tables of a connection."""
+    run, qrels = frame(almost_all(str.upper), "score"), frame(OWN_ITEMS, "rel", 3)
+    monkeypatch.chdir(tmp_path)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE run AS FROM run; CREATE TABLE qrels AS FROM qrels")
+    data, options = ("run", "qrels"), {"con": con}
+    if kind == "text":
+        run.write_csv("run.csv", include_header=False)
+        qrels.write_csv("qrels.csv", include_header=False)
+        names = [["query", "item", "score"], ["query", "item", "rel"]]
+        data, options = ("run.csv", "qrels.csv"), {"columns": names}
+    (note,) = notes(*data, **options)
+    call = note[note.index("rankql.check(") :]
+    findings = eval(call, {"rankql": rankql, "con": con}).findings
+    assert any(finding.kind == "few-common-items" for finding in findings)
 
 
 def test_a_low_hit_rate_of_the_same_ids_is_not_noted():
