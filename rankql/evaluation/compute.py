@@ -241,7 +241,10 @@ def _replace_flagged(reduced: Reduced, metrics: Sequence[Metric]) -> pl.DataFram
         listed = f"SELECT {key.format(key='query')} FROM {table.sql}"
         inputs = replace(inputs, part=f"{key.format(key='{query}')} IN ({listed})")
     keys = [str(i) for i in range(1 + inputs.many)]
-    window = _read_flagged(reduced, inputs, metrics)[names]
+    try:
+        window = _read_flagged(reduced, inputs, metrics)[names]
+    except duckdb.OutOfMemoryException:  # the list of queries takes memory too
+        window = _read_flagged(reduced, facts.inputs, metrics)[names]
     # Names of users may be patterns of polars.
     flagged, values, window = (
         pl.DataFrame({str(i): column for i, column in enumerate(frame[names].get_columns())})
