@@ -369,7 +369,7 @@ def _require_different_names(inputs: Inputs) -> None:
     for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
         if argument != "query" and name.lower() == query:
             raise RankqlError(
-                f"{argument}: {name!r} is also the column of the queries. Rename one of them"
+                f"{argument}={name!r} is the column of the queries. Name an attribute of them"
             )
         if inputs.many and name.lower() == "system":
             raise RankqlError(
@@ -496,11 +496,6 @@ def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> st
                     raise RankqlError(
                         f"{argument}={name!r}: {table.label} has no such column, but other runs "
                         "have. Add it, or pass attributes="
-                    )
-                if name == table.roles["query"]:
-                    raise RankqlError(
-                        f"{argument}={name!r} is the column of the queries. Name an attribute of "
-                        "them"
                     )
             return home
     raise unknown_column(argument, name, [*itertools.chain(*places.values())])
