@@ -213,23 +213,6 @@ def test_no_mapping_is_invented(column):
     assert "{" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "encoding", "likely"), [
-    ("问题,文档,分数\n", "gb18030", "GB18030"),
-    ("クエリ,文書,カタカナ\n", "shift_jis", "SHIFT-JIS"),
-    ("café,naïve,Größe\n", "latin-1", "LATIN1"),
-    ("query,item,score\n", "utf-16", "UTF-16"),
-])  # fmt: skip
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_an_encoding_is_named_by_the_bytes(text, encoding, likely, suffix, tmp_path):
-    path = tmp_path / f"run.{suffix}"
-    line = text if suffix == "csv" else f'{{"query": "{text.strip()}", "item": "x", "score": 1}}\n'
-    path.write_bytes((line * 3).encode(encoding))
-    with pytest.raises(RankqlError) as caught:
-        rankql.evaluate(path, QRELS)
-    command = str(caught.value).partition("iconv -f ")[2].split(" -t ")[0]
-    assert command == likely and text.strip() in path.read_bytes().decode(command)
-
-
 @pytest.mark.parametrize("blank", [0, 2])
 @pytest.mark.parametrize("broken", ['{"query": "a", "item":', "text", '{"query": "a" "item": 1}'])
 def test_a_broken_line_has_its_own_number(broken, blank, tmp_path):
