@@ -417,6 +417,8 @@ def assign_roles(
             if role == "score" and (likely := likely_scores(table.free_columns(role))):
                 hint = f". Is it {' or '.join(likely)}? If the lowest is best, also pass "
                 hint += "descending=False"
+            elif role == "score" and (grades := table.known("rel")):
+                hint = f". It has {grades[0]}, like judgments: pass the run first"
             if role == "rel":
                 ranked = table.label != "qrels" and (table.known("pos") or table.known("score"))
                 hint = ", or rel='1' if every row is relevant"
