@@ -130,22 +130,6 @@ TABLE = [
         {"query": None}, "Pass query='qid'", {"query": ["qid", "q"]}, "Pass --query qid",
         "--query qid,q",
     ),
-    *(
-        (
-            RUN.with_columns(pl.Series(role, values)) if role != "rel" else RUN,
-            QRELS.with_columns(rel=pl.Series(values)) if role == "rel" else QRELS, {},
-            f'{role}="{sql}"', {role: sql}, f'--{role} "{sql}"',
-            f'--{role} "{sql}"',
-        )
-        for role, values, sql in [
-            ("score", ["0,9", "0,8", "1"], "CAST(replace(score, ',', '.') AS DOUBLE)"),
-            ("score", ["1,234", "999", "7.5"], "CAST(replace(score, ',', '') AS DOUBLE)"),
-            ("score", ["1,234", "1,1", "7.5"], "CAST(replace(score, ',', '.') AS DOUBLE)"),
-            ("rel", ["100%", "10 %", "100%"], "CAST(rtrim(rel, ' %') AS DOUBLE) / 100"),
-            ("pos", ["1st", "2nd", "1st"], "CAST(rtrim(pos, 'stndrh') AS INTEGER)"),
-            ("rel", ["1", "-", "1"], "CAST(nullif(rel, '-') AS DOUBLE)"),
-        ]
-    ),
 ]  # fmt: skip
 
 
