@@ -258,7 +258,7 @@ def _with_numbers(
     """
     numbers = {}
     for column in columns:
-        name, kind = quote(column), _number_type(session, table, column) if table.text else None
+        name, kind = quote(column), number_type(session, table, column) if table.text else None
         is_flag = f"SELECT bool_and(lower(CAST({name} AS VARCHAR)) IN ('true', 'false')) "
         if kind:
             numbers[name] = f"CAST({name} AS {kind})"
@@ -282,12 +282,7 @@ def _with_numbers(
     )
 
 
-def holds_numbers(session: Session, table: Table, name: str) -> bool:
-    """Has a column of a text file numbers only, and at least one?"""
-    return _number_type(session, table, name) is not None
-
-
-def _number_type(session: Session, table: Table, name: str) -> str | None:
+def number_type(session: Session, table: Table, name: str) -> str | None:
     """The type of a column of a text file that has numbers only, and at least one.
 
     It is DOUBLE, but integers that it rounds stay exact.
