@@ -143,11 +143,9 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     exists = bool(paths) and os.path.isfile(paths[0])
     refuse_closed(paths if exists else [name], label)
     if not paths and os.path.isdir(name):
-        suffixes = sorted({x.suffix for x in Path(name).iterdir() if x.suffix in DATA})
-        such = f"Name its files, such as '{name.rstrip('/')}/*{suffixes[0]}'" if suffixes else ""
         raise RankqlError(
-            f"{label}: folder {_shortened(name)} has no Parquet files. "
-            f"{such or 'Name a file or folder of data'}"
+            f"{label}: folder {_shortened(name)} has no Parquet files. Name its files, such as "
+            f"'{name.rstrip('/')}/*.csv'"
         )
     if not exists:
         raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")

@@ -175,7 +175,7 @@ def test_advice_works(row, tmp_path):
 
 
 def test_a_folder_is_advised_by_its_files(tmp_path):
-    RUN.write_ndjson(tmp_path / "a.jsonl")
+    RUN.write_csv(tmp_path / "a.csv")
     with pytest.raises(RankqlError) as caught:
         rankql.evaluate(tmp_path, QRELS)
     pattern = str(caught.value).rpartition("such as ")[2].strip("'")
