@@ -102,12 +102,8 @@ TABLE = [
         "--score score --descending",
     ),
     (
-        RUN.with_columns(pos=pl.Series([0, 1, 0])), QRELS, {}, "add 1, or rank by scores: score=",
-        {"pos": "pos + 1"}, "add 1, or rank by scores: --score", "--pos 'pos + 1'",
-    ),
-    (
-        RUN.select("query", "item", rank=pl.Series([0.9, 0.2, 0.5])), QRELS, {},
-        "If it is a score, pass score=", {"score": "rank"}, "a score, pass --score", "--score rank",
+        RUN.with_columns(pos=pl.Series([0, 1, 0])), QRELS, {}, "add 1", {"pos": "pos + 1"}, "add 1",
+        "--pos 'pos + 1'",
     ),
     (
         KEYS, QRELS.with_columns(day=pl.lit(1)), {"query": ["user", "day"]},
