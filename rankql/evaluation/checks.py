@@ -34,7 +34,6 @@ from rankql.sources.tables import (
     Table,
     describe_mapping,
     is_text,
-    refuse_forms,
     text_number,
     unknown_column,
 )
@@ -364,7 +363,6 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str] = NUMB
         (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
         bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
     for role, wrong in bad.items():
-        refuse_forms(session.con, table, role)
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
         fetch(session, sql)
     if pos := table.integer("pos"):

@@ -37,7 +37,7 @@ from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, 
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.computed import holds_numbers, require_scalar
+from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
 from rankql.sources.reader import count_values, render_script
 from rankql.sources.session import Session, flatten_inputs
@@ -212,7 +212,7 @@ def own_columns(
             continue
         for table in others:
             require_column(table, name, "metrics")
-        numbers = first.text and all(holds_numbers(session, t, name) for t in (first, *others))
+        numbers = first.text and all(number_type(session, t, name) for t in (first, *others))
         own[name] = f"CAST({quote(name)} AS DOUBLE)" if numbers else quote(name)
     return own
 

@@ -32,7 +32,7 @@ from rankql.registry.parse import (
     resolve_names,
 )
 from rankql.sources.candidates import find_list
-from rankql.sources.computed import holds_numbers
+from rankql.sources.computed import number_type
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
 from rankql.sources.private import private_connection
@@ -257,7 +257,7 @@ def _one_row_per(session: Session, table: Table, *columns: str | None) -> bool:
 def is_number_column(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
     if table.text:
-        return holds_numbers(session, table, name)
+        return number_type(session, table, name) is not None
     kind = table.columns[name]
     return is_number(kind) and kind not in ("BOOLEAN", '"NULL"')
 

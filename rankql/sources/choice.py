@@ -335,14 +335,7 @@ def _without_texts(con: Any, side: Side) -> Sequence[Ids]:
         rows = f"(SELECT unnest({ids.lists}) AS x_ FROM {rows})" if ids.lists else rows
         blanks = f"avg(length({text}) - length(replace({text}, ' ', '')))"
         ((average,),) = con.execute(f"SELECT {blanks} FROM {rows}").fetchall()
-        kept += (
-            []
-            if ids.reading == 0 and (average or 0) >= _BLANKS and not _has_cells(side, ids)
-            else [ids]
-        )
+        cells = any(x.name == ids.name and x.reading for x in side.items)
+        if cells or (average or 0) < _BLANKS:
+            kept.append(ids)
     return kept
-
-
-def _has_cells(side: Side, ids: Ids) -> bool:
-    """Has a column other readings of its cells?"""
-    return any(x.name == ids.name and x.reading for x in side.items)

@@ -9,9 +9,8 @@ import re
 import stat
 import sys
 import zlib
-from codecs import getincrementaldecoder
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from glob import glob, has_magic
@@ -31,15 +30,6 @@ JSON = (".json", ".jsonl", ".ndjson")
 COMPRESSED = (".gz", ".zst")
 # The suffixes of files that are no databases.
 DATA = (*PARQUET, *CSV, *JSON, ".run", ".trec", ".qrel", ".qrels", ".txt")
-# Encodings of text, in the order in which one is likely if its bytes are allowed: the codec, the
-# name, and bytes that it has not. Nearly all bytes are allowed in GB 18030, and few in GB 2312.
-_ENCODINGS = (
-    ("utf-16", "UTF-16", rb"\A(?!\xff\xfe|\xfe\xff)"),
-    ("gb2312", "GB18030", rb"\x00"),
-    ("latin-1", "LATIN1", rb"[\x00\x80-\x9f]"),
-    ("shift_jis", "SHIFT-JIS", rb"\x00"),
-    ("gb18030", "GB18030", rb"\x00"),
-)
 # Quotes of CSV, as in RFC 4180: DuckDB would infer them from the first 20,480 rows. Or none.
 QUOTED, PLAIN = "quote = '\"', escape = '\"'", "quote = '', escape = ''"
 # The size of the start of a file that is read to see what is in it.
@@ -75,18 +65,10 @@ class File:
         return [line for line in lines if line.strip()]
 
     def not_utf8(self, path: str, where: str = "") -> RankqlError:
-        """The error about text in another encoding, with those that its bytes allow."""
-        with _open(path) as file:
-            data, names = file.read(2**20), []
-        for codec, name, others in _ENCODINGS:
-            with suppress(UnicodeError):
-                getincrementaldecoder(codec)().decode(data)
-                names += [] if re.search(others, data) else [name]
-        likely, *rest = dict.fromkeys(names) or ["..."]
-        maybe = f". It may also be {' or '.join(rest)}" if rest else ""
+        """The error about text in another encoding."""
         return RankqlError(
-            f"{self.label}: {path!r} is not UTF-8 text{where}. Convert it, for example: "
-            f"iconv -f {likely} -t UTF-8{maybe}"
+            f"{self.label}: {path!r} is not UTF-8 text{where}. Convert it from its "
+            "encoding: iconv -f ENCODING -t UTF-8"
         )
 
     def error(self, problem: str) -> RankqlError:
@@ -161,11 +143,9 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     exists = bool(paths) and os.path.isfile(paths[0])
     refuse_closed(paths if exists else [name], label)
     if not paths and os.path.isdir(name):
-        suffixes = sorted({x.suffix for x in Path(name).iterdir() if x.suffix in DATA})
-        such = f"Name its files, such as '{name.rstrip('/')}/*{suffixes[0]}'" if suffixes else ""
         raise RankqlError(
-            f"{label}: folder {_shortened(name)} has no Parquet files. "
-            f"{such or 'Name a file or folder of data'}"
+            f"{label}: folder {_shortened(name)} has no Parquet files. Name its files, such as "
+            f"'{name.rstrip('/')}/*.csv'"
         )
     if not exists:
         raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")

@@ -16,7 +16,6 @@ from rankql.registry.column_names import (
     RANKED_SYSTEMS,
     REQUESTS,
     RETRIEVED,
-    ROLES,
     SUBTOPIC_NAMES,
     SUBTOPICS,
     find_name,
@@ -236,8 +235,6 @@ def read_inputs(
     runs = dict(zip(runs, opened, strict=True))
     judgments = others[0] if judgments else None
     if judgments:
-        for table in runs.values():
-            _refuse_swapped(table, judgments, *sides)
         judgments, sides[1] = assume_grades(session, judgments, sides[1])
     runs = {
         name: _assign_run(session, table, sides[0], judgments is not None, descending)
@@ -369,7 +366,7 @@ def _require_different_names(inputs: Inputs) -> None:
     for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
         if argument != "query" and name.lower() == query:
             raise RankqlError(
-                f"{argument}: {name!r} is also the column of the queries. Rename one of them"
+                f"{argument}={name!r} is the column of the queries. Name an attribute of them"
             )
         if inputs.many and name.lower() == "system":
             raise RankqlError(
@@ -385,21 +382,6 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     if not run or not all(isinstance(name, str) and name for name in run):
         raise RankqlError("A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
-
-
-def _refuse_swapped(
-    run: Table, qrels: Table, left: Mapping[str, Any], right: Mapping[str, Any]
-) -> None:
-    def ranks(table: Table, names: Mapping[str, Any]) -> bool:
-        return any(table.find(role, names.get(role)) for role in ("pos", "score"))
-
-    if run.text and not any(map(run.known, ROLES)):
-        return  # no header
-    if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
-        raise RankqlError(
-            f"{run.label} and qrels look swapped: {run.label} has no scores or positions, and "
-            "qrels has no grades. Pass the run first"
-        )
 
 
 def _assign_run(
@@ -496,11 +478,6 @@ def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> st
                     raise RankqlError(
                         f"{argument}={name!r}: {table.label} has no such column, but other runs "
                         "have. Add it, or pass attributes="
-                    )
-                if name == table.roles["query"]:
-                    raise RankqlError(
-                        f"{argument}={name!r} is the column of the queries. Name an attribute of "
-                        "them"
                     )
             return home
     raise unknown_column(argument, name, [*itertools.chain(*places.values())])

@@ -94,10 +94,6 @@ def duckdb_errors(session: Reader | None = None) -> Iterator[None]:
         line = session.reword(error) if session else reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
             line += ". Position 1 is the top: add 1"
-        if line.endswith("Position 1 is the top: add 1"):
-            line += ", or rank by scores: score='...'"
-        elif re.search(r"must be a whole number from 1, not -?\d*\.\d+$", line):
-            line += ". If it is a score, pass score='...'"
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():

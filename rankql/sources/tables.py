@@ -300,42 +300,10 @@ def read_text_numbers(con: Any, table: Table) -> Table:
             continue
         number = text_number(name)
         finite = f"count({quote(name)}) = count(*) FILTER (isfinite({number}))"
-        sql = f"SELECT count({quote(name)}) > 0, {finite} FROM {table.sql}"
-        ((known, all_finite),) = con.execute(sql).fetchall()
-        if known and all_finite:
+        sql = f"SELECT count({quote(name)}) > 0 AND {finite} FROM {table.sql}"
+        if con.execute(sql).fetchall()[0][0]:
             table = table.with_values(name, number, "DOUBLE")
-        elif known:
-            refuse_forms(con, table, role)
     return table
-
-
-# Texts of numbers that SQL does not read, and expressions that do.
-_FORMS = {
-    r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?": "CAST(replace({0}, ',', '') AS DOUBLE)",
-    r"-?\d+,\d+": "CAST(replace({0}, ',', '.') AS DOUBLE)",
-    r"-?[\d.]+ ?%": "CAST(rtrim({0}, ' %') AS DOUBLE) / 100",
-    r"\d+(st|nd|rd|th)": "CAST(rtrim({0}, 'stndrh') AS INTEGER)",
-    r"-": "CAST(nullif({0}, '-') AS DOUBLE)",
-}
-
-
-def refuse_forms(con: Any, table: Table, role: str) -> None:
-    """Refuse texts of numbers such as 0,9 with the expression that reads them."""
-    name = table.roles[role]
-    value = f"CAST({quote(name)} AS VARCHAR)"
-    match = [f"bool_and(regexp_full_match({value}, {literal(form)}))" for form in _FORMS]
-    sql = f"SELECT min({value}), {', '.join(match)} FROM {table.sql}"
-    ((text, *matches),) = con.execute(
-        f"{sql} WHERE {value} IS NOT NULL AND {text_number(name)} IS NULL"
-    ).fetchall()
-    column = name if name.isidentifier() else quote(name)
-    read = [x.format(column) for x, fits in zip(_FORMS.values(), matches, strict=True) if fits]
-    if read:
-        either = f'. If its comma is the decimal point: {role}="{read[1]}"' if read[1:] else ""
-        raise RankqlError(
-            f"{table.label}: {name} must be a number, not the text {text!r}. Read it by an "
-            f'expression: {role}="{read[0]}"{either}'
-        )
 
 
 # More values are not labels.
@@ -417,6 +385,8 @@ def assign_roles(
             if role == "score" and (likely := likely_scores(table.free_columns(role))):
                 hint = f". Is it {' or '.join(likely)}? If the lowest is best, also pass "
                 hint += "descending=False"
+            elif role == "score" and (grades := table.known("rel")):
+                hint = f". It has {grades[0]}, like judgments: pass the run first"
             if role == "rel":
                 ranked = table.label != "qrels" and (table.known("pos") or table.known("score"))
                 hint = ", or rel='1' if every row is relevant"

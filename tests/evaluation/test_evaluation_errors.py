@@ -53,7 +53,7 @@ PLACED = RUN.drop("score").with_columns(pos=1)
 @pytest.mark.parametrize(
     ("run", "qrels", "options", "message"),
     [
-        (QRELS, RUN, {}, "run and qrels look swapped"),
+        (QRELS, RUN, {}, "It has rel, like judgments: pass the run first"),
         (RUN, RUN, {}, r"Pass rel='...'. It has score, like a run: are these the judgments\?"),
         ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
         ("", QRELS, {}, "run must be a path or the name of a table, not an empty text"),

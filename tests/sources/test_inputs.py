@@ -84,7 +84,7 @@ def test_slices_are_in_the_order_of_their_values():
 def test_attributes_are_not_called_like_columns_of_the_result():
     users = pl.DataFrame({"user": ["a", "b", "c"], "qid": ["1", "2", "3"]})
     run, qrels = RUN.rename({"query": "user"}), QRELS.rename({"query": "qid"})
-    with pytest.raises(RankqlError, match=r"^by: 'qid' is also the column of the queries"):
+    with pytest.raises(RankqlError, match=r"^by='qid' is the column of the queries"):
         rankql.evaluate(run, qrels, query=("user", "qid"), by="qid", attributes=users)
     systems = SEGMENTS.rename({"segment": "System"})
     assert rankql.evaluate(RUN, QRELS, "RR", by="System", attributes=systems).summary.height == 3

@@ -322,7 +322,7 @@ def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
     [
         ("q1\td1\tfirst\nq1\td2\tsecond\n", MARCO_QRELS, "^No query column in run: expected one"),
         (MARCO + "2\t7\n", MARCO_QRELS, "run.tsv' .* it has a line without 4 columns: '2 7'"),
-        (MARCO_QRELS, MARCO, "^run and qrels look swapped"),
+        (MARCO_QRELS, MARCO, "like judgments: pass the run first"),
     ],
 )
 def test_files_that_are_not_of_ms_marco(tmp_path, run, qrels, message):
