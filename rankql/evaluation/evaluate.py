@@ -139,8 +139,8 @@ def evaluate(
     rel : str or dict, optional
         Column of the grade, or the grades of events.
 
-        {"buy": 3, "click": 1} maps a text column `event` to grades, and
-        ("outcome", {"bought": 2}) maps a text column of another name.
+        {"buy": 3, "click": 1} maps a text column `event` to grades, or columns buy and click of
+        yes and no, and ("outcome", {"bought": 2}) maps a text column of another name.
     score : str, optional
         Column of the score.
     pos : str, optional

@@ -19,6 +19,7 @@ from rankql.sources.tables import (
     Table,
     describe_mapping,
     format_mapping,
+    is_number,
     is_text,
     mentioned,
     require_column,
@@ -369,7 +370,7 @@ def _may_be_graded(session: Session, table: Table) -> bool:
 def map_events(
     session: Session, columns: Mapping[str, Any], tables: Sequence[Table]
 ) -> tuple[Mapping[str, Any], list[Table]]:
-    """The columns and the tables, with grades of events if rel= maps them."""
+    """The columns and the tables, with grades of events if rel= maps them, in a column or not."""
     event, grades = None, columns.get("rel")
     if isinstance(grades, list | tuple) and len(grades) == 2 and isinstance(grades[1], Mapping):
         event, grades = grades
@@ -392,19 +393,27 @@ def _map_events(
     known, rel = (*EVENTS, *ROLES["rel"]), format_mapping(grades)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = find_name(texts, known)
+    flags = [table.actual_name(name) for name in grades if table.has(name)]
+    flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
     if column is not None:
         event = require_column(table, column, "rel")
         if event not in texts:
             kind = table.columns[event]
             raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
+    elif len(flags) == len(grades):
+        if event is not None:
+            raise RankqlError(
+                f"{table.label}: {rel} may map the values of {event}, or the columns "
+                f"{', '.join(flags)}. Pass {format_mapping(grades, event)}, or drop {event}"
+            )
+        columns = dict(zip(flags, grades.values(), strict=True))
+        return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
     if event is None:
         free = [x for x in texts if describe_mapping(session.con, table, x)]
         remedy = f". Name it: {format_mapping(grades, free[0])}" if free else ""
-        total = " + ".join(f"{grade} * {name}" for name, grade in grades.items())
         raise RankqlError(
-            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}. Found: "
-            f"{', '.join(table.own_columns)}{remedy}. For columns of yes and no write an "
-            f"expression: rel='{total}'"
+            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
+            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}{remedy}"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     rows = session.con.execute(
@@ -417,7 +426,33 @@ def _map_events(
             f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
         )
     cases = " ".join(f"WHEN {literal(name)} THEN {grade!r}" for name, grade in grades.items())
+    return _with_grades(table, grades, f"CASE {value} {cases} END", [event])
+
+
+def _with_grades(
+    table: Table, grades: Mapping[str, float], value: str, reads: Sequence[str]
+) -> Table:
+    """The table with the column of mapped grades, and what the Columns line says of it."""
     kind = "INTEGER" if all(isinstance(grade, int) for grade in grades.values()) else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
-    sql, said = f"CAST(CASE {value} {cases} END AS {kind})", f"{event} ({pairs})"
-    return table.with_column(_MAPPED, sql, kind, [event], assumed={"rel": said})
+    said = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
+    sql = f"CAST({value} AS {kind})"
+    return table.with_column(_MAPPED, sql, kind, reads, assumed={"rel": said})
+
+
+def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:
+    """The highest grade of the columns that are true, else 0."""
+    values, sum_of_grades = [], " + ".join(f"{x:g} * {name}" for name, x in grades.items())
+    for name, grade in grades.items():
+        value = f"CAST({quote(name)} AS VARCHAR)"
+        true = f"(TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 1)"
+        no = f"(NOT TRY_CAST({value} AS BOOLEAN) OR {text_number(name)} = 0)"
+        sql = f"SELECT {value} FROM {table.sql} WHERE {value} IS NOT NULL"
+        rows = session.con.execute(f"{sql} AND NOT coalesce({true} OR {no}, false) LIMIT 1")
+        for (other,) in rows.fetchall():
+            raise RankqlError(
+                f"{table.label}: {name} has {other!r}, but {rel} reads it as yes or no: true, "
+                f"false, 1, 0 or NULL. For numbers write an expression: rel='{sum_of_grades}'"
+            )
+        values.append(f"CASE WHEN {true} THEN {grade!r} END")
+    return f"coalesce(greatest({', '.join(values)}), 0)"

@@ -44,6 +44,12 @@ TABLE = [
         {"rel": {"buy": 1, "view": 0}}, "--rel buy=...,view=...", "--rel buy=1,view=0",
     ),
     (
+        RUN, ITEMS.with_columns(event=EVENTS, buy=pl.Series([1, 0, 1]), view=pl.lit(0)),
+        {"rel": {"buy": 1, "view": 0}}, "Pass rel=('event', {'buy': 1, 'view': 0})",
+        {"rel": ("event", {"buy": 1, "view": 0})}, "Pass --rel event=buy:1,view:0",
+        "--rel event=buy:1,view:0",
+    ),
+    (
         RUN, ITEMS.with_columns(bought=pl.Series([5, 0, 1]), seen=pl.lit(0)),
         {"rel": {"bought": 3, "seen": 1}}, "rel='3 * bought + 1 * seen'",
         {"rel": "3 * bought + 1 * seen"}, "--rel '3 * bought + 1 * seen'",

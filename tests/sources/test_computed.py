@@ -178,7 +178,7 @@ FLAGS = pl.DataFrame({
     "clicked": [True, True, None, False],
     "bought": [False, True, None, False],
 })  # fmt: skip
-FLAGGED_RUN = {"a": ["x", "y", "z"]}
+FLAGGED_RUN, FLAG_GRADES = {"a": ["x", "y", "z"]}, {"bought": 3, "clicked": 1}
 BY_FLAGS = rankql.evaluate(FLAGGED_RUN, {"a": {"x": 1, "y": 3, "z": 0, "w": 0}}, "nDCG@5")["nDCG@5"]
 
 
@@ -193,7 +193,26 @@ def test_columns_of_yes_and_no_are_grades(form, kind, tmp_path):
     elif form == "jsonl":
         flags.write_ndjson(path)
     data = {"frame": flags, "pandas": flags.to_pandas()}.get(form, path)
-    for rel in ("2 * bought + clicked", "CASE WHEN bought THEN 3 ELSE clicked END"):
+    for rel in (FLAG_GRADES, "2 * bought + clicked", "CASE WHEN bought THEN 3 ELSE clicked END"):
         assert rankql.evaluate(FLAGGED_RUN, data, "nDCG@5", rel=rel)["nDCG@5"] == BY_FLAGS
-    with pytest.raises(RankqlError, match=r"expression: rel='3 \* bought \+ 1 \* clicked'"):
-        rankql.evaluate(FLAGGED_RUN, data, rel={"bought": 3, "clicked": 1})
+    result = rankql.evaluate(FLAGGED_RUN, data, "nDCG@5", rel=FLAG_GRADES)
+    assert result.columns["qrels"]["rel"] == "bought: 3, clicked: 1"
+    placed = flags.with_columns(pos=pl.Series([1, 2, 3, None]))
+    assert rankql.evaluate(placed, None, "nDCG@5", rel=FLAG_GRADES)["nDCG@5"] == BY_FLAGS
+
+
+@pytest.mark.parametrize(("flags", "message"), [
+    (FLAGS.with_columns(bought=2), "^qrels: bought has '2', but rel="),
+    (FLAGS.with_columns(bought=pl.lit("often")), "^qrels: bought has 'often', but rel="),
+    (FLAGS.with_columns(event=pl.lit("bought")), "may map the values of event, or the columns"),
+    (FLAGS.drop("bought"), "needs a text column in qrels"),
+])  # fmt: skip
+def test_columns_that_are_not_yes_and_no_are_refused(flags, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(FLAGGED_RUN, flags, "nDCG@5", rel=FLAG_GRADES)
+
+
+def test_a_named_event_column_wins_over_columns_of_yes_and_no():
+    flags = FLAGS.with_columns(event=pl.Series(["clicked", "bought", "none", "none"]))
+    rel = ("event", {**FLAG_GRADES, "none": 0})
+    assert rankql.evaluate(FLAGGED_RUN, flags, "nDCG@5", rel=rel)["nDCG@5"] == BY_FLAGS

@@ -556,6 +556,7 @@ def test_an_expression_splits_cells():
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("rel, columns", [
+    ({"buy": 3, "see": 1}, {"buy": [True, False], "see": [True, True]}),
     ("3 * buy + see", {"buy": [True, False], "see": [True, True]}),
     ("grade_ / 2", {"grade_": [8, 2]}),
     (("says", {"Exact": 3, "No": 0}), {"says": ["Exact", "No"]}),
