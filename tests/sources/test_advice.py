@@ -63,19 +63,6 @@ TABLE = [
     (RUN, ITEMS[[0, 2]].with_columns(n=pl.Series([1, 2])), {}, "rel='1'", {"rel": "1"}, "--rel 1",
      "--rel 1"),
     (
-        LISTS, GOOD.rename({"good": "relevant"}), {}, "pass item='found'", {"item": "found"},
-        "pass --item found", "--item found",
-    ),
-    (
-        LISTS.join(GOOD, on="query"), None, {}, "item=['found', 'good'] (CLI",
-        {"item": ["found", "good"]}, "ids: --item found,good", "--item found,good",
-    ),
-    (
-        LISTS.join(GOOD, on="query").rename({"found": "retrieved"}), None, {},
-        "or item=['retrieved', 'good']", {"item": ["retrieved", "good"]},
-        "or --item retrieved,good", "--item retrieved,good",
-    ),
-    (
         LISTS.rename({"found": "retrieved"}), None, {}, "Pass qrels= (CLI", {"qrels": QRELS},
         f"Pass {LAST}", "",
     ),
@@ -110,11 +97,6 @@ TABLE = [
     (
         RUN.with_columns(pos=pl.Series([0, 1, 0])), QRELS, {}, "add 1", {"pos": "pos + 1"}, "add 1",
         "--pos 'pos + 1'",
-    ),
-    (
-        KEYS, QRELS.with_columns(day=pl.lit(1)), {"query": ["user", "day"]},
-        "A pair: query=[['user'], ['day']]", {"query": [["user", "day"], ["query", "day"]]},
-        "A pair: rename both to query", None,
     ),
     (
         pl.DataFrame({"request_id": ["1", "2"], "pos": [2, 1], "rel": [1, 1]}), None, {},
