@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -74,22 +75,26 @@ def refuse_nul(what: str, names: Iterable[str]) -> None:
 
 
 def read_pandas(frame: Any, label: str) -> pl.DataFrame:
-    """A frame of pandas as one of polars. NaN stays NaN, and missing texts are NULL."""
+    """A frame of pandas as one of polars. NaN stays NaN, missing texts are NULL, mixed cells text.
+
+    Refuses sets, which have no order.
+    """
     columns: list[pl.Series] = []
     for name in frame.columns:
         values: Any = frame[name]
-        try:
-            if any(isinstance(x, set | frozenset) for x in values.head(100)):
-                raise TypeError("a set has no order")
-            try:
-                column: Any = pl.from_pandas(values, nan_to_null=False)
-            except (TypeError, ValueError):  # NaN among texts
-                column = pl.from_pandas(values)
-        except (TypeError, ValueError) as error:
+        if any(isinstance(x, set | frozenset) for x in values.head(100)):
             raise RankqlError(
-                f"{label}: the cells of {name} cannot be read ({error}). Write texts, numbers or "
-                f"lists, such as frame[{name!r}].map(list)"
-            ) from error
+                f"{label}: the cells of {name} cannot be read: a set has no order. Write lists, "
+                f"such as frame[{name!r}].map(list)"
+            )
+        column: Any = None
+        for nan_to_null in (False, True):  # NaN among texts
+            with suppress(TypeError, ValueError):
+                column = pl.from_pandas(values, nan_to_null=nan_to_null)
+                break
+        if column is None:
+            texts = [None if x is None else str(x) for x in values]
+            column = pl.Series(texts, dtype=pl.String)
         columns.append(column.alias(str(name)))
     return pl.DataFrame(columns)
 

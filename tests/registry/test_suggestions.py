@@ -32,7 +32,7 @@ def compare(**options):
         (lambda: evaluate("Kendall"), "TauDistance, or TauB"),
         (lambda: evaluate("x = mrr(rel, pos)"), r"rr\(rel, pos, k\) by query"),
         (lambda: evaluate(score="score + 1", by="zzz"), r"Available: query, item, rel, score$"),
-        (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "swapped"),
+        (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "pass the run first"),
     ],
 )
 def test_an_unknown_name_suggests_what_to_write(call, suggestion):

@@ -455,7 +455,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
         (["doc-1", "doc-2"], ["doc_3", "doc_4"], None),
         (["d1"] * 4, ["d2"] * 4, None),
         (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
-        (["D1", "D2"], ["d3", "d2"], None),
+        (["D1", "D2"], ["d3", "d2"], ""),
         (["1", "2"], [3, 4], "items are VARCHAR in run and"),
         (["a#1", "b#1"], ["a", "b"], ""),
     ],

@@ -327,9 +327,17 @@ def test_tables_with_both_lists_are_compared_without_judgments(item, tmp_path):
     options = {"metric": "RR", **({"item": item} if item else {})}
     code, printed = cli("compare", *files, **options)
     assert code == 0 and {x["system"] for x in printed["summary"]} == {"a", "b"}
-    page = [str(tmp_path / "page.html")]
-    named = [x for name, value in options.items() for x in (f"--{name}", value)]
-    done = CliRunner().invoke(main, ["report", *map(str, files), *named, "-o", *page])
+
+
+@pytest.mark.report
+def test_tables_with_both_lists_are_reported_without_judgments(tmp_path):
+    rows = [
+        {"question": x["question"], "relevant": x["gold"], "retrieved": x["hits"]} for x in HITS
+    ]
+    worse = [{**row, "retrieved": row["retrieved"][::-1]} for row in rows]
+    files = [write(tmp_path / "a.jsonl", rows), write(tmp_path / "b.jsonl", worse)]
+    page = ["--metric", "RR", "-o", str(tmp_path / "page.html")]
+    done = CliRunner().invoke(main, ["report", *map(str, files), *page])
     assert done.exit_code == 0, done.output
 
 
