@@ -210,7 +210,7 @@ def _compare(inputs: Sequence[str], options: dict[str, Any]) -> Comparison:
     if not isinstance(runs, dict) and qrels is not None and "system" not in options:
         runs = dict([split_name(runs)])
     comparison: Comparison = call(runs, qrels=qrels, **options)
-    if len(comparison.systems) < 2:
+    if len(comparison.systems) < 2 and len(inputs) > 1:  # one result may have a report
         read = f", and {inputs[-1]} is read as the judgments" if qrels else ""
         raise click.UsageError(
             f"There is one system to compare{read}. Pass two runs; NAME=PATH is always a run."

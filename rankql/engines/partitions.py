@@ -38,6 +38,7 @@ from rankql.evaluation.overlap import (
     leave_out_unjudged,
     no_common_items,
     require_judged_queries,
+    require_ranked_rows,
 )
 from rankql.evaluation.plan import Facts, own_columns
 from rankql.evaluation.readable import write_query
@@ -272,6 +273,9 @@ def combine_counters(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any
         for x in each
         if x.get("sum rows")
     ]
+    place = "score" if inputs.scored else "position"
+    counters = Counters(queries, ranked, [], place)
+    require_ranked_rows(counters)
     require_judged_queries(queries, last.get("first judged"))
     doubts, few = [], []
     for row in each:
@@ -288,8 +292,7 @@ def combine_counters(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any
         ):
             few.append((system, items, judged, common))
     check_counts(meta, combined_counts(last))
-    place = "score" if inputs.scored else "position"
-    return Counters(queries, ranked, [], place, few=few, doubts=doubts)
+    return replace(counters, few=few, doubts=doubts)
 
 
 def combined_counts(last: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def evaluate(
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
     listed = isinstance(qrels, list | tuple) and all(isinstance(name, str) for name in qrels)
-    named = con is None and isinstance(qrels, str) and is_metric(qrels)
+    named = con is None and isinstance(qrels, str) and "/" not in qrels and is_metric(qrels)
     if (listed and qrels) or (named and not os.path.exists(str(qrels))):
         raise RankqlError(
             f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "

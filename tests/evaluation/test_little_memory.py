@@ -1,5 +1,6 @@
 """Evaluations in little memory, of large data, and interrupted ones."""
 
+import re
 import subprocess
 import sys
 from tempfile import gettempdir
@@ -65,7 +66,7 @@ def test_two_tables_in_little_memory(tmp_path):
     settings = {"memory_limit": "70MB", "threads": 2, "temp_directory": str(tmp_path / "spill")}
     con = duckdb.connect(config=settings)
     result = rankql.evaluate(run, qrels, ["nDCG@10", "AP", "R@100"], con=con)
-    assert "evaluated in 4 parts" in result.notes[-1]
+    assert re.search(r"evaluated in \d+ parts", result.notes[-1])
     assert result.per_query.height == 50_000 and 0 < result["AP"] < 1
 
 

@@ -1,7 +1,6 @@
 """What users pass in: names of columns, paths, encodings, ids and scores that cannot be right."""
 
 import random
-import re
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
@@ -379,10 +378,8 @@ def test_nan_is_refused_in_every_frame(role, kind, problem):
     null = table.with_columns(pl.when(pl.col("item") == "x").then(role).alias(role))
     nan = null.with_columns(pl.col(role).fill_null(float("nan")))
     frames = [nan.to_pandas().astype({role: kind}) for kind in ("float64", "float32", object)]
-    remedy = f". If NaN means NULL, pass .astype({{'{role}': 'Float64'}})"
-    remedy = "" if role == "score" else re.escape(remedy)
-    for wrong, hint in ((nan, ""), (nan.to_arrow(), ""), *((frame, remedy) for frame in frames)):
-        with pytest.raises(RankqlError, match=f"^run: {role} {problem}{hint}"):
+    for wrong in (nan, nan.to_arrow(), *frames):
+        with pytest.raises(RankqlError, match=f"^run: {role} {problem}"):
             rankql.evaluate(wrong, metrics="RR")
         assert [f.level for f in rankql.check(wrong) if f.kind == kind] == ["error"]
     values = [None if x != x else x for x in frames[0][role]]
