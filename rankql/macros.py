@@ -52,8 +52,6 @@ def quote(name: str) -> str:
 NEAR_ONE = 2.0**-40
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
-JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"  # how many judged items of a query are read
-TIED = f"{INTERNAL_PREFIX}tied"  # whether the best scores of a ranking are tied
 
 
 def literal(value: object) -> str:
