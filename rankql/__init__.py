@@ -33,9 +33,10 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            return version("rankql")
+            found = version("rankql")
         except PackageNotFoundError:  # a checkout on the path, not installed
-            return "unknown"
+            found = "unknown"
+        return globals().setdefault(name, found)
     try:
         return _lazy_getattr(name)
     except AttributeError:

@@ -116,7 +116,6 @@ from .logs.popular import most_popular
 from .macros import register
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
-from .versions import show_versions
 
 __version__: str
 ap_by_score: MetricFunction[...]
@@ -326,7 +325,6 @@ __all__ = [
     "set_ap",
     "set_ap_by_score",
     "shannon_entropy",
-    "show_versions",
     "sign_test",
     "subtopic_recall",
     "tally",

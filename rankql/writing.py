@@ -34,28 +34,24 @@ def output_path(
     path: str | os.PathLike[str], suffixes: Sequence[str] = (), inputs: Iterable[Any] = ()
 ) -> Path:
     """The path of an output file, links resolved, or STDOUT; refuse inputs and devices."""
-    if not isinstance(path, str | os.PathLike):
-        raise RankqlError(f"output must be a path, not {path!r}")
-    if not os.fspath(path):
-        raise RankqlError("output is empty. Pass the path of a file, or leave it out")
-    name = os.path.expanduser(path)
-    if name in ("-", "/dev/stdout"):
-        return STDOUT
     try:
-        target = Path(name).resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a NUL
-        raise RankqlError(f"output {str(path)!r} is not a path: {error}") from error
+        name = os.path.expanduser(path)
+        target = STDOUT if name in ("-", "/dev/stdout") else Path(name).resolve()
+    except (OSError, RuntimeError, TypeError, ValueError) as error:  # a number, a loop of links
+        raise RankqlError(f"output must be the path of a file, not {path!r}") from error
+    if target == STDOUT:
+        return target
+    wrong = ""
     if suffixes and target.suffix.lower() not in suffixes:
-        expected = ".parquet" if suffixes == PARQUET else f"one of: {', '.join(suffixes)}"
-        raise RankqlError(f"output {str(path)!r} must end in {expected}")
-    if not target.parent.is_dir():
-        raise RankqlError(f"output {str(path)!r}: folder {str(target.parent)!r} does not exist")
-    if os.path.exists(name) and not os.path.isfile(name):
-        raise RankqlError(f"output {str(path)!r} is not a regular file")
-    if not all(os.access(x, os.W_OK) for x in (target.parent, target) if os.path.exists(x)):
-        raise RankqlError(f"output {str(path)!r}: no permission to write it")
-    if os.path.exists(target) and any(_reads(each, target) for each in named_paths(inputs)):
-        raise RankqlError(f"output {str(path)!r} would overwrite an input")
+        wrong = f"must end in one of: {', '.join(suffixes)}"
+    elif not target.parent.is_dir():
+        wrong = f"is in a folder that does not exist: {str(target.parent)!r}"
+    elif target.exists() and not target.is_file():  # a device, or no name at all
+        wrong = "is not a regular file"
+    elif target.exists() and any(_reads(each, target) for each in named_paths(inputs)):
+        wrong = "would overwrite an input"
+    if wrong:
+        raise RankqlError(f"output {str(path)!r} {wrong}")
     return target
 
 

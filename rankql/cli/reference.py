@@ -107,14 +107,6 @@ def sql_command(
         click.echo(render_query(*split_inputs(inputs), **options))
 
 
-@command("versions", "versions", "versions > versions.txt")
-def versions_command() -> None:
-    """Print installed versions, for bug reports."""
-    from rankql.versions import show_versions
-
-    show_versions()
-
-
 @command("demo", "demo", "demo --output data --queries 1000")
 @click.option(
     "-o",

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+import rankql
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import evaluation_errors, validate_columns
 from rankql.evaluation.collapse import collapse_chunks
@@ -42,7 +43,6 @@ from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
 from rankql.sources.reader import count_values, render_script
 from rankql.sources.session import Session, flatten_inputs
 from rankql.sources.tables import Data, Table, mentioned, require_column
-from rankql.versions import own_version
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Plan:
             weight=inputs.weight,
             metric_weights=self.query.weights,
             judgments=inputs.qrels is not None,
-            version=own_version(),
+            version=rankql.__version__,
             canonical={m.name: m.canonical for m in metrics if m.name != m.canonical},
             **fields,
         )

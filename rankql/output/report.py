@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+import rankql
 from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
@@ -43,7 +44,6 @@ from rankql.text import (
     join_words,
     show_controls,
 )
-from rankql.versions import find_version
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -90,7 +90,7 @@ def render_report(
     queries = comparison.result.frame()[comparison.result.meta.query]
     counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
     today = datetime.now(UTC).date().isoformat()
-    facts = [*counts, date or today, f"rankql {find_version('rankql')}"]
+    facts = [*counts, date or today, f"rankql {rankql.__version__}"]
     settings = asdict(comparison.settings).items()
     title = _default_title(comparison) if title is None else title
     body = environment.from_string(read_file("report.html.j2")).render(

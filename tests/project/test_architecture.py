@@ -10,7 +10,7 @@ from support.paths import PACKAGE
 
 # Each may import those before it.
 LAYERS = [
-    "errors", "processes", "macros", "stats", "text", "layout", "writing", "results", "versions",
+    "errors", "processes", "macros", "stats", "text", "layout", "writing", "results",
     "registry", "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
