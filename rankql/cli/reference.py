@@ -11,8 +11,8 @@ import click
 
 from rankql.cli.command import COLUMNS, FORMAT, command
 from rankql.cli.console import print_frame, program_name
-from rankql.cli.inputs import split_inputs
 from rankql.cli.options import DATA
+from rankql.cli.tasks import split_inputs
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import PROFILES
 

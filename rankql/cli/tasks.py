@@ -1,24 +1,32 @@
-"""The commands that call a function of rankql with the same options, and show its result."""
+"""The commands that call a function of rankql with the same options, and show its result.
+
+Below them: how the files of a command become runs and judgments.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from rankql.cli.command import COLUMNS, command, task
 from rankql.cli.console import as_cli_options, call, show
-from rankql.cli.inputs import name_runs, split_inputs, split_name, split_query
 from rankql.cli.options import DATA
 from rankql.writing import write_file
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
+    from rankql.evaluation.values import Request
+    from rankql.writing import HeaderlessPath
+
+# A path that the user wrote, with its columns if --columns names them.
+InputPath: TypeAlias = "str | HeaderlessPath"
 
 INPUTS = click.argument("inputs", type=DATA, nargs=-1, required=True, metavar="RUN... [QRELS]")
 WIDE = click.option(
@@ -258,3 +266,73 @@ def convert_command(source: str, target: str, **options: Any) -> None:
     TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, otherwise TREC.
     """
     click.echo(call(source, target, **options), err=True)
+
+
+def split_inputs(
+    inputs: Sequence[InputPath], request: Request | None = None, item: Any = None
+) -> tuple[Any, InputPath | None]:
+    """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
+
+    A run is named by NAME=PATH or after its file. The last input is a run too if it has a name, if
+    eval --output wrote it, if it has lists of retrieved ids, or values as this request describes
+    them. A database opens in the background, so call this before polars is imported.
+    """
+    from rankql.sources.private import open_in_background
+
+    open_in_background()
+    from rankql.evaluation.values import Request, identify
+
+    request = request or Request(is_run=True, item=item)
+    require_no_metric(inputs)
+    path = split_name(inputs[-1])[1]
+    named = path != inputs[-1]
+    no_qrels = len(inputs) == 1 or named or identify(path, request=request).kind != "rows"
+    runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
+    if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
+        return runs[0], qrels
+    return name_runs(runs), qrels
+
+
+def split_query(inputs: Sequence[InputPath]) -> tuple[Sequence[InputPath], dict[str, str]]:
+    """Split RUN... [QRELS] [QUERY METRIC] into the files, and the query and the metric if given."""
+    from rankql.registry.parse import is_metric
+    from rankql.sources.files import is_path
+
+    last = str(inputs[-1])
+    is_file = is_path(last) or is_path(str(split_name(inputs[-1])[1]))
+    if len(inputs) < 3 or is_file or not is_metric(last):
+        return inputs, {}
+    return inputs[:-2], {"of": str(inputs[-2]), "metric": last}
+
+
+def require_no_metric(inputs: Sequence[InputPath]) -> None:
+    """Refuse the name of a metric in place of a file."""
+    from rankql.registry.parse import is_metric
+    from rankql.sources.files import is_path
+
+    for text in map(str, inputs[1:]):
+        if "@" in text and is_metric(text) and not is_path(text) and not os.path.exists(text):
+            raise click.UsageError(f"{text!r} is a metric, not a file. Pass -m {text}")
+
+
+def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:
+    """The paths by name; refuse the same name twice."""
+    by_name = dict(map(split_name, runs))
+    if len(by_name) < len(runs):
+        raise click.UsageError(f"Two {kind}s have the same name. Name each {kind}: NAME=PATH.")
+    return by_name
+
+
+def split_name(run: InputPath) -> tuple[str, InputPath]:
+    """Split NAME=PATH; a path alone is named after its file, a table of a database as it is.
+
+    A path or glob that contains "=", such as day=2024/*.parquet, has no name.
+    """
+    from rankql.sources.files import is_path
+
+    text = os.fspath(run)
+    name, equals, path = text.partition("=")
+    if equals and "/" not in name and not is_path(text):
+        return name, path if isinstance(run, str) else replace(run, path=path)
+    file, colon, table = re.sub(r"\.(gz|zst)$", "", text).rpartition(":")
+    return table if colon and is_path(file) else Path(table).stem, run
