@@ -37,13 +37,4 @@ def __getattr__(name: str) -> object:
         except PackageNotFoundError:  # a checkout on the path, not installed
             found = "unknown"
         return globals().setdefault(name, found)
-    try:
-        return _lazy_getattr(name)
-    except AttributeError:
-        if name.startswith("_"):
-            raise
-        from rankql.errors import find_closest
-
-        likely = find_closest(name, __all__)
-        hint = f". Did you mean {likely}?" if likely else ""
-        raise AttributeError(f"module 'rankql' has no attribute {name!r}{hint}") from None
+    return _lazy_getattr(name)

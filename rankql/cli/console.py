@@ -6,12 +6,10 @@ import ast
 import os
 import re
 import shlex
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -161,15 +159,3 @@ def _quote(value: str) -> str:
     return (
         f'"{value}"' if "'" in value and not re.search(r'["$`\\!]', value) else shlex.quote(value)
     )
-
-
-def program_name(ctx: click.Context) -> str:
-    """Find how the user called rankql, so that printed commands can be copied."""
-    name, script = ctx.find_root().command_path, Path(sys.argv[0])
-    if name == "python -m rankql":  # set in __main__.py, for every Python
-        return f"{shlex.quote(sys.orig_argv[0])} -m rankql"
-    if script.stem == "rankql" and script.is_file():
-        on_path = shutil.which("rankql")
-        if not on_path or not script.samefile(on_path):
-            return shlex.quote(sys.argv[0])  # a path, such as .venv/bin/rankql
-    return name

@@ -11,7 +11,7 @@ import click
 
 from rankql.cli import reference, tasks
 from rankql.cli.command import Command
-from rankql.cli.console import as_cli_options, program_name
+from rankql.cli.console import as_cli_options
 
 # Printed if rankql is called without a command.
 _START = """\
@@ -95,7 +95,7 @@ def main(ctx: click.Context, debug: bool = False) -> None:
     if os.environ.get("NO_COLOR"):
         ctx.color = False
     if not ctx.invoked_subcommand:
-        click.echo(_START.format(rankql=program_name(ctx)), err=True, nl=False)
+        click.echo(_START.format(rankql=ctx.command_path), err=True, nl=False)
         ctx.exit(2)  # click's exit code if a command is missing
 
 

@@ -7,8 +7,6 @@ the completion of a shell need not wait for.
 from __future__ import annotations
 
 import ast
-import glob
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -28,7 +26,7 @@ FORMATS = ("table", "markdown", "latex", "csv", "json", "jsonl")
 
 
 class _DataPath(click.types.StringParamType):
-    """A file, or NAME=FILE. The shell completes the path of both.
+    """A file, or NAME=FILE. The shell completes the path of a file.
 
     With --database, what is not a file is one of its tables; with --columns, a file has these.
     """
@@ -50,12 +48,7 @@ class _DataPath(click.types.StringParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        name, equals, path = incomplete.partition("=")
-        matches = sorted(glob.glob(f"{glob.escape(path)}*")) if equals and "/" not in name else []
-        return [
-            CompletionItem(f"{name}={match}{'/' if os.path.isdir(match) else ''}")
-            for match in matches
-        ] or [CompletionItem(incomplete, type="file")]
+        return [CompletionItem(incomplete, type="file")]
 
 
 DATA = _DataPath()

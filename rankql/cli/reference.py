@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rankql.cli.command import COLUMNS, FORMAT, command
-from rankql.cli.console import print_frame, program_name
+from rankql.cli.console import print_frame
 from rankql.cli.options import DATA
 from rankql.cli.tasks import split_inputs
 from rankql.registry.argument_checks import require_whole_number
@@ -138,5 +138,5 @@ def demo_command(ctx: click.Context, folder: Path, queries: int) -> None:
     query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
-    command = f"{program_name(ctx)} eval {shlex.quote(str(path))} --by segment"
+    command = f"{ctx.find_root().command_path} eval {shlex.quote(str(path))} --by segment"
     click.echo(f"Next: {command}", err=True)

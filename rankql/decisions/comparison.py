@@ -23,7 +23,7 @@ from rankql.decisions.comparison_table import (
     tabulate_pair,
 )
 from rankql.decisions.verdict import SIGNIFICANT
-from rankql.errors import RankqlError, describe_unknown, name_arguments
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.layout import Block
@@ -171,7 +171,6 @@ class Comparison(EvaluatedTable):
                 raise RankqlError(describe_unknown(kind, value, known))
         return query_differences(self.result, name, a, b)
 
-    @name_arguments
     def leaderboard(self) -> pl.DataFrame:
         """The ranks of every system that the tests support, by metric and slice, best first.
 
@@ -237,7 +236,6 @@ class Comparison(EvaluatedTable):
             **super()._details(),
         }
 
-    @name_arguments
     def plot(
         self,
         kind: str = "differences",

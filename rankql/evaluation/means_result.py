@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean, name_arguments
+from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result_checks import describe_weights
@@ -332,7 +332,6 @@ class MeansResult(TableResult):
         weight = {"weight": self.meta.weight} if self.meta.weight else {}
         return {"conventions": self.conventions, "columns": self.columns, **weight}
 
-    @name_arguments
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all.
 

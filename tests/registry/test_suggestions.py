@@ -40,11 +40,6 @@ def test_an_unknown_name_suggests_what_to_write(call, suggestion):
         call()
 
 
-def test_a_misspelled_function_suggests_the_right_one():
-    with pytest.raises(AttributeError, match="Did you mean evaluate"):
-        rankql.evalute  # noqa: B018
-
-
 @pytest.mark.parametrize(
     "metric",
     ["R_cap@10", "microRMSE", "hit rate", "hit rate@10", "personalization", "Personalisation@10"],
