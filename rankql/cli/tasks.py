@@ -190,10 +190,6 @@ def report_command(
     output = ctx.meta["output"]
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    from rankql.output.page import bundle_in_background
-
-    if output.lower().endswith(".html"):  # before the imports below, which take time too
-        ctx.with_resource(bundle_in_background())
     from rankql.decisions.comparison import require_page
 
     files = {role: path for role, _, path in (text.partition("=") for text in texts)} or None

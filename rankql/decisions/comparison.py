@@ -245,9 +245,8 @@ class Comparison(EvaluatedTable):
     ) -> alt.TopLevelMixin:
         """An altair chart: differences by query, means, slices or cutoffs.
 
-        "slices" draws the differences over all queries and by slice, "precision-recall" `IPrec` by
-        recall. By default a chart shows all metrics and pairs. Pass `metric`, or `a` and `b`, to
-        choose.
+        "slices" draws the differences over all queries and by slice. By default a chart shows all
+        metrics and pairs. Pass `metric`, or `a` and `b`, to choose.
         """
         return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
 

@@ -333,8 +333,5 @@ class MeansResult(TableResult):
         return {"conventions": self.conventions, "columns": self.columns, **weight}
 
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
-        """An altair chart of the means with intervals, of one metric or of all.
-
-        "precision-recall" draws `IPrec` by recall, a line for each system.
-        """
+        """An altair chart of the means with intervals, of one metric or of all."""
         return draw_chart("charts", "plot_means", self, metric)

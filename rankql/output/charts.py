@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.output.chart_selection import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.difference_charts import draw_differences, draw_slices
 from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
     draw_means,
-    draw_precision_recall,
 )
+from rankql.output.panels import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.specs import Spec, join_panels
 from rankql.registry.parse import resolve_names
 
@@ -21,14 +20,11 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
 
-PRECISION_RECALL = "precision-recall"
-KINDS = ("differences", "means", "slices", "cutoffs", PRECISION_RECALL)
+KINDS = ("differences", "means", "slices", "cutoffs")
 
 
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
-    """Draw the means, a panel for each metric, or as "precision-recall" by recall."""
-    if metric == PRECISION_RECALL:
-        return _join(draw_precision_recall(evaluation))
+    """Draw the means, a panel for each metric."""
     names = _select_metrics(evaluation, metric)
     return _join([panel for name in names for panel in draw_means(evaluation, name)])
 
@@ -39,8 +35,6 @@ def plot_comparison(
     """Draw a comparison, a panel for each metric and, by query, for each pair."""
     if kind not in KINDS:
         raise RankqlError(describe_unknown("kind of plot", kind, KINDS))
-    if kind == PRECISION_RECALL:
-        return plot_means(comparison, kind)
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
         ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()

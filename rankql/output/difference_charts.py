@@ -10,7 +10,7 @@ import polars as pl
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.evaluation.means import attribute_column
 from rankql.output import panels
-from rankql.output.chart_selection import SLICES, select_pairs
+from rankql.output.panels import SLICES, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, make_layer, quantitative
 from rankql.text import format_count
 
@@ -97,7 +97,6 @@ def draw_differences(
     name, difference = comparison.settings.weight, pl.col("difference")
     weight = difference * 0 + 1 if name is None else pl.col(attribute_column(name, _DIFFERENCES))
     mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
-    scale = {"domain": _difference_range(comparison, metric, (a, b))}
     axis = {"format": ",d", "tickMinStep": 1}
     judged = comparison.result.judge is not None
     queries = format_count(len(frame), "human query" if judged else "query")
@@ -105,7 +104,7 @@ def draw_differences(
     encoding = {
         "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
         "x2": {"field": "to"},
-        "y": quantitative("difference", title="difference", axis=panels.grid_axis(), scale=scale),
+        "y": quantitative("difference", title="difference", axis=panels.grid_axis()),
         "y2": {"datum": 0},
         "color": panels.colour_by_system(comparison, "better"),
         "tooltip": panels.make_tooltips(rows.drop("from", "to", "better")),
@@ -130,15 +129,3 @@ def draw_differences(
 def count_step(queries: int) -> int:
     """Return n if every n-th query is drawn."""
     return -(-queries // BARS) or 1
-
-
-def _difference_range(comparison: Comparison, metric: str, pair: tuple[str, str]) -> list[float]:
-    """Return the smallest and largest difference of a query over this pair and all drawn ones."""
-    pairs = [*select_pairs(comparison), pair]
-    values = {
-        name: part.sort(comparison.result.meta.query)[metric]
-        for (name,), part in comparison.per_query.group_by("system")
-    }
-    gains = [(values[b] - values[a]).drop_nulls().to_numpy() for a, b in pairs]
-    ends = [0.0, *(float(end) for gain in gains if len(gain) for end in (gain.min(), gain.max()))]
-    return [min(ends), max(ends)]

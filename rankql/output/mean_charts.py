@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.decisions.comparison import CUTOFFS
-from rankql.errors import RankqlError
 from rankql.output import panels
-from rankql.output.chart_selection import (
+from rankql.output.panels import (
     SLICES,
     Evaluation,
     list_chart_systems,
@@ -31,8 +30,7 @@ from rankql.output.specs import (
     nominal,
     quantitative,
 )
-from rankql.registry.metric_record import RECALL
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.parse import parse
 from rankql.stats.means import ROUNDING
 from rankql.text import add_slice, format_count
 
@@ -115,31 +113,6 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
 def without_cutoff(metric: str) -> str:
     """Return the name of a metric without its cutoff."""
     return parse(metric)[0].at(None).name.rstrip("_")
-
-
-def draw_precision_recall(evaluation: Evaluation) -> list[Spec]:
-    """Draw the means of interpolated precision by recall, a panel for each threshold."""
-    curves: dict[str, dict[str, float]] = {}
-    for name in filter(is_metric, result_of(evaluation).metrics):
-        (metric,) = parse(name)
-        options = {**metric.options}
-        recall = options.pop(RECALL.name, None)
-        if recall is not None:
-            curves.setdefault(replace(metric, options=options).canonical, {})[name] = float(recall)
-    if not any(len(recalls) > 1 for recalls in curves.values()):
-        raise RankqlError(
-            "A precision-recall chart needs several recalls. Evaluate the metric "
-            "'IPrec@0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1'"
-        )
-    panels_ = []
-    x = quantitative("recall", title="recall", scale={"domain": [0, 1]}, axis={"format": ".1f"})
-    summary = summary_by_system(evaluation).filter(pl.col("slice") == "all").drop_nulls("mean")
-    for title, recalls in curves.items():
-        recall = pl.col("metric").replace_strict(recalls, default=None, return_dtype=pl.Float64)
-        frame = summary.select("system", recall.alias("recall"), "mean", "lo", "hi", "queries")
-        frame = frame.drop_nulls("recall").sort("recall", maintain_order=True)
-        panels_.append(_draw_lines(evaluation, frame, x, title, {"domain": [0, 1]}, []))
-    return panels_
 
 
 def _draw_lines(

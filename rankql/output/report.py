@@ -17,14 +17,14 @@ from rankql.diagnostics.explain import explain_items
 from rankql.errors import require_package
 from rankql.layout import Block
 from rankql.output import difference_charts, mean_charts
-from rankql.output.chart_selection import (
+from rankql.output.page import bundle_vega, read_file, render_page
+from rankql.output.panels import (
     METRICS,
     order_systems,
     select_chart_metrics,
     select_pairs,
+    shorten_names,
 )
-from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import shorten_names
 from rankql.output.report_source import (
     ERRORS,
     Case,

@@ -144,22 +144,6 @@ def test_cutoffs_are_lines_by_k():
     assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
 
 
-def test_precision_by_recall_has_a_line_for_each_system():
-    runs = {"old": run({"a": 1}), "new": run({"a": 3})}
-    qrels = pl.DataFrame({"query": ["a", "a"], "item": ["x", "other 4"], "rel": [1, 1]})
-    result = rankql.evaluate(runs, qrels, ["IPrec@0,0.5,1", "RR"])
-    (panel,) = panels(result.plot("precision-recall"))
-    means = [(row["system"], row["recall"], row["mean"]) for row in panel["data"]]
-    # Hits at 1 and 4, and at 3 and 4.
-    old = [("old", 0, 1), ("old", 0.5, 1), ("old", 1, 0.5)]
-    assert sorted(means) == [*(("new", recall, 0.5) for recall in (0, 0.5, 1)), *old]
-    assert fields(panel)["line", "x"] == "recall" and fields(panel)["line", "y"] == "mean"
-    both = panels(compare(["IPrec@0,1", "IPrec(rel=2)@0,1"]).plot("precision-recall"))
-    assert [len(panel["data"]) for panel in both] == [4, 0]
-    with pytest.raises(rankql.RankqlError, match="several recalls"):
-        compare("IPrec@0").plot("precision-recall")
-
-
 def test_metrics_of_the_catalogue_have_no_difference_by_query():
     comparison = compare(["RR", "g = gini(item, catalogue := 50)"])
     (only,) = panels(comparison.plot())

@@ -4,7 +4,6 @@ import html.parser
 import json
 import random
 import re
-import sys
 
 import duckdb
 import polars as pl
@@ -16,7 +15,6 @@ import rankql
 from rankql import text as show
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
-from rankql.output import page as html_page
 from rankql.output import report
 from rankql.output.report_source import Texts
 from support import components
@@ -396,25 +394,6 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     text = Page((tmp_path / "r.html").read_text()).text
     assert text.startswith("A < B Skip to the results A < B") and "part=x" in text
     assert "i1: A <title>" in text
-
-
-@pytest.mark.parametrize(
-    ("program", "codes"), [(sys.executable, [0]), ("", []), ("no such file", [])]
-)
-def test_the_command_line_bundles_in_a_second_process(program, codes, monkeypatch):
-    """Where that cannot start, this process bundles; none is left."""
-    import vl_convert
-
-    monkeypatch.setattr("sys.executable", program)
-    html_page.bundle_vega.cache_clear()
-    with html_page.bundle_in_background():
-        processes = [*html_page._STARTED]
-        assert html_page.bundle_vega() == vl_convert.javascript_bundle()
-    assert [each.returncode for each in processes] == codes
-    with pytest.raises(ZeroDivisionError), html_page.bundle_in_background():
-        processes += html_page._STARTED
-        raise ZeroDivisionError
-    assert all(each.returncode is not None for each in processes)
 
 
 def test_equal_changes_keep_the_order_of_the_ranking():
