@@ -31,7 +31,6 @@ from rankql.output.specs import (
     quantitative,
 )
 from rankql.registry.parse import parse
-from rankql.stats.means import ROUNDING
 from rankql.text import add_slice, format_count
 
 if TYPE_CHECKING:
@@ -104,15 +103,10 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
         f"{name} {part['mean'][0]:.3f} at {part['k'][0]}, {part['mean'][-1]:.3f} at {part['k'][-1]}"
         for (name,), part in frame.group_by("system", maintain_order=True)
     ]
-    title = f"{without_cutoff(metric)}@k"
+    name = parse(metric)[0].at(None).name.rstrip("_")
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     x = quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False})
-    return _draw_lines(comparison, frame, x, title, {"zero": False}, words)
-
-
-def without_cutoff(metric: str) -> str:
-    """Return the name of a metric without its cutoff."""
-    return parse(metric)[0].at(None).name.rstrip("_")
+    return _draw_lines(comparison, frame, x, f"{name}@k", {"zero": False}, words)
 
 
 def _draw_lines(
@@ -139,28 +133,6 @@ def _draw_lines(
         make_layer("point", points, filled=True, size=45, opacity=1),
     ]
     return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
-
-
-SAME = "the systems have the same means at every k"
-
-
-def describe_order(frame: pl.DataFrame) -> str:
-    """Say whether the choice of k decides: whether bands part in favour of both of two systems."""
-    if frame.is_empty():
-        return "undefined at every k"
-    spread = (pl.max("mean") - pl.min("mean")).over("k")
-    if frame["system"].n_unique() > 1 and frame.select((spread < ROUNDING).all()).item():
-        return SAME
-    columns = ["system", "system_right"]
-    pairs = frame.join(frame, on="k").filter(pl.col("system") != pl.col("system_right"))
-    ahead = {*pairs.filter(pl.col("mean") > pl.col("mean_right"))[columns].rows()}
-    apart = {*pairs.filter(pl.col("lo") > pl.col("hi_right"))[columns].rows()}
-    decided = sorted(f"{a} and {b}" for a, b in apart if a < b and (b, a) in apart)
-    if decided:
-        return f"the choice of k decides between {'; '.join(decided[:3])}"
-    if any((b, a) in ahead for a, b in ahead):
-        return "lines cross, but their bands overlap: no evidence that the choice of k decides"
-    return "the order of the systems is the same at every k"
 
 
 def draw_funnel(funnel: Funnel) -> Spec:

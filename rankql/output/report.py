@@ -359,12 +359,7 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
                        "confidence intervals."]  # fmt: skip
     with suppress(*ERRORS):
         frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
-        for name, frame in frames.items():
-            order = mean_charts.describe_order(frame)
-            if order != mean_charts.SAME:
-                section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
-            if len(comparison.systems) > 1:
-                section.remarks.append(f"{mean_charts.without_cutoff(name)}: {order}.")
+        section.draw([mean_charts.draw_cutoffs(comparison, *each) for each in frames.items()])
         return section
     return None
 

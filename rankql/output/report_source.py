@@ -40,7 +40,6 @@ class Section:
     # Tables that are folded, and their title.
     folded: list[Block] = field(default_factory=list)
     folded_title: str = ""
-    remarks: list[str] = field(default_factory=list)
     reading: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)

@@ -288,23 +288,6 @@ def test_texts_stand_where_ids_are(sliced, tmp_path):
     assert {row["query"]: row["text"] for row in rows} == texts["query"]
 
 
-@pytest.mark.parametrize(
-    ("last", "words"),
-    [
-        ((0.5, 0.4, 0.55), "the same at every k"),
-        ((0.65, 0.6, 0.72), "bands overlap"),
-        ((0.9, 0.8, 0.95), "the choice of k decides between a and b"),
-        ((0.9, None, None), "lines cross"),
-        (None, "undefined at every k"),
-    ],
-)
-def test_the_choice_of_k_decides_only_where_bands_part(last, words):
-    rows = [("a", 1, 0.5, 0.4, 0.6), ("b", 1, 0.3, 0.2, 0.35), ("a", 5, 0.6, 0.5, 0.7)]
-    rows = [*rows, ("b", 5, *(last or rows[1][2:]))]
-    frame = pl.DataFrame(rows, schema=["system", "k", "mean", "lo", "hi"], orient="row")
-    assert words in mean_charts.describe_order(frame if last else frame.clear())
-
-
 def test_sections_that_need_the_runs_say_so(tmp_path):
     text = saved(rankql.compare({"a": values(AP=0), "b": values(AP=0.3)}), tmp_path).text
     assert text.count("Not shown: the runs are needed") == 2
