@@ -143,7 +143,7 @@ def gate(
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, split_limits
     from rankql.decisions.pairs import describe_rare_losses, list_pairs
     from rankql.decisions.system_values import SystemValues, describe_left_out
-    from rankql.stats.family import LEAST_ALPHA
+    from rankql.stats.tests import LEAST_ALPHA
 
     require_probability("alpha", alpha, LEAST_ALPHA)
     require_whole_number("min_queries", min_queries, 1)

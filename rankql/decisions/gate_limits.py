@@ -25,10 +25,9 @@ from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import parse_number
 from rankql.registry.parse import is_metric, lower_is_better, parse, resolve_names, value_range
 from rankql.registry.requested_metric import Metric
-from rankql.stats.family import Family
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.power import queries_to_decide
-from rankql.stats.tests import MeanTest, SkewedStudent
+from rankql.stats.tests import Family, MeanTest, SkewedStudent
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 

@@ -29,19 +29,21 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability, require_whole_number
-from rankql.stats.family import CORRECTIONS, LEAST_ALPHA, Family
 from rankql.stats.means import ROUNDING
 from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
 from rankql.stats.tests import (
+    CORRECTIONS,
     DOMINATED,
     EQUAL,
     FEW_RESAMPLES,
+    LEAST_ALPHA,
     NOT_TESTABLE,
     TESTS,
     UNBOUNDED,
     ZERO_VARIANCE,
+    Family,
     PairedTest,
     TestResult,
     count_required_units,

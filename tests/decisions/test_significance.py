@@ -18,14 +18,16 @@ from scipy import stats
 
 import rankql
 from rankql.stats import tests
-from rankql.stats.family import CORRECTIONS, adjust_p_values, significance_levels
 from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Sample
 from rankql.stats.tests import (
+    CORRECTIONS,
     NOT_TESTABLE,
     TESTS,
     UNBOUNDED,
     ZERO_VARIANCE,
+    adjust_p_values,
+    significance_levels,
 )
 from support.components import optional
 
