@@ -5,16 +5,8 @@ from __future__ import annotations
 from rankql.errors import RankqlError, did_you_mean, require_package
 
 DIALECTS = (
-    *(
-        "spark",
-        "postgres",
-        "datafusion",
-        "snowflake",
-        "bigquery",
-        "databricks",
-        "trino",
-        "redshift",
-    ),
+    *("spark", "postgres", "datafusion"),
+    *("snowflake", "bigquery", "databricks", "trino", "redshift"),
 )
 
 
