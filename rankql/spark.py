@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from rankql.engines import spark as _engine
 from rankql.engines.spark import expr, sql
+from rankql.engines.spark_evaluation import SparkResult
 from rankql.engines.spark_evaluation import evaluate_in_spark as evaluate
-from rankql.engines.spark_result import SparkResult
 
 __all__ = ["SparkResult", "evaluate", "expr", "sql"]
 

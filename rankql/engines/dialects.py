@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from rankql.engines.window_engines import ENGINES
 from rankql.errors import RankqlError, did_you_mean, require_package
 
-DIALECTS = ("spark", *(name for name in ENGINES if name != "duckdb"))
+DIALECTS = (
+    *("spark", "postgres", "datafusion"),
+    *("snowflake", "bigquery", "databricks", "trino", "redshift"),
+)
 
 
 def translate(query: str, dialect: str) -> str:
@@ -23,10 +25,9 @@ def translate(query: str, dialect: str) -> str:
         raise RankqlError(f"unknown dialect {dialect!r}{did_you_mean(dialect, DIALECTS)}")
     require_package("sqlglot", "dialects", f"dialect {dialect}")
     if dialect == "spark":
-        from rankql.engines.spark_target import SPARK
-        from rankql.engines.translation import translate_query
+        from rankql.engines.translation import SPARK, translate_query
 
         return translate_query(query, SPARK)
-    from rankql.engines import windows
+    from rankql.engines.windows import translate_to_windows
 
-    return windows.translate_to_windows(query, dialect)
+    return translate_to_windows(query, dialect)

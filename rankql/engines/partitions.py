@@ -1,16 +1,16 @@
 """Evaluation by partition. All rows of a query are in one partition.
 
 `Task` holds what all partitions share. `evaluate_partition` returns the values per query of one
-partition. `count_partition` returns them by metric, as they count in means, and rows of counters,
-of each system and a last one, whose columns say how Spark combines them: "sum rows" is added up.
-`combine_counters` raises errors about all rows.
+partition. `count_partition` returns them by metric, as they count in means, and rows of counters: a
+name, a system or none, and a number, a text or ids. Spark adds up the numbers, keeps the least and
+the highest, the first text and the first ids. `combine_counters` raises errors about all rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
@@ -53,22 +53,13 @@ from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.reader import count_values
 from rankql.sources.session import Session, duckdb_errors
 
-# The column that marks rows of counters.
-COUNTER = f"{INTERNAL_PREFIX}counter"
-
+# The columns of rows of counters: the name, and what else than a number is counted.
+COUNTER, TEXT, IDS = (f"{INTERNAL_PREFIX}{name}" for name in ("counter", "text", "ids"))
 # The number of ids in an error or a note.
 EXAMPLES = 3
 REFUSED_KINDS = ("undefined", "missing")
-# The columns of counters, of a system and in all, whatever the tables.
-_SUMS = (
-    *("queries", "judged", "rows", "ranked", "items", "judged items", "common"),
-    *("run ids", "judged ids", "common ids", *REFUSED_KINDS),
-)
-COUNTERS = {
-    COUNTER: pl.Boolean, "system": pl.String, **{f"sum {name}": pl.Int64 for name in _SUMS},
-    "max refused": pl.Int64, "min doubt": pl.String, "min refusal": pl.String,
-    "min error": pl.String,
-}  # fmt: skip
+# What the items of a system match, in its queries and as different ids.
+_MATCHES = ("items", "judged items", "common", "run ids", "judged ids", "common ids")
 
 
 @dataclass(frozen=True)
@@ -114,76 +105,59 @@ def table_label(name: str | None) -> str:
     return "run" if name is None else f"run {name!r}"
 
 
+class Count(NamedTuple):
+    """A row of counters."""
+
+    name: str
+    system: str | None = None
+    number: float | None = None
+    text: str | None = None
+    ids: Sequence[object] | None = None
+
+
 def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame | None:
     """The values of a partition, one row per query; None if an id is NULL."""
-    return _evaluate(task, tables, [], {})
+    return _evaluate(task, tables, [])
 
 
 def count_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
-    """The values of a partition by metric, and rows of counters: of each system, and a last one."""
-    systems: list[dict[str, Any]] = []
-    last: dict[str, Any] = {}
+    """The values of a partition by metric, and rows of counters."""
+    counts: list[Count] = []
     rows: list[pl.DataFrame] = []
     key: pl.DataType = pl.String()
     try:
-        values = _evaluate(task, tables, systems, last)
+        values = _evaluate(task, tables, counts)
         if values is not None:
             key = values[task.meta.query].dtype
             with connect(task.meta, values) as con:
-                last |= _name_counts(count_queries(con, task.meta))
+                known = count_queries(con, task.meta)
                 rows = [read_frame(con, counted_values_sql(task.meta))]
+            for name, number in known.pop("weights", {}).items():
+                counts.append(Count(f"weight {name}", None, number))
+            for kind, (number, ids) in known.items():
+                counts.append(Count(kind, None, number, ids=ids))
     except RankqlError as error:
-        last["min error"] = str(error)
-    counts = [name for name in last if name not in COUNTERS and name.startswith("sum ")]
-    kinds = (
-        COUNTERS
-        | dict.fromkeys(counts, pl.Int64)
-        | _weight_types(WEIGHT_SUMS if task.meta.weight else ())
-    )
-    kinds |= {f"first {name}": pl.List(key) for name in ("unjudged", "judged", *REFUSED_KINDS)}
-    counters = pl.DataFrame([x | {COUNTER: True} for x in (*systems, last)], kinds, orient="row")
-    return pl.concat([*rows, counters], how="diagonal_relaxed")
-
-
-def _weight_types(names: Iterable[str]) -> dict[str, Any]:
-    """The columns of the sums of weights."""
-    combined = {"most": "max", "least": "min"}
-    return {f"{combined.get(name, 'sum')} weight {name}": pl.Float64 for name in names}
-
-
-def _name_counts(counts: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts of values as columns of counters."""
-    weights = counts.get("weights", {})
-    named = dict(zip(_weight_types(WEIGHT_SUMS), weights.values(), strict=False))
-    for kind in REFUSED_KINDS:
-        if kind in counts:
-            named[f"sum {kind}"], named[f"first {kind}"] = counts[kind]
-    return named
+        counts.append(Count("error", text=str(error)))
+    kinds = {COUNTER: pl.String, "system": pl.String, "value": pl.Float64, TEXT: pl.String}
+    counted = pl.DataFrame(counts, kinds | {IDS: pl.List(key)}, orient="row")
+    counted = counted.with_columns(weighted="value")
+    return pl.concat([*rows, counted], how="diagonal_relaxed")
 
 
 def frame_schema(frame: pl.DataFrame | None) -> pa.Schema:
     """The columns that partitions return, from what one without rows returns."""
-    if frame is None:
-        return pa.schema([])
-    return pa.schema([(field.name, _plain_type(field.type)) for field in frame.to_arrow().schema])
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return pa.string() if text else kind
+    oldest = pl.CompatLevel.oldest()  # text, not views of it
+    return pa.schema([]) if frame is None else frame.to_arrow(compat_level=oldest).schema
 
 
 def _evaluate(
-    task: Task,
-    tables: Mapping[str, pa.Table],
-    systems: list[dict[str, Any]],
-    last: dict[str, Any],
+    task: Task, tables: Mapping[str, pa.Table], counts: list[Count]
 ) -> pl.DataFrame | None:
-    """The values of a partition, which count in `systems` and `last`."""
+    """The values of a partition."""
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
         session = Session(con, own=True)
         try:
-            values = _evaluate_rows(task, session, tables, systems, last)
+            values = _evaluate_rows(task, session, tables, counts)
         finally:
             session.close()
     if values is None or not task.meta.weight:
@@ -192,19 +166,16 @@ def _evaluate(
 
 
 def _evaluate_rows(
-    task: Task,
-    session: Session,
-    tables: Mapping[str, pa.Table],
-    systems: list[dict[str, Any]],
-    last: dict[str, Any],
+    task: Task, session: Session, tables: Mapping[str, pa.Table], counts: list[Count]
 ) -> pl.DataFrame | None:
     inputs, conventions, metrics = task.read_inputs(session, tables), task.conventions, task.metrics
     incomplete = False
     for table in inputs.tables:
-        total, counts = count_values(session, table, inputs.ids(table))
-        last[f"sum rows of {table.label}"] = total
-        last |= {f"sum ids of {table.label}: {name}": n for name, n in counts.items()}
-        incomplete |= any(n < total for n in counts.values())
+        total, known = count_values(session, table, inputs.ids(table))
+        counts.append(Count(f"rows of {table.label}", None, total))
+        for name, number in known.items():
+            counts.append(Count(f"ids of {table.label}: {name}", None, number))
+            incomplete |= number < total
     if incomplete:
         return None
     inputs, unjudged = leave_out_unjudged(session, inputs)
@@ -213,94 +184,108 @@ def _evaluate_rows(
             validate_numbers(session, table)
     facts = Facts(session, inputs, conventions)
     with evaluation_errors(session, inputs, conventions):
-        ask = SqlRunner(session, inputs, conventions)
+        ask = facts.run_sql
         require_one_value_per_query(ask, inputs)
         reduced = reduce_tables(facts, metrics, conventions)
         counters = reduced.counters
-        judged = None if inputs.qrels is None else find_judged_queries(ask)
-        if judged:
-            last["first judged"] = judged
+        if inputs.qrels is not None:
+            counts.append(Count("judged", ids=find_judged_queries(ask)))
         unique = reduced.unique_columns(metrics)
-        matches = [] if inputs.qrels is None else [_count_matches(ask, inputs)]
+        if inputs.qrels is not None:
+            _count_matches(ask, inputs, counts)
         require_unique_rows(ask, inputs, unique, counters.unique)
         values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [QueryOverlap(None, number, number, [])]
-    ranked = {x.system: x for x in counters.ranked}
-    for system, total, known, examples in queries:
-        row: dict[str, Any] = {"system": system, "sum queries": total, "sum judged": known}
-        row["first unjudged"] = list(examples or [])
-        if system in ranked:
-            row |= {"sum rows": ranked[system].total, "sum ranked": ranked[system].ranked}
-        systems.append(row | next((x[system] for x in matches if system in x), {}))
+    for system, total, judged, examples in queries:
+        counts.append(Count("queries", system, total))
+        counts.append(Count("judged queries", system, judged))
+        counts.append(Count("unjudged", system, ids=examples))
+    for system, total, ranked, _ in counters.ranked:
+        counts.append(Count("rows", system, total))
+        counts.append(Count("ranked", system, ranked))
     return values
 
 
-_MATCHES = tuple(f"sum {name}" for name in _SUMS[4:10])
-
-
-def _count_matches(ask: SqlRunner, inputs: Inputs) -> dict[str | None, dict[str, Any]]:
-    """The items of each system that match, and what is wrong if none does."""
-    rows: dict[str | None, dict[str, Any]] = {}
-    for counts in item_overlap(ask, inputs):
-        system, *numbers = counts
-        ids = count_ids(ask, inputs, system) if is_small_overlap(*counts) else counts
-        rows[system] = dict(zip(_MATCHES, [*numbers, *ids[1:]], strict=True))
-        if not numbers[-1]:
+def _count_matches(ask: SqlRunner, inputs: Inputs, counts: list[Count]) -> None:
+    """Count the items of each system that match, and say what is wrong if none does."""
+    for overlap in item_overlap(ask, inputs):
+        system, *_, common = overlap
+        ids = count_ids(ask, inputs, system) if is_small_overlap(*overlap) else overlap
+        for name, number in zip(_MATCHES, (*overlap[1:], *ids[1:]), strict=True):
+            counts.append(Count(name, system, number))
+        if not common:
             is_error, doubt = no_common_items(ask, inputs, system, 0)
             _, message = no_common_items(ask, inputs, system, SEVERAL_QUERIES)
-            rows[system] |= {"max refused": int(is_error), "min doubt": doubt,
-                             "min refusal": message}  # fmt: skip
-    return rows
+            counts.append(Count("doubt", system, int(is_error), doubt))
+            counts.append(Count("refusal", system, text=message))
 
 
-def combine_counters(inputs: Inputs, meta: Meta, rows: Sequence[Mapping[str, Any]]) -> Counters:
-    """The counters of all partitions, from the rows of each system; raise errors about all rows."""
-    last: Mapping[str, Any] = next((row for row in rows if row["system"] is None), {})
+class Totals:
+    """The counters of all partitions, from their rows by name and system."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.rows = {(row[COUNTER], row["system"]): row for row in rows}
+
+    def number(self, name: str, system: str | None = None) -> int:
+        """The sum of a counter."""
+        return int(self.rows.get((name, system), {}).get("total") or 0)
+
+    def read(self, name: str, column: str, system: str | None = None) -> Any:
+        """A column of a counter, None if there is no row."""
+        return self.rows.get((name, system), {}).get(column)
+
+    def values(self) -> dict[str, Any]:
+        """The counts of `count_queries`."""
+        columns = {"most": "most", "least": "least"}
+        weights = {
+            name: self.read(f"weight {name}", columns.get(name, "total"))
+            for name in WEIGHT_SUMS
+            if (f"weight {name}", None) in self.rows
+        }
+        kinds = [kind for kind in REFUSED_KINDS if (kind, None) in self.rows]
+        counts = {kind: (self.number(kind), self.read(kind, IDS)) for kind in kinds}
+        return counts | ({"weights": weights} if weights else {})
+
+
+def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> Counters:
+    """The counters of all partitions; raise errors about all rows."""
+    number = totals.number
     for table in inputs.tables:
-        prefix = f"sum ids of {table.label}: "
-        ids = {name.removeprefix(prefix): n for name, n in last.items() if name.startswith(prefix)}
-        require_ids(table.label, last.get(f"sum rows of {table.label}") or 0, ids)
-    if last.get("min error"):
-        raise RankqlError(last["min error"])
-    each = [row for row in rows if row.get("sum queries")]
+        names = [f"ids of {table.label}: {name}" for name in inputs.ids(table)]
+        ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
+        require_ids(table.label, number(f"rows of {table.label}"), ids)
+    if error := totals.read("error", TEXT):
+        raise RankqlError(error)
+    named = (x for name, x in totals.rows if name == "queries" and number("queries", x))
+    systems = sorted(named, key=str)
     queries = [
-        QueryOverlap(x["system"], x["sum queries"], x["sum judged"], x["first unjudged"])
-        for x in each
+        QueryOverlap(
+            x, number("queries", x), number("judged queries", x), totals.read("unjudged", IDS, x)
+        )
+        for x in systems
     ]
     ranked = [
-        RankedRows(x["system"], x["sum rows"], x["sum ranked"], False)
-        for x in each
-        if x.get("sum rows")
+        RankedRows(x, number("rows", x), number("ranked", x), False)
+        for x in systems
+        if number("rows", x)
     ]
     place = "score" if inputs.scored else "position"
     counters = Counters(queries, ranked, [], place)
     require_ranked_rows(counters)
-    require_judged_queries(queries, last.get("first judged"))
+    require_judged_queries(queries, totals.read("judged", IDS))
     doubts, few = [], []
-    for row in each:
-        if row.get("sum items") is None:
+    for system, _, judged, _ in queries:
+        if ("items", system) not in totals.rows:
             continue
-        system, matches = row["system"], [row[name] for name in _MATCHES]
-        items, judged, common = matches[:3]
+        items, judged_items, common, *by_id = (number(name, system) for name in _MATCHES)
         if not common:
-            if row["sum judged"] >= SEVERAL_QUERIES or row["max refused"]:
-                raise RankqlError(row["min refusal"])
-            doubts.append(row["min doubt"])
-        elif is_small_overlap(system, items, judged, common) and is_small_overlap(
-            system, *matches[3:]
+            if judged >= SEVERAL_QUERIES or number("doubt", system):
+                raise RankqlError(totals.read("refusal", TEXT, system))
+            doubts.append(totals.read("doubt", TEXT, system))
+        elif is_small_overlap(system, items, judged_items, common) and is_small_overlap(
+            None, *by_id
         ):
-            few.append((system, items, judged, common))
-    check_counts(meta, combined_counts(last))
+            few.append((system, items, judged_items, common))
+    check_counts(meta, totals.values())
     return replace(counters, few=few, doubts=doubts)
-
-
-def combined_counts(last: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts of values of all partitions."""
-    weights = {name.partition(" weight ")[2]: x for name, x in last.items() if " weight " in name}
-    counts = {
-        kind: (last[f"sum {kind}"], last[f"first {kind}"])
-        for kind in REFUSED_KINDS
-        if last.get(f"sum {kind}") is not None
-    }
-    return counts | ({"weights": weights} if weights else {})

@@ -14,9 +14,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rankql import macros
-from rankql.engines.spark_target import SPARK, spark_with_grades
 from rankql.engines.sql_trees import argument_error
-from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
+from rankql.engines.translation import (
+    SPARK,
+    Target,
+    spark_with_grades,
+    translate_call,
+    translate_expression,
+    translate_query,
+)
 from rankql.errors import RankqlError, did_you_mean, require_package
 
 require_package("pyspark", "spark", "rankql.spark")

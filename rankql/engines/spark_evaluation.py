@@ -1,9 +1,12 @@
-"""`rankql.spark.evaluate`: tables are shuffled by query, and DuckDB evaluates each partition."""
+"""`rankql.spark.evaluate`: tables are shuffled by query, and DuckDB evaluates each partition.
+
+The values per query stay in Spark, in a `SparkResult`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rankql.engines import partitions
-from rankql.engines.partitions import COUNTER
-from rankql.engines.spark_result import SparkResult, quoted_name, require_interval_of_moments
+from rankql.engines.partitions import COUNTER, IDS, TEXT
 from rankql.errors import RankqlError
 from rankql.evaluation.means import (
     Meta,
@@ -24,9 +26,12 @@ from rankql.evaluation.means import (
     summarise_groups,
     system_columns,
 )
+from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.plan import plan_metrics
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.result import Result
+from rankql.registry.argument_checks import require
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
@@ -36,6 +41,59 @@ from rankql.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparkResult(MeansResult):
+    """Means by system and slice of values per query that stay in Spark.
+
+    It is printed, saved and converted like a `Result`. `per_query` is a Spark DataFrame, and
+    `collect()` the `Result` with all values in memory, which `compare`, `gate` and `combine` need.
+    Partitions are added up in their order. Other partitions can change the last bits of the means.
+    """
+
+    # The summary, with the column SKEWED.
+    means: pl.DataFrame
+    # The values per query with the other columns that the means need.
+    values: DataFrame
+    # The sums of the weights, and what else all queries together must pass.
+    counts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def per_query(self) -> DataFrame:
+        """The value of every metric for every query, NULL if undefined, as a Spark DataFrame.
+
+        Nothing is computed before an action, and every action evaluates all rankings again: write
+        the values to a table, or call `.cache()`. The rows are not sorted.
+        """
+        names = (*self.keys, *self.meta.by, *self.metrics)
+        return self.values.select(*map(quoted_name, dict.fromkeys(names)))
+
+    def collect(self) -> Result:
+        """Evaluate again, and bring the values of all queries into the memory of the driver."""
+        values = pl.DataFrame(self.values.toArrow()).sort(self.keys, nulls_last=True)
+        return Result(
+            meta=self.meta,
+            sql=self.sql,
+            columns=self.columns,
+            notes=[*self.notes],
+            interval=self.interval,
+            confidence=self.confidence,
+            values=values,
+        )
+
+    def weight_sums(self) -> dict[str, Any]:
+        """Sums of the weights of the queries."""
+        sums: dict[str, Any] = self.counts["weights"]
+        return sums
+
+    def _missing_interval(self) -> list[str]:
+        if self.meta.weight and self.interval is not None:
+            return [
+                "Note: Weighted means have no confidence interval in Spark, because it needs the "
+                "values of all queries. result.collect() has it"
+            ]
+        return super()._missing_interval()
 
 
 def evaluate_in_spark(
@@ -74,7 +132,11 @@ def evaluate_in_spark(
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
     require_interval(interval, confidence)
-    require_interval_of_moments(interval, weight)
+    require(
+        interval != "t" or weight is None,
+        "interval='t' of weighted means needs the values of all queries, which stay in Spark. "
+        "Leave out interval=, then call rankql.combine([result.collect()], interval='t')",
+    )
     if "output" in options:
         raise RankqlError(
             "output= is not supported in Spark. Write the values there: "
@@ -123,8 +185,8 @@ def evaluate_in_spark(
     values = _distribute(rows, labels, task, partitions.evaluate_partition, none)
     none = partitions.count_partition(task, empty)
     counted = _distribute(rows, labels, task, partitions.count_partition, none)
-    moments, counters = _add_up(counted, meta)
-    known = partitions.combine_counters(inputs, meta, counters)
+    moments, totals = _add_up(counted, meta)
+    known = partitions.combine_counters(inputs, meta, totals)
     return SparkResult(
         meta=meta,
         sql=sql,
@@ -134,15 +196,12 @@ def evaluate_in_spark(
         confidence=confidence,
         means=summarise_groups(moments, meta, interval, confidence),
         values=values,
-        counts=partitions.combined_counts(counters[0]),
+        counts=totals.values(),
     )
 
 
-def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
-    """The moments by system, slice and metric, and the counters in all and of each system.
-
-    Spark adds up all of them in one action.
-    """
+def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, partitions.Totals]:
+    """The moments by system, slice and metric, and the counters, in one action of Spark."""
     from pyspark.sql import functions as F
 
     attributes, systems = sliced_attributes(meta), system_columns(meta)
@@ -157,27 +216,17 @@ def _add_up(counted: DataFrame, meta: Meta) -> tuple[pl.DataFrame, list[dict[str
         "queries": F.count("i"), "undefined": F.count_if("undefined"),
         "missing": F.count_if("missing"),
     }  # fmt: skip
-    combine: dict[str, Any] = {
-        "sum": F.sum, "min": F.min, "max": F.max,
-        "first": lambda column: F.slice(
-            F.array_sort(F.flatten(F.collect_list(column))), 1, partitions.EXAMPLES
-        ),
-    }  # fmt: skip
-    counters = {
-        name: combine[how](F.col(quoted_name(name)))
-        for name in counted.columns
-        for how, space, _ in [name.partition(" ")]
-        if space and how in combine
-    }
+    ids = F.array_sort(F.flatten(F.collect_list(IDS)))
+    counters = {TEXT: F.min(TEXT), IDS: F.slice(ids, 1, partitions.EXAMPLES)}
     absent = {absent_column(x): F.grouping(x) for x in attributes.values()}
     columns = absent | moments | counters
     grouped = counted.groupingSets(sets, *keys, *attributes.values())
     totals = grouped.agg(*(column.alias(name) for name, column in columns.items()))
     frame = pl.DataFrame(totals.toArrow())
     kept = [*systems, *attributes.values(), *absent, "i", *moments]
-    rows = frame.filter(COUNTER, *(pl.col(name) == 1 for name in absent)).sort("system")
+    rows = frame.filter(pl.col(COUNTER).is_not_null(), *(pl.col(name) == 1 for name in absent))
     groups = frame.filter(pl.col(COUNTER).is_null()).select(kept)
-    return groups, rows.select("system", *counters).to_dicts()
+    return groups, partitions.Totals(rows.to_dicts())
 
 
 def _refuse_computed(inputs: Inputs) -> None:
@@ -319,3 +368,8 @@ def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table
         names = [field.name for field in structs.type]
         tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
     return tables
+
+
+def quoted_name(name: str) -> str:
+    """A quoted column name."""
+    return "`" + name.replace("`", "``") + "`"

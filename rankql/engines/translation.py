@@ -1,4 +1,4 @@
-"""Translate macros into the SQL of engines with lists: expand calls, rewrite DuckDB's syntax.
+"""Translate macros into the SQL of Spark, which has lists: expand calls, rewrite DuckDB's syntax.
 
 A `Target` describes an engine: functions with the same meaning, rewrite rules, and
 `sql/<dialect>.sql` with DuckDB's functions as macros. Everything else is refused by name.
@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import sqlglot
 from sqlglot import exp
 
-from rankql.engines.constants import (
+from rankql.engines.sql_trees import (
+    Macro,
+    bind_arguments,
     compute_constant,
     constant_condition,
     fold,
     function_call,
     is_computable,
     is_constant,
+    is_scalar,
+    macro_trees,
+    name_projection,
     parenthesise,
+    parse_sql,
 )
-from rankql.engines.sql_trees import Macro, bind_arguments, macro_trees, name_projection, parse_sql
-from rankql.engines.window_macros import is_scalar
 from rankql.errors import RankqlError
 
 # Syntax with the same meaning in every engine.
@@ -74,7 +78,7 @@ def translate_query(text: str, target: Target) -> str:
     for select in tree.find_all(exp.Select):
         # Keep the column names of DuckDB.
         select.set("expressions", [name_projection(part) for part in select.expressions])
-    return _render(Translator(target).translate(tree), target)
+    return _translate(tree, target)
 
 
 def translate_call(
@@ -85,22 +89,31 @@ def translate_call(
         name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
     } | {name: _literal(name, value) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=v) for n, v in values.items()]
-    return _render(Translator(target).translate(function_call(metric, *named)), target)
+    return _translate(function_call(metric, *named), target)
 
 
 def translate_expression(text: str, target: Target) -> str:
     """Translate an expression that calls metrics."""
-    return _render(Translator(target).translate(parse_sql(text)), target)
+    return _translate(parse_sql(text), target)
 
 
-def _render(tree: exp.Expr, target: Target) -> str:
-    return tree.sql(
-        dialect=target.dialect,
-        identify=True,
-        normalize_functions=False,
-        unsupported_level=sqlglot.ErrorLevel.RAISE,
-        comments=False,
-    )
+def _translate(tree: exp.Expr, target: Target) -> str:
+    return render(Translator(target).translate(tree), target.name, target.dialect)
+
+
+def render(tree: exp.Expr, name: str, dialect: str, pretty: bool = False) -> str:
+    """The SQL of a tree in the dialect of an engine."""
+    try:
+        return tree.sql(
+            dialect=dialect,
+            identify=True,
+            normalize_functions=False,
+            unsupported_level=sqlglot.ErrorLevel.RAISE,
+            comments=False,
+            pretty=pretty,
+        )
+    except sqlglot.errors.UnsupportedError as error:
+        raise RankqlError(f"{name} does not support the query: {error}") from error
 
 
 def _literal(name: str, value: Any) -> exp.Expr:
@@ -248,7 +261,12 @@ class Translator:
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
-        bound = self._bind_translated(macro, arguments, scope)
+        given, bound = bind_arguments(macro, arguments), {}
+        for parameter, default in macro.parameters.items():
+            argument = self.translate(given[parameter], scope) if parameter in given else default
+            if argument is None:
+                raise RankqlError(f"{macro.name} needs the argument {parameter}")
+            bound[parameter] = parenthesise(argument)
         values = [*bound.values()]
         if macro.name not in _FAILING and all(map(is_constant, values)) and is_scalar(macro.name):
             return self.compute(function_call(macro.name, *values))
@@ -256,19 +274,6 @@ class Translator:
         made = self.translate(macro.body, bound)
         self._expanding.pop()
         return parenthesise(made)
-
-    def _bind_translated(
-        self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
-    ) -> dict[str, exp.Expr]:
-        """The translated argument of each parameter."""
-        values = bind_arguments(macro, arguments)
-        bound = {}
-        for parameter, default in macro.parameters.items():
-            argument = self.translate(values[parameter], scope) if parameter in values else default
-            if argument is None:
-                raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = parenthesise(argument)
-        return bound
 
     def _translate_filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name = node.this.name.lower()
@@ -331,3 +336,124 @@ def _replace_outermost(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -
         if made is not part:
             part.replace(made)
     return node
+
+
+def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """transform() and filter(), whose index starts at 0."""
+    values, step = node.expressions
+    if len(step.expressions) == 2:
+        index = step.expressions[1].name
+        one = exp.cast(exp.Literal.number(1), "BIGINT")
+        for name in list(step.this.find_all(exp.Column)):
+            if name.name == index:
+                place = exp.Paren(this=exp.Add(this=name.copy(), expression=one.copy()))
+                name.replace(place) if name is not step.this else step.set("this", place)
+    return function_call(node.name.removeprefix("list_"), values, step)
+
+
+def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
+    """An entry, from 1, or a slice; NULL beyond the end."""
+    (index,) = node.expressions
+    if isinstance(index, exp.Slice):
+        end = function_call("least", index.expression, exp.Literal.number(2**31 - 1))
+        return function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
+    if isinstance(index, exp.Literal) and not index.is_string:
+        return function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
+    return function_call(
+        "get",
+        node.this,
+        exp.cast(
+            exp.Paren(this=exp.Sub(this=parenthesise(index), expression=exp.Literal.number(1))),
+            "INT",
+        ),
+    )
+
+
+def _rewrite_sort(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """list_sort() with NULL last, the only order that macros use."""
+    values, *how = node.expressions
+    match [part.this for part in how if isinstance(part, exp.Literal)]:
+        case ["ASC", "NULLS LAST"]:
+            return function_call("array_sort", values)
+        case ["DESC", "NULLS LAST"]:
+            return function_call("sort_array", values, exp.false())
+    translator.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
+
+
+def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
+    """The regular expression of SIMILAR TO, which must match the complete text."""
+    pattern = exp.Literal.string(f"^({node.expression.this})$")
+    return exp.RegexpLike(this=node.this, expression=pattern)
+
+
+def _shift_rule(name: str) -> Rule:
+    return lambda _, node: function_call(name, node.this, exp.cast(node.expression, "INT"))
+
+
+def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
+    """Rewrite FROM 'a.parquet'."""
+    name = node.this
+    if isinstance(name, exp.Identifier) and name.name.endswith((".parquet", ".pq")) and not node.db:
+        node.set("db", exp.to_identifier("parquet"))
+    elif not isinstance(name, exp.Identifier):
+        translator.refuse(f"the table function {name.sql()}")
+    return node
+
+
+def _rewrite_avg(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """Cast the values of avg(), because that of DECIMAL has few decimal places."""
+    return average_as_double(node) if translator.in_user_sql else node
+
+
+SPARK = Target(
+    "Spark",
+    "spark",
+    functions=frozenset(
+        {
+            *("ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"),
+            *("stddev_samp", "var_samp"),
+        }
+    ),
+    aggregates=frozenset({"any_value", "collect_list", "count_if"}),
+    helpers=frozenset({"typeof", "encode", "left"}),
+    rules={
+        "list_transform": _rewrite_list_function,
+        "list_filter": _rewrite_list_function,
+        "list_sort": _rewrite_sort,
+        exp.Bracket: _rewrite_bracket,
+        exp.Slice: lambda _, node: node,
+        exp.SimilarTo: _rewrite_similar_to,
+        "avg": _rewrite_avg,
+        exp.BitwiseRightShift: _shift_rule("shiftright"),
+        exp.BitwiseLeftShift: _shift_rule("shiftleft"),
+        exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),
+        exp.Table: _rewrite_table,
+    },
+)
+
+
+def spark_with_grades(grades: Iterable[float]) -> Target:
+    """Spark with a known set of grades: the largest values are counted instead of collected.
+
+    Only sums remain, which Spark adds up before the shuffle.
+    """
+    values = sorted({*map(float, grades)}, reverse=True)
+    if not values or not all(0 < value < math.inf for value in values):
+        raise RankqlError("grades must be finite numbers above 0.")
+    among = ", ".join(f"{value!r}D" for value in values)
+    listed = ", ".join(f"{value:g}" for value in reversed(values))
+    other = f"'rel must be one of grades={listed}, not ' || CAST(value AS STRING)"
+    # The first count checks all finite values; the metric refuses others.
+    first = (
+        f"CASE WHEN value IN ({among}) THEN value = {values[0]!r}D "
+        "WHEN value > 0 AND value < CAST('Infinity' AS DOUBLE) "
+        f"THEN CAST(raise_error({other}) AS BOOLEAN) END"
+    )
+    conditions = [first, *(f"value = {value!r}D" for value in values[1:])]
+    lists = (
+        f"array_repeat({value!r}D, CAST(least(k, count_if({condition})) AS INT))"
+        for value, condition in zip(values, conditions, strict=True)
+    )
+    largest = f"slice(rankql_keep(concat({', '.join(lists)})), 1, CAST(k AS INT))"
+    body = parse_sql(largest, "spark")
+    return replace(SPARK, macros={"max": Macro("max", {"value": None, "k": None}, body, True)})

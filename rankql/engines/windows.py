@@ -7,41 +7,62 @@ Constants, such as a cutoff, are computed while the query is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from rankql.engines.sql_trees import name_projection, parse_sql
-from rankql.engines.window_engines import ENGINES, Engine
-from rankql.engines.window_expressions import WindowTranslator
-from rankql.engines.window_macros import (
-    calls_metric,
-    is_in_aggregate,
-    metric_places,
+from rankql import macros
+from rankql.engines.sql_trees import (
+    AGGREGATES,
+    Macro,
+    alternative_form,
+    bind_arguments,
+    compute_constant,
+    fold,
+    function_call,
+    is_constant,
+    is_scalar,
+    name_projection,
+    parenthesise,
+    parse_sql,
+    window_macros,
+    window_metrics,
 )
-from rankql.engines.window_steps import (
-    INTERNAL,
-    WindowSteps,
-    chain_steps,
-    normalise_names,
-    transform_parts,
-)
+from rankql.engines.translation import FUNCTIONS, Target, Translator, average_as_double, render
 from rankql.errors import RankqlError
 
-_SELECT_PARTS = {
-    "kind",
-    "hint",
-    "expressions",
-    "from_",
-    "joins",
-    "where",
-    "group",
-    "order",
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that runs window queries."""
+
+    name: str
+    # The name in sqlglot.
+    dialect: str
+    # Whether tests run its queries.
+    executed: bool = False
+    # An expression that raises an error. Every engine fails on a text cast to a number.
+    error: str = "CAST({} AS DOUBLE)"
+
+
+ENGINES = {
+    "duckdb": Engine("DuckDB", "duckdb", executed=True, error="error({})"),
+    "postgres": Engine("Postgres", "postgres", executed=True),
+    "datafusion": Engine("DataFusion", "postgres", executed=True),
+    "snowflake": Engine("Snowflake", "snowflake"),
+    "bigquery": Engine("BigQuery", "bigquery", error="error({})"),
+    "databricks": Engine("Databricks", "databricks", error="raise_error({})"),
+    "trino": Engine("Trino", "trino", error="fail({})"),
+    "redshift": Engine("Redshift", "redshift"),
 }
-_SELECT_PARTS |= {"limit", "offset", "with_", "operation_modifiers", "exclude"}
+_SELECT_PARTS = {
+    *("kind", "hint", "expressions", "from_", "joins", "where", "group", "order"),
+    *("limit", "offset", "with_", "operation_modifiers", "exclude"),
+}
 
 
 def translate_to_windows(query: str, dialect: str) -> str:
@@ -65,15 +86,8 @@ def translate_to_windows(query: str, dialect: str) -> str:
             raise RankqlError(
                 f"{name.name}: names with rankql_ at the start are reserved. Rename it."
             )
-    made = _QueryTranslator(engine).translate(tree)
-    note = "" if engine.executed else f"-- not executed: no test of rankql runs {engine.name}\n"
-    return note + _render_for(made, engine)
-
-
-def _render_for(tree: exp.Expr, engine: Engine) -> str:
-    kind = Dialect.get_or_raise(engine.dialect)
-    tree = transform_parts(
-        tree,
+    made = transform_parts(
+        _WindowTranslator(engine).translate(tree),
         exp.Anonymous,
         lambda call: (
             fill_template(engine.error, call.expressions[0].unnest())
@@ -81,33 +95,197 @@ def _render_for(tree: exp.Expr, engine: Engine) -> str:
             else call
         ),
     )
-    for name in tree.find_all(exp.Identifier):
+    for name in made.find_all(exp.Identifier):
         if not name.quoted:  # all names are quoted in the end
-            kind.normalize_identifier(name)
-    try:
-        return tree.sql(
-            dialect=kind,
-            identify=True,
-            normalize_functions=False,
-            unsupported_level=sqlglot.ErrorLevel.RAISE,
-            comments=False,
-            pretty=True,
-        )
-    except sqlglot.errors.UnsupportedError as error:
-        raise RankqlError(f"{engine.name} does not support the query: {error}") from error
+            Dialect.get_or_raise(engine.dialect).normalize_identifier(name)
+    note = "" if engine.executed else f"-- not executed: no test of rankql runs {engine.name}\n"
+    return note + render(made, engine.name, engine.dialect, pretty=True)
 
 
-class _QueryTranslator(WindowTranslator):
+# Macros that become a column, with its name.
+_COLUMNS = {
+    "rankql_grade": "rel",
+    "rankql_position": "pos",
+    "rankql_scaled": "gain",
+    "rankql_place": "place",
+    "rankql_nth": "nth",
+    "rankql_above": "above",
+    "rankql_number_above": "number",
+    "rankql_arrival": "arrival",
+    "rankql_ideal_gain": "ideal",
+    "rankql_ideal_arrival": "ideal_arrival",
+    "rankql_all_relevant": "relevant",
+    "rankql_all_nonrelevant": "nonrelevant",
+}
+
+# Functions in macros that every engine here has.
+_FUNCTIONS = {"any_value", "error", "greatest", "least", "pow"}
+_UNCHANGED: Mapping[type[exp.Expr] | str, Any] = {
+    kind: lambda _, node: node for kind in (exp.Bracket, exp.Slice, exp.SimilarTo, exp.Lambda)
+}
+
+
+class _WindowTranslator(Translator):
     """Translates a query. Each SELECT that calls a metric becomes a sequence of steps."""
 
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(Target(engine.name, engine.dialect, rules=_UNCHANGED))
+        self.engine = engine
+        # The steps of the current SELECT; None inside expressions over one row.
+        self._steps: WindowSteps | None = None
+
     def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
-        """Translate a tree; a SELECT that calls a metric becomes a sequence of steps."""
-        if not isinstance(node, exp.Select) or not any(map(calls_metric, metric_places(node))):
-            return super().translate(node, scope)
-        query = self._translate_select(node)
-        if isinstance(node.parent, exp.SetOperation):  # WITH is not possible there
-            query = exp.select("*").from_(query.subquery("rankql_part"))
-        return query
+        """Translate a tree and compute its constants."""
+        if isinstance(node, exp.Select) and any(map(calls_metric, metric_places(node))):
+            query = self._translate_select(node)
+            in_set = isinstance(node.parent, exp.SetOperation)  # WITH is not possible there
+            return exp.select("*").from_(query.subquery("rankql_part")) if in_set else query
+        if self.in_user_sql and type(node) in _UNCHANGED:
+            self.refuse(type(node).__name__)
+        made = super().translate(node, scope)
+        if isinstance(made, exp.Window) and self._expanding and self._steps:
+            made.set("partition_by", [key.copy() for key in self._steps.partition])
+            for by in made.find_all(exp.Ordered):  # no value is NULL
+                by.set("nulls_first", self._nulls_first(by))
+        return self._simplify(made) if self._expanding and isinstance(made, exp.Expr) else made
+
+    def _nulls_first(self, by: exp.Ordered) -> bool:
+        """Whether the engine puts NULL first by default."""
+        order = Dialect.get_or_raise(self.engine.dialect).NULL_ORDERING
+        return order != "nulls_are_last" and (order == "nulls_are_large") is bool(by.args["desc"])
+
+    def _simplify(self, node: exp.Expr) -> exp.Expr:
+        """Rewrite a part of a macro for engines without lists."""
+        match node:
+            case exp.Bracket() if isinstance(node.this, exp.Array) and len(node.expressions) == 1:
+                entries = enumerate(node.this.expressions, 1)
+                ifs = [exp.If(this=exp.convert(i), true=value.copy()) for i, value in entries]
+                return exp.Case(this=node.expressions[0], ifs=ifs)
+            case exp.Bracket() | exp.SimilarTo():
+                self.refuse(type(node).__name__)
+            case exp.Cast() if isinstance(node.this.unnest(), exp.Predicate):
+                one, zero = (exp.cast(exp.convert(n), node.to) for n in (1, 0))
+                return exp.Case(ifs=[exp.If(this=node.this.unnest(), true=one)], default=zero)
+            case exp.DPipe():
+                sides = (node.this, node.expression)
+                node = exp.DPipe(this=as_text(sides[0]), expression=as_text(sides[1]), safe=True)
+        return node
+
+    def compute(self, node: exp.Expr) -> exp.Expr:
+        """The literal of a constant expression, numbers as they are written."""
+        return compute_constant(node, typed=False)
+
+    def _translate_case(self, node: exp.Case, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+        """A CASE without the branches that constants rule out, and no certain error."""
+        made = super()._translate_case(node, scope)
+        result: exp.Expr | None = made
+        if isinstance(made, exp.Case):
+            first = made.args["ifs"][0]
+            # Without a column it holds where there are rows.
+            result = None if first.this.find(exp.Column) else first.args["true"]
+        if isinstance(result, exp.Anonymous) and result.name == "error":
+            (message,) = result.expressions
+            if message.is_string:
+                raise RankqlError(message.name)
+        return made
+
+    def _translate_call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+        name = node.name.lower()
+        if any(isinstance(argument, exp.Order) for argument in node.expressions):
+            self.refuse(f"ORDER BY within {name}()")
+        if name in window_macros():
+            return self._expand(window_macros()[name], node.expressions, scope)
+        made = function_call(name, *self.translate(node.expressions, scope))
+        if not self._expanding:
+            # With two arguments they are other functions.
+            largest = name in ("max", "min") and len(made.expressions) > 1
+            if name not in FUNCTIONS or largest:
+                self.refuse(f"{name}()")
+            return average_as_double(made) if name == "avg" else made
+        if name == "error":
+            return made
+        if is_constant(made):
+            return self.compute(made)
+        first = made.expressions[0] if made.expressions else exp.Null()
+        match name:
+            case "typeof":
+                # Macros cast all columns to DOUBLE.
+                return self.compute(made) if not first.find(exp.Column) else exp.convert("DOUBLE")
+            case "isfinite":
+                most = exp.Literal.number("1.7976931348623157e308")
+                return exp.LTE(this=function_call("abs", first), expression=most)
+            case "log2":
+                two = self.compute(function_call("ln", exp.Literal.number("2.0")))
+                return exp.Paren(
+                    this=self._simplify(exp.Div(this=function_call("ln", first), expression=two))
+                )
+            case "coalesce":
+                return fold(made)
+        if name not in _FUNCTIONS | FUNCTIONS:
+            self.refuse(f"{name}()")
+        return function_call(name, *made.expressions)
+
+    def _expand(
+        self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
+    ) -> exp.Expr:
+        outermost = not self._expanding
+        if outermost and macro.name not in window_metrics():
+            self.refuse(
+                f"{macro.name}()", alternative_form(macro.name) or "DuckDB and Spark have it"
+            )
+        by_name, bound = bind_arguments(macro, arguments), {}
+        for parameter, default in macro.parameters.items():
+            argument = by_name.get(parameter, default)
+            if argument is None:
+                raise RankqlError(f"{macro.name} needs the argument {parameter}")
+            if outermost:
+                option = default is not None and parameter != "query"
+                argument = self._translate_argument(macro.name, parameter, argument, option)
+            elif parameter in by_name:
+                argument = cast(exp.Expr, self.translate(argument, scope))
+            bound[parameter] = parenthesise(argument)
+        values = [*bound.values()]
+        if self._steps is None and not is_scalar(macro.name):
+            place = "ask for it in a SELECT list, HAVING or ORDER BY"
+            self.refuse(f"{macro.name}() where rows are not grouped", place)
+        same = macro.name not in macros.read_statements("windows")  # DuckDB has that macro
+        if same and is_scalar(macro.name) and all(map(is_constant, values)):
+            return self.compute(function_call(macro.name, *values))
+        self._expanding.append(macro)
+        made = parenthesise(self.translate(macro.body, bound))
+        self._expanding.pop()
+        if macro.name in _COLUMNS and self._steps and not is_constant(made):
+            return self._steps.column(_COLUMNS[macro.name], made.unnest())
+        return made
+
+    def _translate_argument(
+        self, metric: str, name: str, value: exp.Expr, option: bool
+    ) -> exp.Expr:
+        """Translate an argument of a metric in the user's query."""
+        if option:
+            if not is_constant(value):
+                self.refuse(f"{metric} with {name} from a column", "give a constant")
+            return self.compute(value)
+        made = self._translate_row_value(value, f"{metric}()")
+        steps = self._steps
+        if steps is None or isinstance(made, exp.Column) or is_constant(made):
+            return made
+        return steps.column(name, made)
+
+    def _translate_row_value(self, value: exp.Expr, place: str) -> exp.Expr:
+        """Translate an expression over one row."""
+        steps, self._steps = self._steps, None
+        made = cast(exp.Expr, self.translate(value))
+        self._steps = steps
+        calls = (call.name.lower() for call in made.find_all(exp.Anonymous))
+        if made.find(exp.Window) or any(name in AGGREGATES for name in calls):
+            self.refuse(
+                f"an aggregate or a window within {place}", "make it a column in a subquery"
+            )
+        return made
+
+    def _translate_filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+        self.refuse(f"FILTER on {node.this.name.lower()}", "filter the rows")
 
     def _translate_select(self, node: exp.Select) -> exp.Select:
         """Translate a SELECT that calls metrics."""
@@ -132,7 +310,19 @@ class _QueryTranslator(WindowTranslator):
         source = {name: self.translate(node.args.get(name)) for name in ("from_", "joins", "where")}
         with_ = self.translate(node.args.get("with_"))
         self._steps = outer
-        return chain_steps(made, steps, source, with_)
+        ctes, last = list(with_.expressions) if with_ else [], ""
+        for n, columns in enumerate(steps.steps, 1):
+            listed = [*columns.values()] or [exp.alias_(exp.Literal.number(1), "rankql_row")]
+            if last:
+                body = exp.Select(expressions=[exp.Star(), *listed]).from_(exp.to_table(last))
+            else:
+                body = exp.Select(expressions=listed, **source)
+            last = "rankql_rows" if n == 1 else f"rankql_rows_{n}"
+            ctes.append(exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(last))))
+        recursive = bool(with_ and with_.args.get("recursive"))
+        made = made.from_(exp.to_table(last))
+        made.set("with_", exp.With(expressions=ctes, recursive=recursive))
+        return made
 
     def _group_keys(
         self, group: exp.Group | None, projections: Sequence[exp.Expr]
@@ -191,3 +381,97 @@ def fill_template(template: str, value: exp.Expr) -> exp.Expr:
     """Put a value into a template."""
     made = parse_sql(template.format("value"))
     return made.transform(lambda part: value.copy() if isinstance(part, exp.Column) else part)
+
+
+# Macros that become a column, with its name.
+
+
+def calls_metric(node: exp.Expr) -> bool:
+    """Whether the node calls a metric, ignoring subqueries."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() in window_macros():
+        return not is_scalar(node.name.lower())
+    return not isinstance(node, exp.Query) and any(map(calls_metric, node.iter_expressions()))
+
+
+def metric_places(select: exp.Select) -> Iterable[exp.Expr]:
+    """The clauses that can call metrics."""
+    yield from select.expressions
+    yield from filter(None, (select.args.get("having"), select.args.get("order")))
+
+
+def is_in_aggregate(column: exp.Column) -> bool:
+    """Whether the column is an argument of an aggregate that is not a window function."""
+    call = column.find_ancestor(exp.Anonymous)
+    while call and call.name.lower() not in AGGREGATES:
+        call = call.find_ancestor(exp.Anonymous)
+    return call is not None and not isinstance(call.parent, exp.Window)
+
+
+def as_text(value: exp.Expr) -> exp.Expr:
+    """The value cast to text, unless it is text already."""
+    is_text = isinstance(value, exp.Cast) and value.to.is_type(*exp.DataType.TEXT_TYPES)
+    is_text = is_text or isinstance(value, exp.DPipe) or value.is_string
+    return value if is_text else exp.cast(value, "VARCHAR")
+
+
+INTERNAL = "rankql"
+
+
+def transform_parts(tree: exp.Expr, kind: type[exp.Expr], change: Callable[[Any], exp.Expr]) -> Any:
+    """Replace the parts of one type in a tree."""
+    return tree.transform(lambda part: change(part) if isinstance(part, kind) else part)
+
+
+def normalise_names(node: exp.Expr) -> str:
+    """The text of an expression with names in lower case."""
+    return str(
+        transform_parts(node, exp.Identifier, lambda n: exp.to_identifier(n.name.lower())).sql()
+    )
+
+
+class WindowSteps:
+    """Columns by step. A column can use those of earlier steps."""
+
+    def __init__(self) -> None:
+        self.partition: list[exp.Expr] = []
+        self.steps: list[dict[str, exp.Expr]] = [{}]
+        self._known: dict[str, exp.Column] = {}
+        self._step: dict[str, int] = {}
+
+    def column(self, name: str, value: exp.Expr) -> exp.Column:
+        """The column for a value, added if it is new."""
+        used = [self._step[c.name] for c in value.find_all(exp.Column) if INTERNAL in c.meta]
+        if used:
+            value = self.carry_columns(value)
+        key = value.sql()
+        if key not in self._known:
+            step = 1 + max(used, default=-1)
+            self.steps += [{} for _ in range(step + 1 - len(self.steps))]
+            self._known[key] = self._add(step, f"rankql_{name}", value)
+        return self._known[key].copy()
+
+    def carry_columns(self, value: exp.Expr) -> exp.Expr:
+        """Replace columns of the source by columns of the steps."""
+        return cast(
+            exp.Expr,
+            transform_parts(
+                value, exp.Column, lambda c: c if INTERNAL in c.meta else self.source(c)
+            ),
+        )
+
+    def source(self, column: exp.Column) -> exp.Column:
+        """A column of the source, under its own name if that is free."""
+        key = normalise_names(column)
+        if key not in self._known:
+            self._known[key] = self._add(0, column.name, column, column.this.quoted)
+        return self._known[key].copy()
+
+    def _add(self, step: int, name: str, value: exp.Expr, quoted: bool = False) -> exp.Column:
+        taken = {other.lower() for other in self._step}
+        names = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
+        free = next(other for other in names if other.lower() not in taken)
+        self._step[free] = step
+        self.steps[step][free] = exp.alias_(value.copy(), exp.to_identifier(free, quoted=quoted))
+        made = exp.column(exp.to_identifier(free, quoted=quoted))
+        made.meta[INTERNAL] = True
+        return made

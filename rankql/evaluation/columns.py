@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rankql.evaluation.packed import Polynomial
 from rankql.macros import NEAR_ONE
 
 # A position that is the same for all rankings of a batch, or one of each.
@@ -88,12 +87,14 @@ class Rankings:
 
     def power(self, grade: pl.Series) -> pl.Series:
         """2^grade - 1."""
-        # A polynomial of whole grades takes a fifth of the time.
-        *factors, last = power_of_two(len(self.counts))
-        value = grade * last
-        for factor in reversed(factors):
-            value = grade * (value + factor)
-        return value
+        # A sum of steps takes less time than a power.
+        return sum_columns(
+            (
+                to_double(grade >= step) * 2.0 ** (step - 1)
+                for step in range(1, len(self.counts) + 1)
+            ),
+            self.zero,
+        )
 
     def relevant(self, threshold: float) -> pl.Series:
         """The number of relevant items among the judged ones, R."""
@@ -126,13 +127,6 @@ class Rankings:
             ]
             columns.append(sum(each, pl.lit(0.0)).alias(str(k)))
         return frame.select_seq(columns).get_columns()
-
-
-@cache
-def power_of_two(end: int) -> list[float]:
-    """The factors of the polynomial that is 2^grade - 1 for whole grades up to an end."""
-    polynomial = Polynomial([2**grade - 1 for grade in range(end + 1)])
-    return [factor / polynomial.denominator for factor in polynomial.factors[1:]]
 
 
 # The gain of a grade, a number or a column.
@@ -417,3 +411,83 @@ METRICS = {
         f1, "threshold denominator", lambda r, o: divisor(r, o) + r.relevant(o["threshold"])
     ),
 }
+
+
+# The ends of the supported scales.
+SCALES = (1, 3, 5)
+# A word fits into 64 bits.
+WORD = 60
+
+
+class Words:
+    """The items in the first k positions, as bits of words: for each 1, and its grade above.
+
+    Items that share a position make the bits wrong, and are more than there are ones.
+    """
+
+    def __init__(self, end: int, k: int) -> None:
+        self.k, self.bits = k, 1 + end.bit_length()
+        self.places = WORD // self.bits
+
+    def sums(self, grade: str, pos: str) -> dict[str, str]:
+        """The words of a ranking, over its rows."""
+        words = {}
+        for word, start in enumerate(range(0, self.k, self.places)):
+            digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS BIGINT)"
+            shifted = f"{digit} << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
+            inside = f"{pos} BETWEEN {start + 1} AND {self._end(start)}"
+            words[f"word {word}"] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
+        return words
+
+    def have_shared(self, grade: str, pos: str) -> str:
+        """Do two items of a ranking share a position?"""
+        ones = sum(1 << self.bits * i for i in range(self.places))
+        taken = (f"bit_count({word} & {ones})" for word in self.sums(grade, pos).values())
+        return f"{' + '.join(taken)} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
+
+    def of_list(self, grades: str) -> dict[str, str]:
+        """The words of a ranking, from the list of its grades."""
+        words = {}
+        for word, start in enumerate(range(0, self.k, self.places)):
+            shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
+            part = f"{grades}[{start + 1}:{self._end(start)}]"
+            digits = f"list_transform({part}, lambda grade, i: {shifted})"
+            words[f"word {word}"] = f"list_bit_or({digits})"
+        return words
+
+    def _end(self, start: int) -> int:
+        """The last position of the word that starts after a position."""
+        return min(start + self.places, self.k)
+
+    def read(self, sums: pl.DataFrame) -> list[pl.Series]:
+        """The grade at each position."""
+        words = [sums[name].fill_null(0) for name in sums.columns if name.startswith("word ")]
+        places = (divmod(i, self.places) for i in range(self.k))
+        return [_bits(words[word], self.bits * i + 1, self.bits - 1) for word, i in places]
+
+
+def count_grades(end: int, name: str, condition: str = "") -> dict[str, str]:
+    """The number of items of a ranking with at least each grade; only of some of them."""
+    only = f" AND {condition}" if condition else ""
+    return {f"{name} {grade}": f"count_if(rel >= {grade}{only})" for grade in range(1, end + 1)}
+
+
+def read_counts(end: int, name: str, sums: pl.DataFrame) -> list[pl.Series]:
+    """The number of items with at least each grade from 1."""
+    columns = (sums[f"{name} {grade}"] for grade in range(1, end + 1))
+    return [column.cast(pl.Float64).fill_null(0.0) for column in columns]
+
+
+def _bits(word: pl.Series, shift: int, bits: int) -> pl.Series:
+    """Some bits of a word as a DOUBLE. polars multiplies faster than it divides."""
+    return (word & _mask(bits, shift)).cast(pl.Float64) * 2.0**-shift
+
+
+@cache
+def _mask(bits: int, shift: int) -> pl.Series:
+    """Ones, which polars repeats. To make them takes longer than the operation."""
+    return pl.Series([_ones(bits) << shift])
+
+
+def _ones(bits: int) -> int:
+    return (1 << bits) - 1

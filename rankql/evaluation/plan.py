@@ -18,9 +18,9 @@ import rankql
 from rankql.errors import RankqlError
 from rankql.evaluation.checks import evaluation_errors, validate_columns
 from rankql.evaluation.collapse import collapse_chunks
+from rankql.evaluation.columns import SCALES
 from rankql.evaluation.means import Meta
 from rankql.evaluation.overlap import leave_out_unjudged, require_judged_queries
-from rankql.evaluation.packed import SCALES
 from rankql.evaluation.readable import (
     Query,
     catalogue_meta,

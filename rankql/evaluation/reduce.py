@@ -5,7 +5,7 @@ metrics follow from its columns (`columns`), errors and notes about the data fro
 form depends on the metrics and on whether judgments are joined:
 
 - "words": every metric has a small cutoff. The grades of the first k items, as bits of words
-  (`packed`). Of scores: the best k + 1 of each ranking, then the items that reach the k-th, then
+  (`Words`). Of scores: the best k + 1 of each ranking, then the items that reach the k-th, then
   their grades. nDCG@10 of 3M rows with 750,000 judgments takes 1.3 plain joins, by a window 3.
 - "lists": a metric reads more. One join and one GROUP BY collect the scores of a ranking, and the
   scores and grades of its judged items, whose positions are those of their scores in the sorted
@@ -31,11 +31,13 @@ from rankql.evaluation.columns import (
     METRICS,
     Options,
     Rankings,
+    Words,
+    count_grades,
     if_positive,
+    read_counts,
     sum_columns,
     to_double,
 )
-from rankql.evaluation.packed import Words, count_grades, read_counts
 from rankql.evaluation.plan import Facts
 from rankql.evaluation.steps import (
     attributes_by_query,
@@ -396,7 +398,8 @@ class Reduction:
     def _rankings(self, batch: pl.DataFrame) -> tuple[Rankings, pl.Series]:
         """The columns of a batch, and which rankings the readable query computes."""
         zero = pl.repeat(0.0, batch.height, dtype=pl.Float64, eager=True)
-        counts, flagged = read_counts(self.end, "from", batch)
+        counts = read_counts(self.end, "from", batch)
+        flagged = pl.repeat(False, batch.height, eager=True)
         cutoffs = [*dict.fromkeys(options["k"] for _, options in self.metrics.values())]
         given: dict[str, Any] = {"counts": counts, "zero": zero, "cutoffs": cutoffs}
         if "placed" in batch.columns:
@@ -407,7 +410,7 @@ class Reduction:
             flagged = flagged | batch[name].fill_null(False)
         if self.form == "words":
             if self.ideal_retrieved:
-                given["ideal_counts"], _ = read_counts(self.end, "ideal", batch)
+                given["ideal_counts"] = read_counts(self.end, "ideal", batch)
             grades = Words(self.end, self.k).read(batch)
             return Rankings([*enumerate(grades, start=1)], **given), flagged
         places, rels, shared = _sort_items(batch)

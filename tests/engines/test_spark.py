@@ -14,8 +14,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.cli.demo import write_shop
 from rankql.engines import partitions
-from rankql.engines.spark_target import SPARK
-from rankql.engines.translation import translate_call, translate_expression
+from rankql.engines.translation import SPARK, translate_call, translate_expression
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional

@@ -10,9 +10,8 @@ import pytest
 
 import rankql
 from rankql.engines import windows
-from rankql.engines.sql_trees import parse_sql
-from rankql.engines.window_engines import ENGINES
-from rankql.engines.window_macros import window_macros
+from rankql.engines.sql_trees import parse_sql, window_macros
+from rankql.engines.windows import ENGINES
 from rankql.errors import database_message
 from support import metric_engines
 

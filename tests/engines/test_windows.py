@@ -9,9 +9,9 @@ import sqlglot
 
 import rankql
 from rankql import macros
-from rankql.engines.window_engines import ENGINES
-from rankql.engines.window_macros import window_macros, window_metrics
-from rankql.engines.windows import translate_to_windows
+from rankql.engines.dialects import DIALECTS
+from rankql.engines.sql_trees import window_macros, window_metrics
+from rankql.engines.windows import ENGINES, translate_to_windows
 from support import metric_engines, signatures, window_databases
 from support.metric_engines import same
 from support.printed_dialects import LONG, PRINTED, snapshot_path, write_snapshot
@@ -39,6 +39,7 @@ def test_engines():
         EXECUTED, key=list(ENGINES).index
     )
     assert [n for n, e in ENGINES.items() if not e.executed] == PRINTED
+    assert [*DIALECTS] == ["spark", *(name for name in ENGINES if name != "duckdb")]
     assert window_metrics() - signatures.INCOMPLETE == {*OFFERED, "exp2_gain"}
 
 

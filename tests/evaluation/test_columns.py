@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankql import macros
-from rankql.evaluation import columns, packed, reduce
+from rankql.evaluation import columns, reduce
 from rankql.registry import parse
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import PROFILES
@@ -17,7 +17,7 @@ from support import strategies
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, frame, ranked, score
 
-ENDS = packed.SCALES
+ENDS = columns.SCALES
 GAINS = ["", "gain=exp2", "gain=binary"]
 LEVELS = ["", "rel=2", "rel=1.5", "rel=0.5", "rel=5", "rel=9"]
 IDEALS = ["", "ideal=retrieved"]
@@ -210,43 +210,13 @@ def test_metrics_keep_the_order_of_the_request(shape):
     compare(*data, metrics, undefined="drop")
 
 
-# Sums.
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_polynomials_are_exact(end):
-    """Each step of Horner's rule and each sum is a whole number that DOUBLE holds."""
-    for counts in packed._all_counts(end):
-        for grade in range(end + 1):
-            value = 0
-            for factor in reversed(counts.polynomial.factors):
-                value = value * grade + factor
-                assert abs(value) * max(grade, 1) <= 2**packed.EXACT
-            ones = [1 << counts._shift(g) for g in counts.grades if g <= grade]
-            assert value == counts.polynomial.denominator * sum(ones)
-        most = counts.polynomial.denominator << counts.bits * len(counts.grades)
-        assert most <= 2**packed.EXACT
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_grades_fill_several_words(end):
     """For cutoffs at their ends, full of the highest grade too, and further ones."""
-    places = packed.Words(end, 1).places
+    places = columns.Words(end, 1).places
     full = frame([(1, end, pos) for pos in range(1, 120)])
     for k in (places, places + 1, reduce.MAX_WORDS_K, reduce.MAX_WORDS_K + 1):
         assert compare(full, None, f"nDCG@{k}")[f"nDCG@{k}"] == 1
         for shape in SHAPES:
             compare(*SHAPES[shape](ranked(end)), [f"nDCG@{k}", f"P@{k}", "RR@1"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [3, 5])
-def test_more_items_than_the_counts_hold(end):
-    """Those rankings are read by macros."""
-    limit = 1 << min(counts.bits for counts in packed._all_counts(end))
-    for size in (limit - 1, limit, limit + 1):
-        rows = [(8, end - pos % 2, pos) for pos in range(1, size + 1)]
-        table = frame([*rows, (2, 1, 1), (2, 3, 2)])
-        compare(table, None, ["nDCG@5", "AP@5"])
-        compare(score(table, 1), None, ["nDCG@5", "AP@5"])

@@ -7,7 +7,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.engines.spark_result import SparkResult
+from rankql.engines.spark_evaluation import SparkResult
 from rankql.errors import RankqlError
 from rankql.evaluation.means import SKEWED, summarise_groups
 from rankql.evaluation.result import Result, check_values

@@ -3,7 +3,7 @@
 import duckdb
 import polars as pl
 
-from rankql.engines.partitions import COUNTER, EXAMPLES
+from rankql.engines.partitions import COUNTER, EXAMPLES, IDS, TEXT, Totals
 from rankql.evaluation.means import (
     absent_column,
     counted_values_sql,
@@ -13,19 +13,15 @@ from rankql.evaluation.means import (
 )
 from rankql.evaluation.result import connect
 
-COMBINE = {
-    "sum": pl.Expr.sum,
-    "min": pl.Expr.min,
-    "max": pl.Expr.max,
-    "first": lambda column: column.explode().drop_nulls().sort().head(EXAMPLES),
-}
-
 
 def add_counters(partitions):
-    """The counters of each system and in all, from what `count_partition` returns."""
-    rows = pl.concat(partitions, how="diagonal_relaxed").filter(COUNTER)
-    columns = [COMBINE[name.split()[0]](pl.col(name)) for name in rows.columns if " " in name]
-    return rows.group_by("system").agg(columns).sort("system").to_dicts()
+    """The counters of all partitions, from what `count_partition` returns."""
+    rows = pl.concat(partitions, how="diagonal_relaxed").filter(pl.col(COUNTER).is_not_null())
+    ids = pl.col(IDS).explode().drop_nulls().sort().head(EXAMPLES)
+    value = pl.col("value")
+    numbers = {"total": value.sum(), "least": value.min(), "most": value.max()}
+    sums = rows.group_by(COUNTER, "system").agg(pl.col(TEXT).min(), ids, **numbers)
+    return Totals(sums.to_dicts())
 
 
 def add_values(results):

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from rankql.engines.window_engines import ENGINES
-from rankql.engines.windows import translate_to_windows
+from rankql.engines.windows import ENGINES, translate_to_windows
 from rankql.macros import quote
 from support import components, metric_engines, spark_sessions
 
