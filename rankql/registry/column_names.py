@@ -80,7 +80,8 @@ LOCATORS = (
 )
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
-RANKED_SYSTEMS = ("system", "run", "run_id", "model", "variant", "ranker", "algorithm")
+RANKERS = ("system", "run", "run_id", "ranker", "algorithm")
+RANKED_SYSTEMS = (*RANKERS, "model", "variant")  # items have models and variants too
 # Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
 DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
 # What may stand before them: how vectors are compared. Alone they say no direction.

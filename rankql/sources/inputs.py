@@ -14,6 +14,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.registry.column_names import (
     RANKED_SYSTEMS,
+    RANKERS,
     REQUESTS,
     RETRIEVED,
     SUBTOPIC_NAMES,
@@ -39,6 +40,7 @@ from rankql.sources.tables import (
     Table,
     assign_roles,
     hash_column,
+    is_number,
     is_text,
     read_text_numbers,
     refuse_repeated,
@@ -242,6 +244,8 @@ def read_inputs(
     }
     for table in runs.values():
         _refuse_single_rows(session, table, given.get("query"))
+        if table.unit == "ids":
+            _refuse_padding(session, table)
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
     runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
     if len({"pos" in table.roles for table in runs.values()}) > 1:
@@ -255,6 +259,7 @@ def read_inputs(
     if judgments:
         needed = ("query", "item", "rel")
         judgments = assign_roles(judgments, sides[1], needed, only=True, con=session.con)
+        _refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
     ranked = [*runs.values(), *([judgments] if judgments else [])]
@@ -314,6 +319,21 @@ def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
         )
 
 
+def _refuse_padding(session: Session, table: Table) -> None:
+    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
+    name, kind = table.roles.get("item", ""), table.columns.get(table.roles.get("item", ""), "")
+    if not (is_text(kind) or is_number(kind)):
+        return
+    value = quote(name)
+    if is_text(kind):
+        value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
+    if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:
+        raise RankqlError(
+            f"{table.label}: {name} has -1, which is no id. Leave out its rows; of lists, drop it "
+            f"by an expression: item='list_filter({name}, lambda x: x <> -1)'"
+        )
+
+
 # Queries that decide whether a column is that of the systems, and rows in which they are sought.
 _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 
@@ -322,7 +342,7 @@ def _find_system(
     session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
 ) -> str | None:
     """The column of a known name without which items or positions of a query repeat, and with
-    which none does.
+    which none does. Without positions, that of a ranker is one if a query has several.
     """
     query, item = (
         name[0] if isinstance(name, list | tuple) and role == "item" and name else name
@@ -333,15 +353,15 @@ def _find_system(
     if not (names := [name for name in found if name is not None and name not in taken]):
         return None
     keys: list[Any] = []
+    placed: str | None = None
     ids: list[list[str]] = []
     with suppress(RankqlError):  # which is raised later, if at all
         keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
+        placed = table.find("pos", columns.get("pos"))
         if find_list(table, RETRIEVED, item):
             ids = [[]]
         else:
-            ids = [
-                [x] for x in (table.find("item", item), table.find("pos", columns.get("pos"))) if x
-            ]
+            ids = [[x] for x in (table.find("item", item), placed) if x]
     if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
         return None
     key = ", ".join(map(quote, keys))
@@ -350,12 +370,14 @@ def _find_system(
     for name in names:
         counts = ", ".join(
             f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
-            for own in ids
+            for own in [[], *ids]
             for each in ([], [name])
         )
         sql = f"SELECT count(*), {counts} FROM {rows}"
-        ((total, *each),) = session.con.execute(sql).fetchall()
-        if all(count == total for count in each[1::2]) and any(x < total for x in each[::2]):
+        ((total, queries, rankings, *each),) = session.con.execute(sql).fetchall()
+        several = not placed and queries < rankings and find_name([name], RANKERS) is not None
+        repeats = several or any(count < total for count in each[::2])
+        if repeats and all(count == total for count in each[1::2]):
             return name
     return None
 
