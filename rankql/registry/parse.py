@@ -268,12 +268,6 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
     }
 
 
-def function_of(name: str) -> str | None:
-    """The function of a metric that has this name, such as rr for mrr."""
-    record = _index().get(name.lower())
-    return record.function if record else None
-
-
 def _find_record(name: str) -> MetricRecord:
     if record := _index().get(name.lower()) or _index(squash).get(squash(name)):
         return record

@@ -70,7 +70,7 @@ def choose_all(
         choices |= dict.fromkeys(same, choice)
         if choice is None and listed[name]:
             for each in filter(None, (table, qrels)):
-                assign_roles(each, {}, ["query"], con=session.con)  # an error
+                assign_roles(each, {}, ["query"])  # an error
         if choice and qrels:  # the first runs decide for the others
             specs = specs[0], (choice.queries[1].name, choice.items[1].name)
             theirs = {x: [choice.items[1]] for x in runs}

@@ -43,15 +43,16 @@ from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
-    MAX_LABELS,
     Table,
     assign_roles,
-    describe_mapping,
+    format_mapping,
     is_number,
     is_text,
     text_number,
 )
 
+# More values are not labels.
+_MAX_LABELS = 10
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -332,18 +333,17 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, "id")}
     for field in [x for x in fields if squash(x) not in known and x != item]:
         name, ids = quote(field), quote(item)
+        labels = f"count(DISTINCT {name}) BETWEEN 2 AND {_MAX_LABELS}"
+        labels += f" AND count(DISTINCT {name}) < count({name})" * (field in texts)
         sql = (
-            f"SELECT count(DISTINCT {name}) BETWEEN 2 AND {MAX_LABELS} AND (count(DISTINCT {ids}) "
-            f"= count({ids}) OR count(DISTINCT {ids}) < count(DISTINCT ({ids}, {name}))) FROM "
+            f"SELECT {labels} AND (count(DISTINCT {ids}) = count({ids}) OR count(DISTINCT {ids}) < "
+            f"count(DISTINCT ({ids}, {name}))) FROM {objects.sql}"
         )
-        if is_nested(fields[field]) or not session.con.execute(sql + objects.sql).fetchall()[0][0]:
-            continue
-        remedy = describe_mapping(session.con, objects, field) if field in texts else ""
-        if is_number(fields[field]):
-            remedy = f"rel={field!r}"
-        if remedy:
+        graded = field in texts or is_number(fields[field])
+        if graded and session.con.execute(sql).fetchall()[0][0]:
+            read = format_mapping({"label": 1}, field) if field in texts else f"rel={field!r}"
             raise RankqlError(
-                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
+                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {read}, "
                 "or rel='1' if every one of them is relevant"
             )
     return ""

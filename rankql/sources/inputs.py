@@ -247,7 +247,8 @@ def read_inputs(
         if table.unit == "ids":
             _refuse_padding(session, table)
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
-    runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
+    for table in runs.values():
+        refuse_rounded_scores(session, table)
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
@@ -258,7 +259,7 @@ def read_inputs(
             runs[name] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = assign_roles(judgments, sides[1], needed, only=True, con=session.con)
+        judgments = assign_roles(judgments, sides[1], needed, only=True)
         _refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
@@ -415,7 +416,7 @@ def _assign_run(
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
-    table = assign_roles(table, names, needed, con=session.con)
+    table = assign_roles(table, names, needed)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
@@ -439,43 +440,24 @@ def _assign_run(
     return replace(table, ascending=lowest_is_best(table, descending))
 
 
-def keep_scores(session: Session, runs: Sequence[Table]) -> list[Table]:
-    """The runs; scores keep their type if they are integers or decimals that DOUBLE rounds."""
-    kinds = {_rounded_type(session, run) for run in runs} - {"DOUBLE"}
-    if not kinds:
-        return [*runs]
-    for run in runs:
-        if len(kinds) > 1 or (_rounded_type(session, run) == "DOUBLE" and not run.integer("score")):
-            raise RankqlError(
-                f"{run.label}: scores above 2^53 can be compared only if those of all runs are "
-                "integers, or decimals of one type. Cast them, or evaluate the runs one by one"
-            )
-    return [replace(run, score_type=kind) for run in runs for kind in kinds]
-
-
-def _rounded_type(session: Session, table: Table) -> str:
-    """The type of scores that are integers or decimals and that DOUBLE would round; or DOUBLE."""
+def refuse_rounded_scores(session: Session, table: Table) -> None:
+    """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
     if "score" not in table.roles or "pos" in table.roles:
-        return "DOUBLE"
+        return
     name, kind = table.roles["score"], table.columns[table.roles["score"]]
-    decimal = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind)
-    text = table.text and kind == "VARCHAR"  # computed columns are numbers
-    if not (text or decimal or kind.endswith(("BIGINT", "HUGEINT"))):
-        return "DOUBLE"
+    decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
+    if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
+        digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
+        score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
+    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
+        return
     most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    rounded = f"{quote(name)} NOT BETWEEN -{most} AND {most}"
-    if text:  # of digits alone
-        rounded = f"strlen({quote(name)}) > 15 AND TRY_CAST({quote(name)} AS HUGEINT) NOT BETWEEN "
-        rounded += f"-{most} AND {most} AND NOT contains({quote(name)}, '.')"
-    sql = f"SELECT {quote(name)} FROM {table.sql} WHERE {rounded} LIMIT 1"
-    for (score,) in session.con.execute(sql).fetchall():
-        if text:
-            raise RankqlError(
-                f"{table.label}: {name} {score} is above 2^53, which numbers in text files are "
-                f"rounded to. Divide the scores, or read them by score='CAST({name} AS HUGEINT)'"
-            )
-        return kind if decimal else "DECIMAL(38,0)"
-    return "DOUBLE"
+    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
+    for (value,) in session.con.execute(sql).fetchall():
+        raise RankqlError(
+            f"{table.label}: {name} {value} has so many digits that different scores would be "
+            "equal. Subtract a number from all scores, or pass positions: pos="
+        )
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:

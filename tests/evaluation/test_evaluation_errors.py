@@ -53,8 +53,8 @@ PLACED = RUN.drop("score").with_columns(pos=1)
 @pytest.mark.parametrize(
     ("run", "qrels", "options", "message"),
     [
-        (QRELS, RUN, {}, "It has rel, like judgments: pass the run first"),
-        (RUN, RUN, {}, r"Pass rel='...'. It has score, like a run: are these the judgments\?"),
+        (QRELS, RUN, {}, "^No score column in run.* The run comes first"),
+        (RUN, RUN, {}, "^No grade column in qrels"),
         ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
         ("", QRELS, {}, "run must be a path or the name of a table, not an empty text"),
         (3, QRELS, {}, "run must be a path, a table, a relation or a frame, not int"),

@@ -26,9 +26,8 @@ def compare(**options):
         *((lambda task=task: task(k=10), "nDCG@10") for task in (evaluate, compare)),
         (lambda: evaluate("coverage@10"), "needs the items that could be shown. Pass train="),
         (lambda: evaluate("cosine_diversity"), r"Call cosine_diversity\(\) in SQL"),
-        (lambda: evaluate("x = mrr(rel, pos)"), r"rr\(rel, pos, k\) by query"),
         (lambda: evaluate(score="score + 1", by="zzz"), r"Available: query, item, rel, score$"),
-        (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "pass the run first"),
+        (lambda: rankql.gate(QRELS, RUN, minimum="AP>=0.1"), "The run comes first"),
     ],
 )
 def test_an_unknown_name_suggests_what_to_write(call, suggestion):
