@@ -81,7 +81,7 @@ def check(
     with open_session(con, run, qrels, train) as session:
         inputs = open_inputs(session, run, qrels, reading, False, train=train)
         inputs = inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
-        with duckdb_errors(session):
+        with duckdb_errors():
             data = CheckData(session, inputs, k, reading.conventions.threshold)
             findings = [
                 *(

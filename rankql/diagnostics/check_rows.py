@@ -469,9 +469,7 @@ class CheckData:
 
 
 def _double(table: Table, role: str, column: str) -> str:
-    """A column as DOUBLE, or the type of long scores; NULL if the value is not a number."""
-    if role == "score" and table.score_type != "DOUBLE":
-        return f"TRY_CAST(raw_score AS {table.score_type})"
+    """A column as DOUBLE; NULL if the value is not a number."""
     if is_numeric(table, column):
         return f"CAST(raw_{role} AS DOUBLE)"
     return text_number(f"raw_{role}")

@@ -32,7 +32,7 @@ from rankql.sources.reader import count_values, fetch, reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import (
     Table,
-    describe_mapping,
+    format_mapping,
     is_text,
     text_number,
     unknown_column,
@@ -285,7 +285,7 @@ _HUGE = 1e290
 @contextmanager
 def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions) -> Iterator[None]:
     """Raise errors of DuckDB as RankqlError, with the duplicates or the table."""
-    with duckdb_errors(session):
+    with duckdb_errors():
         try:
             yield
         except duckdb.Error as error:
@@ -306,7 +306,7 @@ def validate_columns(session: Session, inputs: Inputs, counted: bool = False) ->
 
     counted: NaN among scores is found by a counter.
     """
-    with duckdb_errors(session):
+    with duckdb_errors():
         for table in [*inputs.tables, *inputs.beyond]:
             counts = count_values(session, table, inputs.ids(table))
             require_ids(table.label, *counts, table.unit)
@@ -336,12 +336,11 @@ def _refuse_labels(session: Session, table: Table) -> None:
     words = f"SELECT count({value}) > 0 AND count({text_number(name)}) = 0 FROM {table.sql}"
     if not session.con.execute(words).fetchall()[0][0]:
         return
-    if mapping := describe_mapping(session.con, table, name):
-        ((word,),) = session.con.execute(f"SELECT min({value}) FROM {table.sql}").fetchall()
-        raise RankqlError(
-            f"{table.label}: {name} must be a number, not text such as {word!r}. Write a grade for "
-            f"each value: {mapping}"
-        )
+    ((word,),) = session.con.execute(f"SELECT min({value}) FROM {table.sql}").fetchall()
+    raise RankqlError(
+        f"{table.label}: {name} must be a number, not text such as {word!r}. Write a grade for "
+        f"each value: {format_mapping({word: 1}, name)}"
+    )
 
 
 # The roles of numbers.

@@ -17,7 +17,6 @@ from rankql.evaluation.means import Meta, require_interval
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
-from rankql.sources.files import refuse_closed
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
 from rankql.writing import PARQUET, remember_inputs
@@ -257,7 +256,6 @@ def read_metadata(path: str | os.PathLike[str]) -> Meta | None:
     path = os.path.expanduser(path)
     if Path(path).suffix.lower() not in PARQUET:
         return None
-    refuse_closed([path], "results")
     if not os.path.isfile(path):
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"

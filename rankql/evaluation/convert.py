@@ -15,7 +15,7 @@ from rankql.evaluation.request import Columns, Reading
 from rankql.evaluation.steps import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import assume_grades, resolve_columns
-from rankql.sources.inputs import keep_scores, lowest_is_best
+from rankql.sources.inputs import lowest_is_best, refuse_rounded_scores
 from rankql.sources.private import create_macros
 from rankql.sources.reader import fetch
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -95,7 +95,8 @@ def convert(
         if judged:
             table, roles = assume_grades(session, table, roles)
             assign_roles(table, roles, ["rel"])
-        (table,) = keep_scores(session, [_read(table, roles, system, reading.descending)])
+        table = _read(table, roles, system, reading.descending)
+        refuse_rounded_scores(session, table)
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if suffix in _TABLES:
@@ -193,7 +194,7 @@ def _table(session: Session, table: Table) -> str:
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
-            kind = "BIGINT" if role == "pos" else table.score_type
+            kind = "BIGINT" if role == "pos" else "DOUBLE"
             if role == "rel":  # BIGINT if all grades are whole numbers
                 rel = f"SELECT {table.read(role)} AS rel FROM {table.sql}"
                 sql = f"SELECT count(*) FROM ({rel}) WHERE rel <> floor(rel) OR abs(rel) >= 1e15"

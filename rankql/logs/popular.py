@@ -75,6 +75,6 @@ def most_popular(
         options = f"k := {k}, exclude_seen := {literal(exclude_seen)}{others}, query := 'query'"
         fields = f'"user" AS {keys[0]}, item AS {keys[1]}, pos, score'
         sql = f"WITH {', '.join(ctes)} SELECT {fields} FROM most_popular('{LOG}', {options})"
-        with duckdb_errors(session):
+        with duckdb_errors():
             run = fetch_frame(session, sql, checked=True, few=False)
     return run.to_pandas() if is_pandas(train) else run

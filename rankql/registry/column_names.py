@@ -80,13 +80,13 @@ LOCATORS = (
 )
 # The names of systems in a table of values per query, and in one of rankings.
 SYSTEMS = ("system", "variant")
-RANKED_SYSTEMS = ("system", "run", "run_id", "model", "variant", "ranker", "algorithm")
+RANKERS = ("system", "run", "run_id", "ranker", "algorithm")
+RANKED_SYSTEMS = (*RANKERS, "model", "variant")  # items have models and variants too
 # Names of scores of which the lowest is best, unless the caller says otherwise, and the highest.
 DISTANCES, _SIMILARITIES = ("distance", "dist"), ("similarity", "sim", "score")
 # What may stand before them: how vectors are compared. Alone they say no direction.
 MEASURES = ("l2", "cosine", "euclidean", "manhattan", "hamming", "vector")
 _MEASURED = re.compile(rf"(?:{'|'.join(MEASURES)})({'|'.join(DISTANCES + _SIMILARITIES)})")
-_PRODUCTS = ("inner_product", "dot_product")
 
 
 @cache
@@ -180,12 +180,6 @@ def has_two_directions(name: str) -> bool:
     return all(not _words(name).isdisjoint(each) for each in (DISTANCES, _SIMILARITIES))
 
 
-def likely_scores(columns: Iterable[str]) -> list[str]:
-    """The columns that may be scores, by a word of their names."""
-    words, products = {*DISTANCES, *_SIMILARITIES, *MEASURES}, {*map(squash, _PRODUCTS)}
-    return [x for x in columns if not words.isdisjoint(_words(x)) or squash(x) in products]
-
-
 def recognise(role: str, columns: Sequence[str], argument: str = "", place: str = "") -> str | None:
     """The column of a role by its name. Of two queries of equal rank, an error asks for one."""
     if role != "query":
@@ -205,14 +199,11 @@ def recognise(role: str, columns: Sequence[str], argument: str = "", place: str 
 _WORDS = {"rel": "grade", "pos": "position", "moment": "time"}
 
 
-def describe_header(count: int, judged: bool) -> str:
-    """What to do about a text file without a header, of so many columns."""
-    names = ["query", "item", "rel" if judged else "score", *(f"x{i}" for i in range(4, count + 1))]
-    option = ",".join(names[:count])
-    return (
-        f"add a header, such as {option}, or name the columns: columns={names[:count]!r} "
-        f"(CLI: --columns {option})"
-    )
+# What to do about a text file without a header.
+ADD_HEADER = (
+    "add a header, or name the columns: columns=['query', 'item', 'score'], of judgments 'rel' "
+    "(CLI: --columns query,item,score)"
+)
 
 
 def missing_column(

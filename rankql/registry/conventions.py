@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from rankql.errors import RankqlError, describe_unknown
-from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
 from rankql.registry.metric_record import GAIN, SCALE, THRESHOLD
 
@@ -191,13 +190,7 @@ def option_names() -> list[str]:
 
 
 def describe_option(name: str, known: list[str]) -> str:
-    """Return an error about an unknown option, or one of a metric of the catalogue."""
-    for record in CATALOGUE_METRICS:
-        if f" {name} := " in record.example:
-            return (
-                f"{name} is an option of {record.function} and the like, not of evaluate. Write it "
-                f"in the metric: {{'{record.function}@10': '{record.example}'}}"
-            )
+    """Return an error about an unknown option."""
     if name in ("k", "cutoff", "top_k"):
         return f"Unknown option {name!r}. Write the cutoff in the metric: nDCG@10"
     return describe_unknown("option", name, known)

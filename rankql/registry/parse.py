@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
+from rankql.errors import RankqlError, describe_unknown, did_you_mean
 from rankql.registry.all_metrics import (
     EVALUATED,
     FUNCTIONS,
@@ -29,42 +29,6 @@ _HIGHEST = 2**53
 # Positions below this one hardly add to the highest ERR_IA.
 _ERR_PLACES = 10_000
 
-# What comes closest to metrics of trec_eval and cwl_eval that rankql does not have.
-_CLOSEST = {
-    "rprec_mult": "Rprec, or P@k",
-    "context_recall": "R@10, with ids of the relevant chunks as judgments",
-    "context_precision": "AP@10, with ids of the relevant chunks as judgments",
-    "rndcg": "nDCG",
-    "g": "nDCG",
-    "bing": "nDCG(gain=binary)",
-    "inst": "RBP(p=0.8)",
-    "bpm": "RBP(p=0.8)",
-    "utility": "'utility = sum(CASE WHEN rel >= 1 THEN 1 ELSE -1 END) FILTER (WHERE pos > 0)'",
-    "relstring": "explain, which shows the grade at each position",
-    **dict.fromkeys(("num_q", "numq"), "queries - missing in the summary"),
-    "gm_bpref": "Bpref",
-    "ndcg_rel": "nDCG",
-    "set_relative_p": "R_cap@10",
-    "unj": "Judged@10",
-    "num_nonrel_judged_ret": "'num_nonrel_judged_ret = count(pos) FILTER (WHERE rel < 1)'",
-    **dict.fromkeys(("cappedrecall", "recallcap"), "R_cap@10"),
-    **dict.fromkeys(("kendall", "kendalltau", "tau"), "TauDistance, or TauB"),
-    # Other libraries of recommenders.
-    **dict.fromkeys(
-        ("catalogcoverage", "aggregatediversity"), "Coverage@10, which is a share, not a count"
-    ),
-    "shannonentropy": "Entropy@10, which is in bits and not divided by the number of items",
-    "surprisal": "Novelty(normalized=true)@10",
-    **dict.fromkeys(("efd", "epc"), "Novelty@10"),
-    "tailpercentage": "Popularity@10",
-    **dict.fromkeys(
-        ("serendipityrectools", "rectoolsserendipity"),
-        "Serendipity@10, whose baseline is the most popular items, without weights by rank",
-    ),
-}
-# Other names of cosine_diversity, which evaluate does not compute. Diversity is 1 - similarity.
-_DIVERSITY = ("ils", "ild", "intralistsimilarity", "intralistdiversity", "diversity")
-
 # Metrics of diversity in `evaluate`, by the names of ir_measures, and their functions.
 _SUBTOPIC_METRICS = {"alpha_nDCG": "alpha_ndcg", "ERR_IA": "err_ia", "STREC": "subtopic_recall"}
 
@@ -80,12 +44,10 @@ _EXPRESSION = re.compile(
 def parse(names: str | Sequence[str]) -> list[Metric]:
     """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own."""
     names = list_metrics(names)
-    if not isinstance(names, str | list | tuple):
-        raise RankqlError(f"metrics must be names such as 'nDCG@10', not {names!r}")
+    listed = bool(names) and isinstance(names, str | list | tuple)
+    require(listed, f"metrics must be names such as 'nDCG@10', not {names!r}")
     given = [names] if isinstance(names, str) else names
     texts = [part for text in given for part in split_metrics(text)]
-    if not texts:
-        raise RankqlError("metrics is empty. Name at least one metric, such as 'nDCG@10'")
     by_name: dict[str, Metric] = {}
     for metric in (metric for text in texts for metric in _parse_one(text)):
         other = by_name.setdefault(metric.canonical, metric)
@@ -229,34 +191,23 @@ def _parse_one(text: str) -> Iterator[Metric]:
         record = subtopics or shown or _find_record(match["name"])
         options = dict(_parse_options(text, record, match["options"] or ""))
         k = options.pop("k", None)
-        if match["k"] is not None and (k is not None or RECALL.name in options):
-            raise RankqlError(f"{text!r}: the cutoff is given twice")
+        twice = match["k"] is not None and (k is not None or RECALL.name in options)
+        require(not twice, f"{text!r}: the cutoff is given twice")
         for cutoff in [k] if match["k"] is None else match["k"].split(","):
-            digits, bracket, late = str(cutoff).strip().partition("(")
-            if bracket:
-                name = text.partition("@")[0]
-                raise RankqlError(
-                    f"{text!r}: write options before the cutoff: {name}({late}@{digits}"
-                )
             metric = _metric(text, record, options, cutoff)
             metric = replace(metric, record=None, shown=shown) if shown else metric
             yield _subtopic_metric(metric) if subtopics else metric
-    elif re.fullmatch(r"[^=()@]+=\s*", text):
-        raise RankqlError(
-            f"{text!r} has no expression after '='. Write label = SQL expression, "
-            "such as 'hits = count(rel)'"
-        )
     else:
         raise RankqlError(
             f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
-            "label = SQL expression"
+            "label = SQL expression, such as hits = count(rel)"
         )
 
 
 def find_shown(text: str) -> MetricRecord | None:
     """The record of a metric of shown items that has this name, with cutoff and options or not."""
     match = _NAME.fullmatch(text)
-    if match is None or match["name"].lower() in _CLOSEST:
+    if match is None:
         return None
     return _shown_names().get(squash(match["name"]))
 
@@ -317,47 +268,18 @@ def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, A
     }
 
 
-def function_of(name: str) -> str | None:
-    """The function of a metric that has this name, such as rr for mrr."""
-    record = _index().get(name.lower())
-    return record.function if record else None
-
-
 def _find_record(name: str) -> MetricRecord:
-    index = _index()
-    squashed = squash(name)
-    if record := index.get(name.lower()) or _index(squash).get(squashed):
+    if record := _index().get(name.lower()) or _index(squash).get(squash(name)):
         return record
-    _refuse_absent(name, name.lower(), squashed)
-    likely = find_closest(name, index)  # of all names, aliases too
-    known = [record.name for record in EVALUATED]
-    function = "cosine_diversity" if squashed in _DIVERSITY else name.lower()
-    if function in FUNCTIONS:
-        other = FUNCTIONS[function]
-        own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
-        raise RankqlError(
-            f"Unknown metric {name!r}. evaluate does not compute it: call {function}() in SQL or "
-            f"polars{own if other.level in ('list', 'catalogue') else ''}"
-        )
-    spelling = index[likely].name if likely else None
-    stem, digits = re.fullmatch(r"(.*?)[ _-]*(\d*)", name).groups()  # type: ignore[union-attr]
-    if digits and (record := index.get(stem.lower())):
-        spelling = f"{record.name}@{digits}"
-    raise RankqlError(describe_unknown("metric", name, known, spelling))
-
-
-def _refuse_absent(text: str, *names: str) -> None:
-    """Refuse a metric that only other tools have; say what comes closest."""
-    for closest in filter(None, map(_CLOSEST.get, names)):
-        raise RankqlError(f"rankql does not have the metric {text!r}. The closest is {closest}")
+    own = f"evaluate does not compute {name!r}. Call {name.lower()}() in SQL or polars"
+    require(name.lower() not in FUNCTIONS, own)
+    raise RankqlError(describe_unknown("metric", name, [record.name for record in EVALUATED]))
 
 
 def _trec_metric(text: str) -> Metric | None:
     """The metric that trec_eval calls so, as trec_eval defines it, whatever the conventions."""
     names = _names_elsewhere("trec_eval")
     match = re.fullmatch(r"(\w*?)((?<=_)\d[\d.]*)?", text.lower())
-    if match and match[2]:
-        _refuse_absent(text, match[1].rstrip("_"))
     if not match or match[1] not in names or (match[2] is not None) != match[1].endswith("_"):
         return None
     record, options = names[match[1]]
@@ -380,18 +302,9 @@ def _set_metric(text: str) -> Metric | None:
 
 
 def _parse_cutoff(text: str, digits: str) -> int:
-    if digits.upper() == "R":
-        raise RankqlError(
-            f"{text!r}: a cutoff at R is not available. The closest are Rprec, which is P and R at "
-            "position R, and AP(denominator=R), which also counts hits below it"
-        )
-    if not re.fullmatch(r"[1-9]\d*", digits, re.ASCII):
-        raise RankqlError(f"{text!r}: k must be a whole number from 1, not {digits or 'nothing'}")
-    if len(digits) > 16 or int(digits) > _HIGHEST:
-        raise RankqlError(
-            f"{text!r}: k must be at most {_HIGHEST}, not {digits}. "
-            f"Leave @{digits} out for the whole ranking"
-        )
+    whole = re.fullmatch(r"[1-9]\d{0,15}", digits, re.ASCII)
+    wrong = f"{text!r}: k must be a whole number from 1 to {_HIGHEST}, not {digits or 'nothing'}"
+    require(whole is not None and int(digits) <= _HIGHEST, wrong)
     return int(digits)
 
 
@@ -401,11 +314,11 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
         options = {**options, RECALL.name: _parse_number(str(cutoff))}
     elif cutoff is not None:
         digits = str(cutoff).strip()
-        if not record.has_cutoff and not record.of_shown:
-            raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
+        takes = record.has_cutoff or bool(record.of_shown)
+        require(takes, f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         k = _parse_cutoff(text, digits)
-    if "{k}" in record.of_shown and k is None:
-        raise RankqlError(f"{text!r} needs a cutoff, such as {record.name}@10")
+    lacks = "{k}" in record.of_shown and k is None
+    require(not lacks, f"{text!r} needs a cutoff, such as {record.name}@10")
     defaults = {name: o.default for name, o in record.options.items() if not o.convention}
     record.check_options({**defaults, **options}, f"{text!r}: ")
     name, has_cutoff, _ = text.strip().partition("@")
@@ -424,18 +337,13 @@ def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tu
         known[GAIN.name] = GAIN
     seen = set()
     for part in filter(None, map(str.strip, re.findall(r"(?:\[[^\]]*\]|[^,\[])+", options))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
+        name, _, value = (piece.strip() for piece in part.partition("="))
         name = _OPTION_ALIASES.get(name, name)
-        if name not in known:
-            names = ["rel" if o == "threshold" else o for o in known]
-            raise RankqlError(
-                f"{text!r}: {record.name} has no option {name!r}{did_you_mean(name, names)}"
-            )
-        if name in seen:
-            raise RankqlError(f"{text!r}: {name} is given twice")
+        names = ["rel" if o == "threshold" else o for o in known]
+        unknown = f"{text!r}: {record.name} has no option {name!r}{did_you_mean(name, names)}"
+        require(name in known, unknown)
+        require(name not in seen and value != "", f"{text!r}: {name} must have one value")
         seen.add(name)
-        if not equals or not value:
-            raise RankqlError(f"{text!r}: {name} must have a value: {name}=...")
         setting = _parse_value(known[name], value.strip("'\""))
         known[name].check(setting, f"{text!r}: ")
         yield name, setting

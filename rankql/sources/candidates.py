@@ -70,7 +70,7 @@ def choose_all(
         choices |= dict.fromkeys(same, choice)
         if choice is None and listed[name]:
             for each in filter(None, (table, qrels)):
-                assign_roles(each, {}, ["query"], con=session.con)  # an error
+                assign_roles(each, {}, ["query"])  # an error
         if choice and qrels:  # the first runs decide for the others
             specs = specs[0], (choice.queries[1].name, choice.items[1].name)
             theirs = {x: [choice.items[1]] for x in runs}
@@ -185,7 +185,8 @@ def find_items(
         forms = {"STRUCT(": "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"}
         forms |= {"MAP(": "map_entries({})", "": "{}"}
         start = next(x for x in forms if kind.startswith(x) and not (x and kind.endswith("]")))
-        item = "x_['key']" if start else "x_ ->> '$'" if kind.startswith("JSON") else "x_"
+        each = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
+        item = "x_['key']" if start else f"{each} ->> '$'" if kind.startswith("JSON") else each
         return [Ids(column, item, KNOWN, 0, column, forms[start].format(quote(column)))]
     fields = _fields(kind)
     found = [
@@ -245,7 +246,8 @@ def split_cell(column: str, reading: int) -> str:
 
 def wrong_type(table: Table, column: str) -> RankqlError:
     """The error about a column that should have lists."""
-    kind = "text" if is_text(table.columns[column]) else table.columns[column]
+    kind = table.columns[column]
+    kind = "text" if is_text(kind) and not kind.endswith("]") else kind
     return RankqlError(
         f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
         f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'

@@ -12,12 +12,12 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.column_names import EVENTS, ROLES, TIMES, describe_header, find_name, squash
+from rankql.registry.argument_checks import require
+from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, TIMES, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     Table,
-    describe_mapping,
     format_mapping,
     is_number,
     is_text,
@@ -85,12 +85,9 @@ def _require_header(session: Session, table: Table) -> None:
         if not table.text or role not in ("query", "item") or name in table.computed:
             continue
         sql = f"SELECT 1 FROM {table.sql} WHERE {quote(name)} = {literal(name)} LIMIT 1"
-        if name.isdecimal() or session.con.execute(sql).fetchall():
-            remedy = describe_header(len(table.columns), table.label == "qrels")
-            raise RankqlError(
-                f"{table.label} has no header: its first line is data, because {name!r} is an id. "
-                f"{remedy[0].upper()}{remedy[1:]}"
-            )
+        lacks = name.isdecimal() or session.con.execute(sql).fetchall()
+        why = f"{table.label} has no header: its first line is data, because {name!r} is an id"
+        require(not lacks, f"{why}. To read it, {ADD_HEADER}")
 
 
 def column_name(spec: Spec | None) -> str | None:
@@ -409,11 +406,10 @@ def _map_events(
         columns = dict(zip(flags, grades.values(), strict=True))
         return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
     if event is None:
-        free = [x for x in texts if describe_mapping(session.con, table, x)]
-        remedy = f". Name it: {format_mapping(grades, free[0])}" if free else ""
         raise RankqlError(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
-            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}{remedy}"
+            f"of yes and no for each grade. Found: {', '.join(table.own_columns)}. Name it: "
+            f"{format_mapping(grades, 'COLUMN')}"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     rows = session.con.execute(

@@ -130,11 +130,6 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
             )
         if not judged and any(isinstance(value, set | frozenset) for value in values):
             raise RankqlError(f"{label}: a set of items has no order. Pass a list")
-        if any(isinstance(x, list) and x and x[-1] == -1 for x in values):
-            raise RankqlError(
-                f"{label}: lists end with -1, which is no id. Drop it: "
-                "{query: [x for x in ids if x != -1] for query, ids in data.items()}"
-            )
     rows = pl.DataFrame(
         {"query": id_column(list(data), label, "query"), "n": list(map(len, values))}
     )

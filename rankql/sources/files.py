@@ -127,11 +127,6 @@ def ends_with_number(fields: Sequence[str]) -> bool:
 
 def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     """The files of a path, folder or glob, and the pattern with which DuckDB reads them."""
-    if "://" in name:
-        raise RankqlError(
-            f"{label}: rankql reads local files and tables, not the URL {_shortened(name)}. Copy "
-            f"it in DuckDB first: COPY (FROM {literal(name[:200])}) TO 'copy.parquet'"
-        )
     paths, pattern = [name], name
     if os.path.exists(name):  # Path refuses names that are too long
         pattern = re.sub(r"([\[*?])", r"[\1]", name)  # a path, not a pattern
@@ -140,24 +135,14 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
-    exists = bool(paths) and os.path.isfile(paths[0])
-    refuse_closed(paths if exists else [name], label)
     if not paths and os.path.isdir(name):
         raise RankqlError(
-            f"{label}: folder {_shortened(name)} has no Parquet files. Name its files, such as "
+            f"{label}: folder {name!r} has no Parquet files. Name its files, such as "
             f"'{name.rstrip('/')}/*.csv'"
         )
-    if not exists:
-        raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")
+    if not (paths and os.path.isfile(paths[0])):
+        raise RankqlError(f"{label}: there is no local file {name[:200]!r}. {hint}")
     return paths, pattern
-
-
-def refuse_closed(paths: Sequence[str], label: str) -> None:
-    """Refuse files that this user may not read, or that may be in a folder of this kind."""
-    for path in paths:
-        for place in [path] if os.path.exists(path) else map(str, Path(path).parents):
-            if os.path.exists(place) and not os.access(place, os.R_OK):
-                raise RankqlError(f"{label}: no permission to read {place!r}")
 
 
 def _refuse_lake(folder: Path, label: str) -> None:
@@ -171,11 +156,6 @@ def _refuse_lake(folder: Path, label: str) -> None:
                 f"{label}: {str(folder)!r} is a table of {kind}. Write it to Parquet, or pass "
                 f"{remedy}"
             )
-
-
-def _shortened(name: str) -> str:
-    """A name for an error; of a long one, only the beginning."""
-    return repr(name) if len(name) <= 200 else f"{name[:100]!r}... ({len(name):,} characters)"
 
 
 def suffix_of(path: str) -> str:

@@ -67,13 +67,6 @@ def polars_counts(frame: Any, names: Iterable[str]) -> tuple[int, dict[str, int]
     return rows, {name: rows - count for name, count in zip(names, counts, strict=True)}
 
 
-def refuse_nul(what: str, names: Iterable[str]) -> None:
-    """Refuse names of columns with a NUL, which end the process in polars."""
-    for name in names:
-        if "\0" in name:
-            raise RankqlError(f"{what}: a name must not have a NUL character: {name!r}")
-
-
 def read_pandas(frame: Any, label: str) -> pl.DataFrame:
     """A frame of pandas as one of polars. NaN stays NaN, missing texts are NULL, mixed cells text.
 

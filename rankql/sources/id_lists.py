@@ -43,16 +43,16 @@ from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
-    MAX_LABELS,
     Table,
     assign_roles,
-    describe_mapping,
+    format_mapping,
     is_number,
     is_text,
     text_number,
 )
-from rankql.text import format_count
 
+# More values are not labels.
+_MAX_LABELS = 10
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -267,9 +267,7 @@ def _read_run(
     return _unnest_run(session, table, column, choice.items[0], kept)
 
 
-def _read_lists(
-    session: Session, table: Table, column: str, rel: Any = 1, item: Ids | None = None
-) -> _Lists:
+def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids) -> _Lists:
     """How to read the ids and grades of a column of lists.
 
     rel: the argument of the caller; 1 if the ids need no grades. item: the field with the ids.
@@ -291,9 +289,17 @@ def _read_lists(
             pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
             pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
         return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
+    if kind.endswith("[][]"):
+        number = "x_[2] ->> '$'" if kind.startswith("JSON") else "x_[2]"
+        number = f"TRY_CAST({number} AS DOUBLE)"
+        wrong = f"len(x_) <> 2 OR NOT coalesce(isfinite({number}), false)"
+        rows = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql}) WHERE {wrong} LIMIT 1"
+        if session.con.execute(rows).fetchall():
+            raise wrong_type(table, column)
+        refuse_rounded(session, table, column, "unnest(x_)[1]", kind)
+        return _Lists(column, name, item.sql, number, graded, scored=True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
-        assert item
         objects = _list_objects(session, table, column)
         fields, field = objects.columns, item.name.removeprefix(f"{column}.")
         refuse_rounded(session, table, column, f"unnest(x_)[{literal(field)}]", fields[field])
@@ -315,20 +321,7 @@ def _read_lists(
             raise wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "unnest(x_)", kind)
-    if kind.endswith("INT[]") or kind == "INTEGER[]":
-        _refuse_padding(session, table, column)
     return _Lists(column, name, "x_", "1", every)
-
-
-def _refuse_padding(session: Session, table: Table, column: str) -> None:
-    """Refuse -1 at the end of lists of whole numbers, which is no id."""
-    sql = f"SELECT count(*) FILTER ({quote(column)}[-1] = -1), min(list_min({quote(column)})) FROM "
-    ((padded, least),) = session.con.execute(sql + table.sql).fetchall()
-    if padded and least == -1:
-        raise RankqlError(
-            f"{table.label}: {column} ends with -1 in {format_count(padded, 'row')}, which is no "
-            f"id. Drop it by an expression in item=: list_filter({column}, lambda x: x <> -1)"
-        )
 
 
 def _find_grade(session: Session, objects: Table, column: str, item: str) -> str:
@@ -340,18 +333,17 @@ def _find_grade(session: Session, objects: Table, column: str, item: str) -> str
     known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES, *LOCATORS, "id")}
     for field in [x for x in fields if squash(x) not in known and x != item]:
         name, ids = quote(field), quote(item)
+        labels = f"count(DISTINCT {name}) BETWEEN 2 AND {_MAX_LABELS}"
+        labels += f" AND count(DISTINCT {name}) < count({name})" * (field in texts)
         sql = (
-            f"SELECT count(DISTINCT {name}) BETWEEN 2 AND {MAX_LABELS} AND (count(DISTINCT {ids}) "
-            f"= count({ids}) OR count(DISTINCT {ids}) < count(DISTINCT ({ids}, {name}))) FROM "
+            f"SELECT {labels} AND (count(DISTINCT {ids}) = count({ids}) OR count(DISTINCT {ids}) < "
+            f"count(DISTINCT ({ids}, {name}))) FROM {objects.sql}"
         )
-        if is_nested(fields[field]) or not session.con.execute(sql + objects.sql).fetchall()[0][0]:
-            continue
-        remedy = describe_mapping(session.con, objects, field) if field in texts else ""
-        if is_number(fields[field]):
-            remedy = f"rel={field!r}"
-        if remedy:
+        graded = field in texts or is_number(fields[field])
+        if graded and session.con.execute(sql).fetchall()[0][0]:
+            read = format_mapping({"label": 1}, field) if field in texts else f"rel={field!r}"
             raise RankqlError(
-                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {remedy}, "
+                f"{objects.label}: is {field} the grade of the ids in {column}? Pass {read}, "
                 "or rel='1' if every one of them is relevant"
             )
     return ""
@@ -426,9 +418,12 @@ def _require_one_row(session: Session, table: Table, keys: Sequence[str], column
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
     for row in fetch_rows(session.con, f"{repeated} ORDER BY {names} LIMIT 1"):
+        others = [x.name for x in find_ids(replace(table, roles={}), "query") if x.name not in keys]
+        named = " or ".join(f"query={name!r}" for name in others) or "query="
         raise RankqlError(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
-            f"row is expected ({keys[0]} is read as the query). Keep one, or pass query= or system="
+            f"row is expected ({keys[0]} is read as the query). Keep one, or pass {named} or "
+            "system="
         )
 
 

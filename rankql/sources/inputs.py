@@ -14,6 +14,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.registry.column_names import (
     RANKED_SYSTEMS,
+    RANKERS,
     REQUESTS,
     RETRIEVED,
     SUBTOPIC_NAMES,
@@ -39,6 +40,7 @@ from rankql.sources.tables import (
     Table,
     assign_roles,
     hash_column,
+    is_number,
     is_text,
     read_text_numbers,
     refuse_repeated,
@@ -242,8 +244,11 @@ def read_inputs(
     }
     for table in runs.values():
         _refuse_single_rows(session, table, given.get("query"))
+        if table.unit == "ids":
+            _refuse_padding(session, table)
     runs = {name: read_text_numbers(session.con, table) for name, table in runs.items()}
-    runs = dict(zip(runs, keep_scores(session, [*runs.values()]), strict=True))
+    for table in runs.values():
+        refuse_rounded_scores(session, table)
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError(
             "Some runs have positions, others scores. Name the column that all have, such as score="
@@ -254,7 +259,8 @@ def read_inputs(
             runs[name] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
-        judgments = assign_roles(judgments, sides[1], needed, only=True, con=session.con)
+        judgments = assign_roles(judgments, sides[1], needed, only=True)
+        _refuse_padding(session, judgments)
         judgments = _with_keys_of(session, judgments, [*runs.values()])
         judgments = keep_highest(session, read_text_numbers(session.con, judgments), by)
     ranked = [*runs.values(), *([judgments] if judgments else [])]
@@ -314,6 +320,21 @@ def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
         )
 
 
+def _refuse_padding(session: Session, table: Table) -> None:
+    """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
+    name, kind = table.roles.get("item", ""), table.columns.get(table.roles.get("item", ""), "")
+    if not (is_text(kind) or is_number(kind)):
+        return
+    value = quote(name)
+    if is_text(kind):
+        value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
+    if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:
+        raise RankqlError(
+            f"{table.label}: {name} has -1, which is no id. Leave out its rows; of lists, drop it "
+            f"by an expression: item='list_filter({name}, lambda x: x <> -1)'"
+        )
+
+
 # Queries that decide whether a column is that of the systems, and rows in which they are sought.
 _FEW_QUERIES, _FIRST_ROWS = 20, 1000
 
@@ -322,7 +343,7 @@ def _find_system(
     session: Session, table: Table, columns: Mapping[str, Any], by: Sequence[str]
 ) -> str | None:
     """The column of a known name without which items or positions of a query repeat, and with
-    which none does.
+    which none does. Without positions, that of a ranker is one if a query has several.
     """
     query, item = (
         name[0] if isinstance(name, list | tuple) and role == "item" and name else name
@@ -333,15 +354,15 @@ def _find_system(
     if not (names := [name for name in found if name is not None and name not in taken]):
         return None
     keys: list[Any] = []
+    placed: str | None = None
     ids: list[list[str]] = []
     with suppress(RankqlError):  # which is raised later, if at all
         keys = [*query] if isinstance(query, list | tuple) else [table.find("query", query)]
+        placed = table.find("pos", columns.get("pos"))
         if find_list(table, RETRIEVED, item):
             ids = [[]]
         else:
-            ids = [
-                [x] for x in (table.find("item", item), table.find("pos", columns.get("pos"))) if x
-            ]
+            ids = [[x] for x in (table.find("item", item), placed) if x]
     if not keys or not all(isinstance(name, str) and table.has(name) for name in keys):
         return None
     key = ", ".join(map(quote, keys))
@@ -350,12 +371,14 @@ def _find_system(
     for name in names:
         counts = ", ".join(
             f"count(DISTINCT ({', '.join(map(quote, [*keys, *own, *each]))}))"
-            for own in ids
+            for own in [[], *ids]
             for each in ([], [name])
         )
         sql = f"SELECT count(*), {counts} FROM {rows}"
-        ((total, *each),) = session.con.execute(sql).fetchall()
-        if all(count == total for count in each[1::2]) and any(x < total for x in each[::2]):
+        ((total, queries, rankings, *each),) = session.con.execute(sql).fetchall()
+        several = not placed and queries < rankings and find_name([name], RANKERS) is not None
+        repeats = several or any(count < total for count in each[::2])
+        if repeats and all(count == total for count in each[1::2]):
             return name
     return None
 
@@ -393,7 +416,7 @@ def _assign_run(
 ) -> Table:
     """The run with its roles and the order of its scores; not judged: it has the grades itself."""
     needed = ["query", "item"] if judged else ["query", "rel"]
-    table = assign_roles(table, names, needed, con=session.con)
+    table = assign_roles(table, names, needed)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
@@ -417,43 +440,24 @@ def _assign_run(
     return replace(table, ascending=lowest_is_best(table, descending))
 
 
-def keep_scores(session: Session, runs: Sequence[Table]) -> list[Table]:
-    """The runs; scores keep their type if they are integers or decimals that DOUBLE rounds."""
-    kinds = {_rounded_type(session, run) for run in runs} - {"DOUBLE"}
-    if not kinds:
-        return [*runs]
-    for run in runs:
-        if len(kinds) > 1 or (_rounded_type(session, run) == "DOUBLE" and not run.integer("score")):
-            raise RankqlError(
-                f"{run.label}: scores above 2^53 can be compared only if those of all runs are "
-                "integers, or decimals of one type. Cast them, or evaluate the runs one by one"
-            )
-    return [replace(run, score_type=kind) for run in runs for kind in kinds]
-
-
-def _rounded_type(session: Session, table: Table) -> str:
-    """The type of scores that are integers or decimals and that DOUBLE would round; or DOUBLE."""
+def refuse_rounded_scores(session: Session, table: Table) -> None:
+    """Refuse scores that DOUBLE rounds: integers above 2^53, and decimals of as many digits."""
     if "score" not in table.roles or "pos" in table.roles:
-        return "DOUBLE"
+        return
     name, kind = table.roles["score"], table.columns[table.roles["score"]]
-    decimal = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind)
-    text = table.text and kind == "VARCHAR"  # computed columns are numbers
-    if not (text or decimal or kind.endswith(("BIGINT", "HUGEINT"))):
-        return "DOUBLE"
+    decimal, score = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", kind), quote(name)
+    if table.text and kind == "VARCHAR":  # of digits alone; computed columns are numbers
+        digits = f"strlen({score}) > 15 AND NOT contains({score}, '.')"
+        score = f"CASE WHEN {digits} THEN TRY_CAST({score} AS HUGEINT) END"
+    elif not (decimal or kind.endswith(("BIGINT", "HUGEINT"))):
+        return
     most = 2**53 // 10 ** int(decimal[1] if decimal else 0)
-    rounded = f"{quote(name)} NOT BETWEEN -{most} AND {most}"
-    if text:  # of digits alone
-        rounded = f"strlen({quote(name)}) > 15 AND TRY_CAST({quote(name)} AS HUGEINT) NOT BETWEEN "
-        rounded += f"-{most} AND {most} AND NOT contains({quote(name)}, '.')"
-    sql = f"SELECT {quote(name)} FROM {table.sql} WHERE {rounded} LIMIT 1"
-    for (score,) in session.con.execute(sql).fetchall():
-        if text:
-            raise RankqlError(
-                f"{table.label}: {name} {score} is above 2^53, which numbers in text files are "
-                f"rounded to. Divide the scores, or read them by score='CAST({name} AS HUGEINT)'"
-            )
-        return kind if decimal else "DECIMAL(38,0)"
-    return "DOUBLE"
+    sql = f"SELECT {score} FROM {table.sql} WHERE {score} NOT BETWEEN -{most} AND {most} LIMIT 1"
+    for (value,) in session.con.execute(sql).fetchall():
+        raise RankqlError(
+            f"{table.label}: {name} {value} has so many digits that different scores would be "
+            "equal. Subtract a number from all scores, or pass positions: pos="
+        )
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:

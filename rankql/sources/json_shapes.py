@@ -33,7 +33,7 @@ from rankql.sources.dicts import find_part, frame_from_dict, id_column, kinds_of
 from rankql.sources.files import File, read_text
 from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.reader import Reader
-from rankql.sources.tables import Table, with_spellings
+from rankql.sources.tables import Table, repeated_names
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
 _NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
@@ -64,7 +64,7 @@ def load_json(reader: Reader, file: File) -> Table:
         objects = [{k: v for k, v in x.items() if k != "_comment"} for x in _parse(file)]
         if (table := load_object(reader, file.label, repr(file.name), objects)) is not None:
             return table
-    return with_spellings(_load_rows(reader, file), lambda: top)
+    return replace(_load_rows(reader, file), repeated=repeated_names(top))
 
 
 def load_object(

@@ -16,14 +16,12 @@ import polars as pl
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.parse import function_of
 from rankql.sources.files import DATA, File, suffix_of
 from rankql.sources.frames import (
     fetch_rows,
     plain_booleans,
     polars_counts,
     read_frame,
-    refuse_nul,
     register_frame,
 )
 from rankql.sources.private import create_macros, has_room, in_transaction, is_private
@@ -43,8 +41,6 @@ class Reader:
         self.registered: list[str] = []
         # Statements that read text files and SQLite tables, by the name of their temporary table.
         self.loaded: dict[str, str] = {}
-        # The SQL of the Parquet files that are read, by their label.
-        self.files: dict[str, str] = {}
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         self.hint = "No table has this name"
@@ -136,7 +132,6 @@ class Reader:
         except duckdb.Error as error:
             raise RankqlError(label + problem.format(reword_error(error))) from error
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
-        refuse_nul(label, columns)
         if not self._settings[0]:
             return Table(label, sql, columns, **fields)
         texts = [name for name, kind in columns.items() if is_text(kind)]
@@ -164,22 +159,6 @@ class Reader:
             if why:
                 raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error
             raise file.error(f"cannot be read: {reword_error(error)}") from error
-
-    def reword(self, error: duckdb.Error) -> str:
-        """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""
-        line = reword_error(error)
-        if "schema mismatch in glob" in line:
-            return f"{line.rstrip('.')}. Read files with the same columns"
-        damaged = "The file is damaged: write or copy it again"
-        if line.startswith(("Failed to read file", "Could not read enough bytes")):
-            return f"{line}. {damaged}"
-        if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
-            for name, sql in self.files.items():
-                try:
-                    self.con.execute(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
-                except duckdb.Error as again:
-                    return f"{name} cannot be read ({reword_error(again)}). {damaged}"
-        return line
 
     @contextmanager
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
@@ -287,21 +266,16 @@ def split_database(name: str) -> tuple[str, str] | None:
         return (path, table) if file.read(12)[8:] == b"DUCK" else None
 
 
-_UNKNOWN_FUNCTION = re.compile(r"Function with name (\w+) does not exist")
-
-
 def reword_error(error: duckdb.Error) -> str:
     """One line for an error of DuckDB."""
     line = database_message(error)
+    if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
+        return f"A Parquet file is damaged ({line}). Write or copy it again"
     if isinstance(error, duckdb.OutOfMemoryException):
         return (
             f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
             "fewer threads (SET threads = 1), or make room in temp_directory, where DuckDB spills"
         )
-    if (called := _UNKNOWN_FUNCTION.search(line)) and (function := function_of(called[1])):
-        return f'{line.partition(" Did you mean")[0]} Did you mean "{function}"?'
-    if "Map keys must be unique" in line:
-        return "a query, or an item of a query, is repeated. Keep one of them"
     return line
 
 

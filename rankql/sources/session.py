@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, require_duckdb
+from rankql.registry.argument_checks import require
 from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import JSON, PARQUET, File, open_file
-from rankql.sources.frames import fetch_rows, library, read_pandas, refuse_nul
+from rankql.sources.frames import fetch_rows, library, read_pandas
 from rankql.sources.json_shapes import (
     BY_QUERY,
     SEARCH,
@@ -33,9 +36,8 @@ from rankql.sources.json_shapes import (
     load_shape,
 )
 from rankql.sources.private import is_private, private_connection
-from rankql.sources.progress import watch
 from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
-from rankql.sources.tables import Data, Table, repeated_names, with_spellings
+from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
 from rankql.writing import HeaderlessPath
 
@@ -62,7 +64,7 @@ def open_session(
         elif is_private(con):  # of the command line
             session.hint = "Check its name"
         try:
-            with watch(con, private=is_private(con)), duckdb_errors(session):
+            with _watch(con), duckdb_errors():
                 yield session
         finally:
             session.close()
@@ -70,6 +72,45 @@ def open_session(
                 own.close()
 
 
+@contextmanager
+def _watch(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupt the queries on a connection by Ctrl-C, at once.
+
+    DuckDB looks for signals between parts of a query only. A thread reads them from a socket.
+    """
+    if con in _WATCHED:
+        yield
+        return
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    thread = threading.Thread(target=_interrupt, args=(con, receiver), daemon=True)
+    previous = None
+    try:
+        thread.start()
+        _WATCHED.add(con)
+        with suppress(ValueError):  # in another thread than the main one
+            previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        yield
+    finally:
+        if previous is not None:
+            signal.set_wakeup_fd(previous)
+        sender.send(bytes([_END]))
+        thread.join()
+        receiver.close()
+        sender.close()
+        _WATCHED.discard(con)
+
+
+def _interrupt(con: duckdb.DuckDBPyConnection, receiver: socket.socket) -> None:
+    numbers = b""
+    while _END not in numbers:
+        numbers = receiver.recv(64)
+        if signal.SIGINT in numbers:
+            con.interrupt()
+
+
+_END = 0
+_WATCHED: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 _LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyDictionary()
 _LOCKS_LOCK = threading.Lock()
 
@@ -81,7 +122,7 @@ def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
 
 
 @contextmanager
-def duckdb_errors(session: Reader | None = None) -> Iterator[None]:
+def duckdb_errors() -> Iterator[None]:
     """Raise errors of DuckDB as RankqlError."""
     try:
         yield
@@ -91,7 +132,7 @@ def duckdb_errors(session: Reader | None = None) -> Iterator[None]:
             isinstance(cause := error.__context__, duckdb.Error)
         ):
             error = cause
-        line = session.reword(error) if session else reword_error(error)
+        line = reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
             line += ". Position 1 is the top: add 1"
         raise RankqlError(line) from error
@@ -182,7 +223,6 @@ def _load_database(source: Source) -> Table:
 
 def _load_parquet(source: Source) -> Table:
     file, sql = source.file, f"read_parquet({literal(source.file.pattern)})"
-    source.reader.files[f"{source.label}: {file.name!r}"] = sql
     problem = (
         f": {file.name!r} is not a complete Parquet file ({{}}). It is damaged, cut off, or has "
         "another format: write or copy it again"
@@ -190,7 +230,10 @@ def _load_parquet(source: Source) -> Table:
     table = source.reader.describe(source.label, sql, problem, ordered=True)
     first = re.sub(r"([\[*?])", r"[\1]", file.paths[0])
     sql = f"SELECT name FROM parquet_schema({literal(first)})"
-    return with_spellings(table, lambda: [x for (x,) in fetch_rows(source.reader.con, sql)][1:])
+    numbered = any(re.search(r"_\d+$", name) for name in table.columns)
+    names = [x for (x,) in fetch_rows(source.reader.con, sql)][1:] if numbered else []
+    same = len(names) == len(table.columns)  # else there are names within objects
+    return replace(table, repeated=repeated_names(names)) if same else table
 
 
 def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
@@ -202,20 +245,20 @@ def _load_dict(source: Source, shape: JsonShape = BY_QUERY) -> Table:
 def _load_frame(source: Source) -> Table:
     """A frame, an Arrow table or stream, or a relation."""
     data, label, kind = source.data, source.label, library(source.data)
-    names = data.columns if kind == "pandas" else ()
-    if kind == "pyarrow":
-        names = getattr(getattr(data, "schema", None), "names", ())
+    lazy = hasattr(data, "collect_schema")
+    schema = data.collect_schema() if lazy else getattr(data, "schema", None)
+    names = data.columns if kind == "pandas" else getattr(schema, "names", ())
+    names = [*(names() if callable(names) else names)]
+    for name in names:  # polars ends the process
+        require("\0" not in str(name), f"{label}: a name must not have a NUL character: {name!r}")
     repeated = repeated_names(names)
     if kind == "pandas" and repeated:
         data = data.loc[:, ~data.columns.duplicated()]
-    elif repeated and not hasattr(data, "scanner"):  # DuckDB scans columns by name
+    elif kind == "pyarrow" and repeated and not hasattr(data, "scanner"):  # scanned by name
         data = data.read_all() if hasattr(data, "read_all") else data
         data = data.select([i for i, name in enumerate(names) if name not in names[:i]])
     if kind == "pandas":
-        refuse_nul(label, map(str, data.columns))
         data, kind = read_pandas(data, label), "polars"
-    if kind == "polars" and hasattr(data, "height"):
-        refuse_nul(label, data.columns)
     scanned = kind in ("polars", "duckdb", "_duckdb")
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         if not hasattr(data, "__arrow_c_stream__"):
@@ -228,10 +271,7 @@ def _load_frame(source: Source) -> Table:
 
         data = polars.DataFrame(data)  # a stream may be read only once
     table = source.reader.register(label, data)
-    table = replace(table, ordered="duckdb" not in kind, repeated=repeated)
-    if kind == "polars":
-        return with_spellings(table, lambda: data.collect_schema().names())
-    return with_spellings(table, lambda: names)
+    return replace(table, ordered="duckdb" not in kind, repeated=repeated)
 
 
 class Shape(NamedTuple):

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.column_names import (
-    EVENTS,
-    RANKED_SYSTEMS,
+    ADD_HEADER,
     ROLES,
-    SUBTOPIC_NAMES,
-    TIMES,
-    describe_header,
     find_name,
     known_names,
-    likely_scores,
     missing_column,
     recognise,
 )
@@ -61,15 +56,11 @@ class Table:
     # The columns that the caller names, each with its role, or "" for attributes. They are not
     # recognised for another role.
     named: Mapping[str, str] = field(default_factory=dict)
-    # The type of scores that DOUBLE would round, if they are integers or decimals.
-    score_type: str = "DOUBLE"
     # EXACT if the connection has a collation.
     exact: str = ""
     # What its rows are called in errors.
     unit: str = "rows"
-    # What DuckDB calls columns that others differ from in case only, by their names.
-    spellings: Mapping[str, str] = field(default_factory=dict)
-    # The names that several columns of the source have.
+    # The names that several columns of the source have, in lower case.
     repeated: Sequence[str] = ()
     # The column of the systems, if it is recognised and not named.
     system: str = ""
@@ -150,12 +141,11 @@ class Table:
             return None  # as in trec_eval
         free = self.free_columns(role)
         if role != "query" and (found := find_name(free, preferred)):
-            return self.spellings.get(found.lower(), found)
+            return found
         likely = [column for column in free if find_name([column], preferred)]
         if len(likely) == 1:
             return likely[0]
-        found = recognise(role, likely or free, place=f" of {self.label}")
-        return found and self.spellings.get(found.lower(), found)
+        return recognise(role, likely or free, place=f" of {self.label}")
 
     def free_columns(self, role: str) -> list[str]:
         """The columns without another role.
@@ -170,25 +160,21 @@ class Table:
         """The name of a column as the table spells it."""
         if name in self.columns:
             return name
-        alike = (column for column in self.columns if column.lower() == name.lower())
-        return self.spellings.get(name) or next(alike)
+        return next(column for column in self.columns if column.lower() == name.lower())
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""
         return known_names(role, self.free_columns(role))
 
     def number(self, role: str) -> str:
-        """The column of a role as DOUBLE, or as `score_type`; `read` also checks its values."""
+        """The column of a role as DOUBLE; `read` also checks its values."""
         name = self.roles[role]
         kind = self.columns[name]
         text = self.text and is_text(kind)
         if not text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
-        if role == "score" and self.score_type != "DOUBLE":
-            value = f"CAST({quote(name)} AS {self.score_type})"
-        else:
-            value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
+        value = text_number(name) if text else f"CAST({quote(name)} AS DOUBLE)"
         return self.signed(role, value)
 
     def signed(self, role: str, value: str) -> str:
@@ -210,9 +196,7 @@ class Table:
 
     def read(self, role: str) -> str:
         """The column of a role as a number; an error if a value is not a number."""
-        number = self.number(role)  # refuses other types
-        if role == "score" and self.score_type != "DOUBLE":
-            return number
+        self.number(role)  # refuses other types
         name = self.roles[role]
         value = f"rankql_read_{role}({quote(name)}, {literal(f'{self.label}: {name}')})"
         return self.signed(role, value)
@@ -262,31 +246,15 @@ def text_number(name: str) -> str:
     return f"TRY_CAST(CASE WHEN NOT contains({column}, '_') THEN {column} END AS DOUBLE)"
 
 
-def with_spellings(table: Table, read: Callable[[], Iterable[str]]) -> Table:
-    """The table with what DuckDB calls columns that others differ from in case only.
-
-    It appends a number to the later one. read: the names of the source.
-    """
-    lower = {name.lower() for name in table.columns}
-    numbered = (x.lower().rpartition("_") for x in table.columns)
-    if not any(stem in lower and number.isdecimal() for stem, _, number in numbered):
-        return table
-    names = [*dict.fromkeys(read())]
-    if len(names) != len(table.columns):  # names within objects too
-        return table
-    renamed = zip(names, table.columns, strict=True)
-    return replace(table, spellings={name: ours for name, ours in renamed if name != ours})
-
-
 def repeated_names(names: Iterable[object]) -> list[str]:
-    """The names that occur more than once."""
-    return [str(name) for name, count in Counter(names).items() if count > 1]
+    """The names that occur more than once, in any case: DuckDB numbers the later ones."""
+    return [name for name, count in Counter(str(x).lower() for x in names).items() if count > 1]
 
 
 def refuse_repeated(table: Table, names: Iterable[str]) -> None:
     """Refuse the use of a column whose name another one has too."""
     for name in table.sources([*table.roles.values(), *names]):
-        if name in table.repeated:
+        if name.lower() in table.repeated:
             raise RankqlError(
                 f"{table.label} has several columns called {name!r}. Rename or remove all but one"
             )
@@ -304,33 +272,6 @@ def read_text_numbers(con: Any, table: Table) -> Table:
         if con.execute(sql).fetchall()[0][0]:
             table = table.with_values(name, number, "DOUBLE")
     return table
-
-
-# More values are not labels.
-MAX_LABELS = 10
-
-
-def describe_mapping(con: Any, table: Table, name: str) -> str:
-    """How rel= maps the values of a column of text, if they are a few labels; else ""."""
-    known = [
-        *ROLES["query"],
-        *ROLES["item"],
-        *RANKED_SYSTEMS,
-        *SUBTOPIC_NAMES,
-        *TIMES,
-        "q0",
-        "split",
-    ]
-    if find_name([name], known):
-        return ""
-    value = f"CAST({quote(name)} AS VARCHAR)"
-    values = f"SELECT {value}, count(*) FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY 1"
-    rows = con.execute(f"{values} ORDER BY 1 LIMIT {MAX_LABELS + 1}").fetchall()
-    is_known = find_name([name], (*EVENTS, *ROLES["rel"]))
-    repeat = sum(count for _, count in rows) > len(rows)
-    if len(rows) > MAX_LABELS or not (repeat or is_known):
-        return ""
-    return format_mapping({label: "..." for label, _ in rows}, "" if is_known else name)
 
 
 def format_mapping(grades: Mapping[str, Any], column: str = "") -> str:
@@ -367,13 +308,19 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
     return f"hash(CAST({name} AS {common}))"
 
 
+_HINTS = {
+    "rel": ", rel='1' if every row is relevant, or grades of labels: rel={'buy': 3, 'click': 1} "
+    "(CLI: --rel buy=3,click=1)",
+    "score": ". The run comes first, the judgments second",
+}
+
+
 def assign_roles(
     table: Table,
     names: Mapping[str, str | None],
     needed: Sequence[str],
     preferred: Mapping[str, Sequence[str]] | None = None,
     only: bool = False,
-    con: Any = None,
 ) -> Table:
     """The table with its roles assigned: all that are recognised, or only those that are needed."""
     preferred = preferred or {}
@@ -381,27 +328,10 @@ def assign_roles(
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
-            hint = ""
-            if role == "score" and (likely := likely_scores(table.free_columns(role))):
-                hint = f". Is it {' or '.join(likely)}? If the lowest is best, also pass "
-                hint += "descending=False"
-            elif role == "score" and (grades := table.known("rel")):
-                hint = f". It has {grades[0]}, like judgments: pass the run first"
-            if role == "rel":
-                ranked = table.label != "qrels" and (table.known("pos") or table.known("score"))
-                hint = ", or rel='1' if every row is relevant"
-                if ranked:
-                    hint = ", or qrels= (CLI: the judgments as the last file)"
-                left = [n for n in table.free_columns(role) if n not in roles.values()]
-                texts = [n for n in left if not table.trec and is_text(table.columns[n])]
-                events = [find_name(texts, EVENTS), *texts] if con else []
-                mappings = (describe_mapping(con, table, x) for x in events if x)
-                if mapping := next(filter(None, mappings), ""):
-                    hint += f". Or write a grade for each value: {mapping}"
-            if hint and table.label == "qrels" and (scores := table.known("score")):
-                hint = f". It has {scores[0]}, like a run: are these the judgments?"
+            hint = _HINTS.get(role, "")
+            if role == "rel" and table.label != "qrels":
+                hint += ", or qrels= (CLI: the judgments as the last file)"
             if table.text and not any(map(table.known, ROLES)):
-                named = describe_header(len(table.columns), table.label == "qrels")
-                hint += f". If its first line is data, {named}"
+                hint += f". If its first line is data, {ADD_HEADER}"
             raise missing_column(role, f" in {table.label}", table.own_columns, hint=hint)
     return replace(table, roles={role: roles[role] for role in (needed if only else roles)})

@@ -15,7 +15,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import parse_number
-from rankql.registry.column_names import describe_header
+from rankql.registry.column_names import ADD_HEADER
 from rankql.sources.files import (
     CSV,
     JSON,
@@ -29,7 +29,7 @@ from rankql.sources.files import (
 )
 from rankql.sources.private import in_transaction
 from rankql.sources.reader import Reader
-from rankql.sources.tables import Table, repeated_names, with_spellings
+from rankql.sources.tables import Table, repeated_names
 
 # The judgments of Quepid have a line with the query alone if it has no rating.
 _QUEPID = "query,docid,rating"
@@ -52,7 +52,7 @@ def load_csv(reader: Reader, file: File) -> Table:
     with reader.reading(file):
         tabs = mark in header and mark == "\t"
         table = _load_quoted(reader, file, sql.format(literal(file.pattern)), tabs)
-    return with_spellings(replace(table, repeated=repeated_names(names)), lambda: names)
+    return replace(table, repeated=repeated_names(names))
 
 
 def _load_quoted(reader: Reader, file: File, sql: str, tabs: bool) -> Table:
@@ -189,11 +189,10 @@ def _detect_columns(file: File, lines: Sequence[str]) -> tuple[tuple[str, ...], 
     if scored and parse_number(first[5]) is None:
         return _RUN, False
     if len(first) not in (4, 6):
-        named = describe_header(len(split_line(lines[0])[1]), file.label == "qrels")
         raise RankqlError(
             f"{file.label}: cannot read {file.paths[0]!r}: unknown format. Supported: Parquet, "
             f"CSV, JSON and TREC (4 or 6 columns; its first line has {len(first)}), optionally .gz "
-            f"or .zst. If it has commas or tabs, call it .csv or .tsv and {named}"
+            f"or .zst. If it has commas or tabs, call it .csv or .tsv and {ADD_HEADER}"
         )
     last = [line.split()[-1] for line in lines]
     if len(first) == 4 and all(x.isdecimal() and int(x) > _YEAR_1973 for x in last):

@@ -318,7 +318,6 @@ def test_grades_in_a_run_add_no_item_to_the_catalogue():
         ("Repeats@4", {"train": "t", "ties": "expected"}, "^Repeats@4 needs positions, but ties"),
         ("Serendipity", {"train": "t"}, "^'Serendipity' needs a cutoff, such as Serendipity@10"),
         ("Gini(catalogue=9)@4", {"train": "t"}, "Gini has no option 'catalogue'"),
-        ("Surprisal@4", {"train": "t"}, r"closest is Novelty\(normalized=true\)@10"),
         ("HR@4", {"train": "null"}, "^train: item is NULL in 1 of "),
         ("Coverage@4", {"train": "other"}, "^No item of the run is in train: the run has 'i0'"),
         ("Coverage@4", {"train": "t", "weight": "w"}, "is not a mean and has no weight="),

@@ -2,17 +2,13 @@
 
 import ast
 import os
-import re
 import shutil
 import subprocess
 import sys
 from string import Formatter
 
-import polars as pl
 import pytest
 
-import rankql
-from rankql.registry import parse
 from rankql.registry.all_metrics import FUNCTIONS, RECORDS
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import MetricRecord, Parameter
@@ -228,18 +224,3 @@ def test_a_new_metric(tmp_path):
     printed = python("-m", "rankql", "eval", "rows.csv", "-m", "Hits@3", "--format", "csv")
     assert "Hits@3,1" in printed
     assert "Hits,hits_at" in python("-m", "rankql", "metrics", "--format", "csv")
-
-
-@pytest.mark.parametrize("name", [*parse._CLOSEST, "Rprec_mult_0.20", "unj_5"])
-def test_what_comes_closest_is_a_metric(name):
-    """Of metrics that other tools have: the hint names metrics, or an expression that works."""
-    with pytest.raises(rankql.RankqlError) as raised:
-        parse.parse(name)
-    _, closest = str(raised.value).split("The closest is ")
-    if own := re.fullmatch("'(.+)'", closest):
-        closest = own[1]
-        rows = {"query": ["a"] * 3, "rel": [1, 0, 1], "pos": [1, 2, None], "item": [*"xyz"]}
-        result = rankql.evaluate(pl.DataFrame(rows), metrics=closest, interval=None)
-        assert result[name] == {"num_nonrel_judged_ret": 1, "utility": 0}[name]
-    elif name not in ("relstring", "num_q", "numq"):
-        assert parse.is_metric(re.split(r", |\. ", closest)[0])

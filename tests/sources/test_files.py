@@ -73,29 +73,13 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
             function(path, QRELS)
 
 
-@pytest.mark.parametrize("name", ["closed/a.csv", "closed/*.csv", "closed", "a.csv", "a.parquet"])
-def test_files_without_permission_are_named(tmp_path, monkeypatch, name):
-    """As root there are none, so access is mocked."""
-    monkeypatch.chdir(tmp_path)
-    closed = name.partition("/")[0]
-    if closed == "closed":
-        (tmp_path / closed).mkdir()
-    else:
-        (tmp_path / name).touch()
-    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != closed)
-    functions = [lambda: rankql.evaluate(name, QRELS, "RR"), lambda: rankql.combine([name])]
-    for function in functions[: 1 + name.endswith("parquet")]:
-        with pytest.raises(RankqlError, match=f"no permission to read '{closed}'"):
-            function()
-
-
 @pytest.mark.parametrize(
     "url", ["https://127.0.0.1:1/a.parquet", "s3://bucket/runs", "hf://a/b.csv"]
 )
 def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for function in (rankql.evaluate, rankql.check):
-        with pytest.raises(RankqlError, match=r"reads local files and tables, .* COPY \(FROM '"):
+        with pytest.raises(RankqlError, match="there is no local file"):
             function(url, QRELS)
     assert not [*tmp_path.iterdir()]
 

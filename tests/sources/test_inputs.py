@@ -133,17 +133,6 @@ def test_paths_have_an_equals_sign(folder, run):
     assert '"system": "one"' in two and '"system": "two"' in two
 
 
-def test_names_too_long_for_a_path_are_shortened():
-    name = "x" * 300 + ".parquet"
-    for call, message in (
-        (lambda: rankql.evaluate(name, QRELS), r"'x{100}'\.\.\. \(308 characters\) does not"),
-        (lambda: rankql.combine([name]), "does not exist"),
-        (lambda: rankql.evaluate(RUN, QRELS, "RR", output=name), "too long"),
-    ):
-        with pytest.raises(RankqlError, match=message):
-            call()
-
-
 # What is in the files
 
 ENCODED = {
@@ -177,13 +166,13 @@ def test_damaged_parquet_is_refused(tmp_path):
     path = tmp_path / "one.parquet"
     pl.concat([RUN] * 1000).with_row_index("n").write_parquet(path)
     good = path.read_bytes()
-    damages = dict.fromkeys((b"", b"no Parquet", good[: len(good) // 2]), "complete Parquet")
+    damages = dict.fromkeys((b"", b"no Parquet", good[: len(good) // 2]), r"one\.parquet.*complete")
     for filler in (b"\xff", b"\0", b"A"):  # in all columns; the end says where they are
-        damages[good[:4] + filler * (len(good) - 2004) + good[-2000:]] = "file is damaged"
+        damages[good[:4] + filler * (len(good) - 2004) + good[-2000:]] = "A Parquet file is damaged"
     for bad, message in damages.items():
         path.write_bytes(bad)
         for function in (rankql.evaluate, rankql.check):
-            with pytest.raises(RankqlError, match=rf"one.parquet.*{message}"):
+            with pytest.raises(RankqlError, match=message):
                 function(path, QRELS, item=("n", "item"))
 
 
@@ -519,7 +508,7 @@ def test_names_of_similarities(name):
 @pytest.mark.parametrize("name", ["cosine", "inner_product", "DotProduct", "distance_score", "l2"])
 def test_a_name_without_a_direction_asks(name):
     run = DISTANCES.rename({"distance": name})
-    with pytest.raises(RankqlError, match=rf"^No score column .* Is it {name}\? If the lowest is"):
+    with pytest.raises(RankqlError, match=rf"^No score column .* {name}\. Pass score="):
         rankql.evaluate(run, NEAREST, "AP")
     near = rankql.evaluate(run, NEAREST, "AP", score=name, descending=False)
     assert near["AP"] == rankql.evaluate(NEGATED, NEAREST, "AP")["AP"]
@@ -530,7 +519,9 @@ def test_a_name_without_a_direction_asks(name):
 
 def test_two_measures_of_one_kind_ask():
     two = DISTANCES.select("query", "item", l2_distance="distance", cosine_distance="distance")
-    with pytest.raises(RankqlError, match=r"Is it l2_distance or cosine_distance\?"):
+    with pytest.raises(
+        RankqlError, match=r"^No score .* l2_distance, cosine_distance\. Pass score="
+    ):
         rankql.evaluate(two, NEAREST, "AP")
     named = two.with_columns(score=-pl.col("l2_distance"))
     assert rankql.evaluate(named, NEAREST, "AP").columns["run"]["score"] == "score"
@@ -780,17 +771,15 @@ def test_duplicates_that_no_system_explains_are_refused():
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["polars", "lazy", "pandas", "arrow", "csv", "parquet", "ndjson"])
-@pytest.mark.parametrize("first", ["score", "Score"])
-def test_the_exact_name_of_columns_that_differ_in_case_is_read(form, first, tmp_path):
-    """A name is recognised in lower case first. A column score_1 is not renamed."""
-    names = {"score": [1, 2], "Score": [2, 1]}
-    names = {first: names.pop(first)} | names
-    for more in ({}, {"score_1": [1, 1]}):
-        run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], **names, **more})
-        if form in ("csv", "parquet", "ndjson"):
-            getattr(run, f"write_{form}")(tmp_path / f"run.{form}")
-            run = tmp_path / f"run.{form}"
-        elif form != "polars":
-            run = getattr(run, "lazy" if form == "lazy" else f"to_{form}")()
-        for options, expected in (({}, 0.5), ({"score": "score"}, 0.5), ({"score": "Score"}, 1)):
-            assert rankql.evaluate(run, {"a": {"x": 1}}, "RR", **options)["RR"] == expected
+def test_columns_that_differ_in_case_only_are_refused_if_they_are_used(form, tmp_path):
+    """A column score_1 is another one."""
+    names = {"score": [1, 2], "Score": [2, 1], "score_1": [1, 1], "other": [1, 2]}
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], **names})
+    if form in ("csv", "parquet", "ndjson"):
+        getattr(run, f"write_{form}")(tmp_path / f"run.{form}")
+        run = tmp_path / f"run.{form}"
+    elif form != "polars":
+        run = getattr(run, "lazy" if form == "lazy" else f"to_{form}")()
+    with pytest.raises(RankqlError, match=r"^run has several columns called '.core'"):
+        rankql.evaluate(run, {"a": {"x": 1}}, "RR")
+    assert rankql.evaluate(run, {"a": {"x": 1}}, "RR", score="other")["RR"] == 0.5

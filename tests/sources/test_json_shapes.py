@@ -109,7 +109,7 @@ def test_rank_eval_has_judgments_and_runs(write):
     result = rankql.evaluate(run, qrels, "RR")
     assert result.per_query["RR"].to_list() == [0.5, 0]
     assert result.columns["run"]["pos"] == "order of the hits"
-    assert error_of(qrels, run).endswith("It has rel, like judgments: pass the run first")
+    assert error_of(qrels, run).endswith("The run comes first, the judgments second")
     half = request(a={"d1": 1, "d2": 1})
     del half["requests"][0]["ratings"][0]["_id"]
     for ratings, message in (

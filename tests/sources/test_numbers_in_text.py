@@ -59,8 +59,7 @@ def test_labels_ask_for_a_mapping(form, name, tmp_path):
         labels.write_csv(tmp_path / "labels.csv")
         labels = tmp_path / "labels.csv"
     named = {} if name == "label" else {"rel": "esci"}
-    mapping = "{'Exact': ..., 'no': ...}"
-    expected = f"rel={mapping}" if name == "label" else f"rel=('esci', {mapping})"
+    expected = f"rel=('{name}', {{'Exact': 1}})"
     with pytest.raises(RankqlError) as error:
         rankql.evaluate(RUN, labels, "RR", **named)
     assert f"Write a grade for each value: {expected} (CLI: --rel " in str(error.value)

@@ -251,12 +251,53 @@ def test_padding_is_refused_with_the_expression_that_drops_it(tmp_path):
     rows = [{"query": "0", "retrieved": [8, 2, -1], "relevant": [3, -1, -1]}]
     path = write(tmp_path / "r.jsonl", rows)
     drop = "list_filter({}, lambda x: x <> -1)".format
-    refused(r"retrieved ends with -1.*: list_filter\(retrieved, lambda x: x <> -1\)$", [path])
+    refused(r"retrieved has -1.*item='list_filter\(retrieved, lambda x: x <> -1\)'$", [path])
     both = [drop("retrieved"), drop("relevant")]
     assert both_ways("Success", [path], item=both)["Success"] == 0
     files = [write(tmp_path / f"{name}.json", {"0": rows[0][name]})
              for name in ("retrieved", "relevant")]  # fmt: skip
-    refused("lists end with -1", files)
+    refused("^run: item has -1", files)
+
+
+@pytest.mark.parametrize("rows", ["query,item\n0,3\n0,-1\n", pl.DataFrame(
+    {"query": [0, 0], "item": [3, -1]})])  # fmt: skip
+def test_padding_in_rows_is_refused_in_judgments_and_no_hit_in_runs(rows, tmp_path):
+    run = pl.DataFrame({"query": [0, 0, 0], "item": [8, 2, -1], "pos": [1, 2, 3]})
+    gold = write(tmp_path / "gold.csv", rows) if isinstance(rows, str) else rows
+    with pytest.raises(RankqlError, match=r"^qrels: item has -1"):
+        rankql.evaluate(run, gold, "Success")
+    assert rankql.evaluate(run, {0: {3: 1}}, "Success")["Success"] == 0
+    hashes = {0: {-1: 1, -7: 1}}  # ids below 0 are ids
+    assert rankql.evaluate({0: [-1, -7]}, hashes, "P@2")["P@2"] == 1
+
+
+@pytest.mark.parametrize("score", [float, str])
+@pytest.mark.parametrize("ids", ["ab", [1, 2]])
+def test_pairs_in_lists_are_ids_and_numbers(score, ids, tmp_path):
+    pairs = [[ids[0], score(0.5)], [ids[1], score(0.7)]]  # not in order: numbers rank
+    run = write(tmp_path / "run.jsonl", [{"query": "q", "retrieved": pairs}])
+    gold = write(tmp_path / "gold.jsonl", [{"query": "q", "relevant": [[ids[0], 3], [ids[1], 1]]}])
+    assert both_ways("RR(rel=2)", [run, gold])["RR(rel=2)"] == 0.5
+    for wrong in ([[ids[0], 0.5, 1]], [[ids[0], "x"]]):
+        rows = [{"query": "q", "retrieved": wrong}]
+        refused("^run: retrieved must be a list of ids", [write(tmp_path / "w.jsonl", rows), gold])
+
+
+def test_an_error_on_a_text_that_repeats_names_the_id(tmp_path):
+    sides = [[{"id": q, "query": "red", name: ids} for q, ids in rows]
+             for name, rows in (("retrieved", RUN), ("relevant", GOLD))]  # fmt: skip
+    files = [write(tmp_path / f"{i}.jsonl", rows) for i, rows in enumerate(sides)]
+    refused("several rows for query 'red'.*or pass query='id'", files)
+    assert both_ways("RR", files, query="id")["RR"] == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize(("name", "systems"), [("system", 2), ("ranker", 2), ("variant", 1)])
+def test_a_query_with_several_systems_and_scores_has_a_ranking_of_each(name, systems):
+    rows = [("A", "q", "a", 0.9), ("A", "q", "x", 0.8), ("B", "q", "y", 0.7), ("B", "q", "b", 0.6)]
+    run = pl.DataFrame(rows, schema=[name, "query", "item", "score"], orient="row")
+    result = rankql.evaluate(run, {"q": {"a": 1, "b": 1}}, "RR", undefined="zero")
+    means = sorted(result.per_query["RR"])
+    assert means == ([0.5, 1] if systems == 2 else [1])
 
 
 IMPRESSIONS = "session,query_text,doc_id,position\ns1,red,x,1\ns1,red,y,2\ns2,red,y,1\ns2,red,x,2\n"

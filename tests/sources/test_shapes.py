@@ -174,7 +174,7 @@ def test_repeated_items_count_once_with_the_highest_assumed_grade():
         expected = rankql.evaluate(RUN, once, ["DCG", "R@9"], rel=rel)
         assert result.per_query.equals(expected.per_query)
         assert "the highest of repeated items (2 rows left out)" in result.columns["qrels"]["rel"]
-    with pytest.raises(RankqlError, match=r"or rel='1' if every row is relevant"):
+    with pytest.raises(RankqlError, match=r"rel='1' if every row is relevant"):
         rankql.evaluate(RUN, priced, "R@9")
 
 
@@ -322,7 +322,7 @@ def test_files_of_ms_marco_need_no_header(tmp_path, name, columns):
     [
         ("q1\td1\tfirst\nq1\td2\tsecond\n", MARCO_QRELS, "^No query column in run: expected one"),
         (MARCO + "2\t7\n", MARCO_QRELS, "run.tsv' .* it has a line without 4 columns: '2 7'"),
-        (MARCO_QRELS, MARCO, "like judgments: pass the run first"),
+        (MARCO_QRELS, MARCO, "The run comes first"),
     ],
 )
 def test_files_that_are_not_of_ms_marco(tmp_path, run, qrels, message):
