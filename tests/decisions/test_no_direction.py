@@ -93,7 +93,5 @@ def test_runs_without_a_hit_have_a_popularity(recommended, tmp_path):
     result.save(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "Not shown" not in page and "Largest losses" not in page
-    with pytest.raises(rankql.RankqlError, match="^No item of run 'old' is judged"):
-        rankql.compare(
-            {"old": old, "new": new}, test, ["Popularity@3", "Serendipity@3"], train=train
-        )
+    with pytest.raises(rankql.RankqlError, match=r"^No item of run .* is judged"):
+        rankql.compare(old, new, test, ["Popularity@3", "Serendipity@3"], train=train)
