@@ -13,8 +13,8 @@ CREATE OR REPLACE MACRO rankql_is_weekly(period) AS
     CASE WHEN period IN ('day', 'week') THEN period = 'week'
          ELSE rankql_fail('period must be ''day'' or ''week'', not ' || rankql_text(period)) END;
 
--- One row per series and day. `baseline` is the last day of the baseline period. A series is watched if the period has each
--- weekday of it three times, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
+-- One row per series and day. `baseline` is the last day of the baseline period. A series is watched, on the weekdays that the
+-- period has three times, if these are five or more, and at most a quarter of its days lie far outside; otherwise `alarm` is NULL. `error` is the column of the standard errors of the values.
 -- With `period := 'week'` a row is a week: all are alike, as if each were the same weekday, and the baseline has 8 of them.
 CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'day', value := 'value', error := NULL, period := 'day') AS TABLE
     WITH logged AS (
@@ -71,16 +71,16 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, series := NULL, day := 'da
                greatest(spread5, avg(gap) FILTER (WHERE weekend AND far <= 6 * r.weekends) * sqrt(pi()) / 2) AS spread7
         FROM gaps JOIN rough AS r USING (s) GROUP BY s
     ), watched AS (
-        -- Few weeks measure the spread badly, and more series have more chances: both widen the limits.
-        SELECT s, min(n) / (min(n) - CASE period WHEN 'week' THEN 3.75 ELSE 1.25 END) * (greatest(3, count(*) OVER ()) / 3) ** 0.125 AS widening
-        FROM weekdays GROUP BY s HAVING CASE period WHEN 'week' THEN min(n) >= 8 ELSE count(*) = 7 AND min(n) >= 3 END
+        -- Few days measure the spread badly, and more series have more chances: both widen the limits.
+        SELECT s, min(n) / (min(n) - CASE period WHEN 'week' THEN 3.75 ELSE 8.75 / count(*) END) * (greatest(3, count(*) OVER ()) / 3) ** 0.125 AS widening
+        FROM weekdays WHERE n >= CASE period WHEN 'week' THEN 8 ELSE 3 END GROUP BY s HAVING period = 'week' OR count(*) >= 5
     ), judged AS (
         SELECT c.*, w.widening, old AND far > CASE WHEN weekend THEN far7 ELSE far5 END AS outlying,
                (CASE WHEN weekend THEN spread7 ELSE spread5 END) + greatest(0, e - usual_e) AS spread,
-               CASE WHEN w.widening IS NOT NULL AND NOT old THEN d
+               CASE WHEN w.widening IS NOT NULL AND NOT old AND (n >= 3 OR period = 'week') THEN d
                     WHEN NOT old AND (SELECT count(*) FROM watched) = 0
                     THEN rankql_fail('the baseline up to ' || baseline || CASE period WHEN 'week' THEN ' must have 8 weeks. Choose a later day'
-                                     ELSE ' must have each weekday three times. Choose a later day, or pass period := ''week'' if each row is a week' END)
+                                     ELSE ' must have five weekdays three times each. Choose a later day, or pass period := ''week'' if each row is a week' END)
                END AS watched
         FROM centred AS c LEFT JOIN spreads USING (s) LEFT JOIN watched AS w USING (s)
     ), usable AS (

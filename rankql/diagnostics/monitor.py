@@ -36,14 +36,13 @@ METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share
 JUDGED, QUERIES = "judged items only", "queries"
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
-# A series that is not compared keeps its state for so long. A result that compared nothing in so
-# many periods is inconclusive.
-KEPT, SILENT = timedelta(28), 7
+# A series that is not compared keeps its state for so long.
+KEPT = timedelta(28)
 # A baseline with a larger share of outlying days does not show what is usual: monitor_days.
 LARGEST_OUTAGE = 0.25
-# The displayed columns, and the number of alarms of which the last days are.
+# The displayed columns, how many of the last days, and for how many alarms.
 SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
-SHOWN_ALARMS = 3
+SHOWN_DAYS, SHOWN_ALARMS = 7, 3
 # Neighbouring days with a higher correlation have more false alarms than chance allows. So many
 # days of the baseline measure it.
 CORRELATED, MEASURABLE = 0.5, 56
@@ -55,13 +54,13 @@ class Period(NamedTuple):
     name: Literal["day", "week"]
     step: timedelta
     baseline: int  # by default, in periods
-    cycle: int  # kinds of periods that differ: weekdays
-    least: int  # of each kind in the baseline, as in sql/monitor.sql
+    kinds: int  # the fewest weekdays, which differ, in the baseline, as in sql/monitor.sql
+    least: int  # of each of them
     need: str
 
 
 PERIODS = {
-    "day": Period("day", timedelta(1), 28, 7, 3, "each weekday three times"),
+    "day": Period("day", timedelta(1), 28, 5, 3, "five weekdays three times each"),
     "week": Period("week", timedelta(7), 12, 1, 8, "8 weeks"),
 }
 
@@ -81,7 +80,7 @@ class Monitoring(TableResult):
     days before the last day of all. `states` has one row per series: the day on which it was last
     compared, and its state, 'alarm', 'fine', 'not compared' (on the last day), 'ended' (for 28
     days) or 'not watched' (never compared). `conventions` says how it was computed. `exit_code` is
-    1 with an active alarm, 3 if nothing was compared on the last 7 days, otherwise 0.
+    1 with an active alarm, 3 if no metric was compared on the last day, otherwise 0.
     """
 
     table: pl.DataFrame
@@ -113,11 +112,10 @@ class Monitoring(TableResult):
 
     @property
     def exit_code(self) -> int:
-        """1 with an active alarm, 3 if no metric was compared on the last 7 days, otherwise 0."""
+        """1 with an active alarm, 3 if no metric was compared on the last day, otherwise 0."""
         if len(self.active):
             return 1
-        last = self._newest - SILENT * self._period.step
-        recent = (pl.col("compared") > last) & (pl.col("kind") != UNDEFINED)
+        recent = (pl.col("compared") == self._newest) & (pl.col("kind") != UNDEFINED)
         return 0 if self.states.filter(recent).height else 3
 
     @property
@@ -140,12 +138,12 @@ class Monitoring(TableResult):
         ]  # fmt: skip
         count = text.format_count(len(names), "alarm") if names else "No alarm"
         if self.exit_code == 3:
-            count = f"Nothing was compared in the {SILENT} {self._period.name}s"
+            count = "Nothing was compared"
         old = pl.col("latest") < newest - KEPT
         unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
         others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
         return (
-            f"{count} {'to' if self.exit_code == 3 else 'on'} {newest}"
+            f"{count} on {newest}"
             f"{f': {_join(names)}' if names else ''}"
             f"{f'; {len(others):,} not watched: {_join(others)}' if others else ''}"
         )
@@ -180,7 +178,7 @@ class Monitoring(TableResult):
         )  # fmt: skip
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
                                           maintain_order="left")  # fmt: skip
-        shown = frame.filter(is_last | (pl.col("day") > end - SILENT * self._period.step))
+        shown = frame.filter(is_last | (pl.col("day") > end - SHOWN_DAYS * self._period.step))
         frame = drop_idle_columns(shown.select(*SHOWN, alarm=word))
         return [fit_width(frame, [["queries"], ["expected"], ["lo", "hi"]])]
 
@@ -269,7 +267,7 @@ def monitor(
         Column or folders of the day.
     period : str, optional
         What to compare: "day" or "week". "week" pools the queries of days. By default days, or
-        weeks if all days have the same weekday.
+        weeks if all have the same weekday.
     baseline : int or str, optional
         Periods to compare with: the first 28 days or 12 weeks, another number, or dates such as
         2026-09-01:2026-09-28.
@@ -328,10 +326,11 @@ def monitor(
         daily = daily.sort("day", maintain_order=True)
         require(daily["day"].null_count() == 0, f"days: {day} must be a date such as 2026-11-03. "
                 f"It is {run.columns[day]}: cast it to DATE")  # fmt: skip
-        units = PERIODS[period or _recognise_period(daily["day"].unique())]
+        units = PERIODS["week" if period == "week" else _recognise_period(daily["day"].unique())]
         first, last = _find_baseline(daily["day"], str(baseline or units.baseline), units)
-        lower = [UNDEFINED, *(name for name in result.metrics if result.lower_is_better(name))]
-        scored = _score(session, daily.filter(pl.col("day") >= first), last, lower, units)
+        signs = {name: {True: 1.0, False: -1.0, None: None}[result.higher_is_better(name)]
+                 for name in result.metrics} | {UNDEFINED: -1.0}  # fmt: skip
+        scored = _score(session, daily.filter(pl.col("day") >= first), last, signs, units)
     alarms = _find_alarms(scored, units)
     table = scored.filter(pl.col("kind").is_in(WATCHED)).select(
         *SHOWN[:2], "kind", *SHOWN[2:], "z_day", "z_week", "outlying", "alarm")  # fmt: skip
@@ -413,18 +412,20 @@ def _find_baseline(days: pl.Series, baseline: str, period: Period) -> tuple[date
 
 def _has_each(days: pl.Series, period: Period) -> bool:
     """Are there enough days of the baseline of each kind?"""
-    counts = days.dt.weekday().value_counts()["count"].to_list()
-    return len(counts) >= period.cycle and min(counts) >= period.least
+    counts = days.dt.weekday().value_counts()["count"]
+    return (counts >= period.least).sum() >= period.kinds
 
 
 def _score(
-    session: Session, daily: pl.DataFrame, last: date, lower: Sequence[str], period: Period
+    session: Session, daily: pl.DataFrame, last: date, signs: Mapping[str, Any], period: Period
 ) -> pl.DataFrame:
     """The days with what is expected of them, and alarms, NULL for those that are not compared."""
     daily = daily.with_columns(series=pl.concat_str(KEYS, separator="\x1f"))
-    sign = pl.when(pl.col("metric").is_in(lower)).then(-1.0).otherwise(1.0)
-    known = daily.filter(pl.col("queries") >= LEAST_QUERIES).drop_nulls("mean")
+    sign = pl.col("metric").replace_strict(signs, default=1.0, return_dtype=pl.Float64)
+    sign = pl.when(kind=SHARE).then(1.0).otherwise(sign)
+    known = daily.filter(pl.col("queries") >= LEAST_QUERIES)
     known = known.select("day", "series", "error", value=pl.col("mean") * sign)
+    known = known.drop_nulls("value")
     old = known.filter(pl.col("day") <= last).partition_by("series")
     # The macro refuses a baseline that is too short for all series.
     last = last if any(_has_each(part["day"], period) for part in old) else date.max
@@ -520,7 +521,8 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     if gone:
         weeks = ". A week has more: pass period='week' (CLI: --period week)" * (unit == "day")
         yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
-               f"{LEAST_QUERIES} queries, and the baseline {period.need}{weeks}")  # fmt: skip
+               f"{LEAST_QUERIES} queries, the baseline {period.need}, and the metric a "
+               f"direction{weeks}")  # fmt: skip
     far = (pl.col("mean") - pl.col("expected")).abs() > pl.col("band")
     queries = scored.filter(far, kind=QUERIES, slice="all", day=newest)
     for row in queries.with_columns(pl.col("expected").exp()).to_dicts():

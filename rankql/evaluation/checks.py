@@ -44,11 +44,12 @@ def require_sound(
     counters: Counters,
     unique: Sequence[tuple[str, str, str]],
     one_query: bool = False,
+    graded: bool = True,
 ) -> Counters:
     """Refuse what cannot be evaluated, in one order; return the counters with what was learnt.
 
     unique: what must be unique, by table, column and a condition on the rows. one_query: there
-    is only one query, whose run may have no judged item.
+    is only one query, whose run may have no judged item. graded: a metric reads grades.
     """
     session, inputs = run_sql.session, run_sql.inputs
     if counters.has_nan:
@@ -64,7 +65,7 @@ def require_sound(
         judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
         hint = "" if all(x.judged for x in overlap) else hint_queries(session, inputs)
         require_judged_queries(overlap, judged, hint)
-        if not one_query:
+        if graded and not one_query:
             counters = require_common_items(run_sql, inputs, counters)
     require_unique_rows(run_sql, inputs, unique, counters.unique)
     return counters

@@ -70,7 +70,8 @@ def compute(plan: Plan) -> tuple[pl.DataFrame, Catalogue, Counters, list[str]]:
     metrics = plan.computed
     reduced = reduce_tables(plan.facts, metrics, plan.conventions)
     unique = reduced.unique_columns(metrics)
-    counters = require_sound(plan.facts.run_sql, reduced.counters, unique)
+    graded = any(not m.shown or "rel" in m.shown.of_shown for m in plan.metrics)
+    counters = require_sound(plan.facts.run_sql, reduced.counters, unique, graded=graded)
     values, notes = finish(reduced, metrics, plan.query)
     if plan.inputs.train:
         shown, popular, _ = HIDDEN

@@ -135,8 +135,7 @@ def make_cases_section(source: ReportSource) -> Section | None:
     metrics = filter(None, map(parse_metric, comparison.metrics))
     metric = next((m.name for m in metrics if m.record and m.record.name in EXPLAINED), None)
     if metric is None:
-        section.notes = ["Not shown: no metric is a sum over positions, which could be explained."]
-        return section
+        return None
     section.reading = [
         f"The {QUERIES} queries that lose most and the {QUERIES} that gain most {metric}. The "
         "contribution of an item depends on its grade and its position. Its loss is how much "

@@ -63,7 +63,7 @@ MESSAGES = [
      "It is TIMESTAMP WITH TIME ZONE: cast it to DATE"),
     (lambda: days(DAYS.with_columns(day=pl.format("on {}", "day"))), "days: day must be a date"),
     (lambda: days(baseline=45), "No metric can be watched: pass days after the baseline"),
-    (lambda: days(baseline=20), "2026-09-01 to 2026-09-20, and in it each weekday three times"),
+    (lambda: days(baseline=12), "2026-09-12, and in it five weekdays three times each"),
     (lambda: days(period="week"), "No metric can be watched: pass weeks after the baseline"),
     (lambda: days(DAYS.with_columns(day=pl.lit(date(2026, 1, 1)).dt.offset_by(
         pl.format("{}mo", (pl.col("day") - pl.lit(date(2026, 9, 1))).dt.total_days())))),

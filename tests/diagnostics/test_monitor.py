@@ -357,7 +357,7 @@ def test_an_outage_is_not_kept_for_ever():
     """After 28 days without a comparison it is inconclusive, and no all-clear."""
     result = watch_outage(14, [9] * 29)
     assert result.exit_code == 3 and not result and result.active.is_empty()
-    assert result.title == "Nothing was compared in the 7 days to 2026-12-22; 1 not watched: nDCG@3"
+    assert result.title == "Nothing was compared on 2026-12-22; 1 not watched: nDCG@3"
     assert result.states.filter(kind="metric")["state"].to_list() == ["ended"]
     assert result.displayed()[0].filter(metric="nDCG@3")["alarm"][-1] == "ended"
 
@@ -390,10 +390,17 @@ def test_a_slice_that_is_never_compared_is_in_the_title():
     assert shown["alarm"].to_list() == ["not watched"]
 
 
+@pytest.mark.parametrize("few", [1, 6, 10])
+def test_last_days_with_too_few_queries_are_no_all_clear(few):
+    kept = (pl.col("query") < 5) | (pl.col("day") <= ON - timedelta(few))
+    result = rankql.monitor(LOG.filter(kept), metrics="nDCG@3")
+    assert result.exit_code == 3 and result.title == "Nothing was compared on 2026-10-15"
+
+
 def test_nothing_is_compared():
     result = rankql.monitor(LOG.filter(pl.col("query") < 8), metrics="nDCG@3")
     assert result.exit_code == 3 and not result
-    assert result.title == "Nothing was compared in the 7 days to 2026-10-15; 1 not watched: nDCG@3"
+    assert result.title == "Nothing was compared on 2026-10-15; 1 not watched: nDCG@3"
     assert result.table["expected"].null_count() == len(result.table)
 
 
@@ -468,11 +475,11 @@ def test_a_baseline_of_weeks_has_eight(weeks, exit_code):
 
 def test_a_week_keeps_its_alarm_for_four_weeks():
     frame, newest = weekly(weeks=34, broken=24), date(2026, 1, 5) + timedelta(7 * 33)
-    for weeks, exit_code in ((4, 1), (5, 0)):
+    for weeks, exit_code in ((4, 1), (5, 3)):
         few = (pl.col("query") < 9) | (pl.col("day") <= newest - timedelta(7 * weeks))
         result = rankql.monitor(frame.filter(few), metrics="nDCG@3")
         assert result.exit_code == exit_code
-        assert "not compared on" in result.title if exit_code else "1 not watched" in result.title
+        assert ("not compared on" if exit_code == 1 else "1 not watched") in result.title
 
 
 def test_weeks_of_days_pool_the_queries_of_small_slices():
@@ -497,12 +504,49 @@ def test_weeks_of_days_pool_the_queries_of_small_slices():
     assert found["queries"].max() == 28
 
 
-def test_a_daily_log_of_mondays():
-    """It has weeks unless period="day" says otherwise."""
-    frame = weekly(weeks=30)
-    with pytest.raises(rankql.RankqlError, match="in it each weekday three times"):
-        rankql.monitor(frame, metrics="nDCG@3", period="day")
-    assert rankql.monitor(frame, metrics="nDCG@3").exit_code == 0
+@pytest.mark.parametrize("period", ["day", None])
+@pytest.mark.parametrize(
+    ("weekdays", "unit"),
+    [([1], "week"), ([4], "week"), (range(1, 6), "day"), (range(2, 8), "day"), ([1, 3, 5], None)],
+)
+def test_logs_without_some_weekdays(weekdays, unit, period):
+    """Days of one weekday are weeks, and five or more weekdays are compared with their own."""
+    frame = log(days=112, broken=103).filter(pl.col("day").dt.weekday().is_in([*weekdays]))
+    if unit is None:
+        with pytest.raises(rankql.RankqlError, match="in it five weekdays three times each"):
+            rankql.monitor(frame, metrics="nDCG@3", period=period)
+        return
+    result = rankql.monitor(frame, metrics="nDCG@3", period=period)
+    assert result.conventions["period"] == unit
+    assert result.exit_code == 1 and result.alarms["since"].min() >= FIRST + timedelta(103)
+
+
+def test_a_weekday_that_the_baseline_lacks_is_not_compared():
+    """A stray Sunday after the baseline has nothing to be compared with, and hides no alarm."""
+    frame = log(broken=40)
+    sundays = frame.filter(pl.col("day").dt.weekday() == 7)["day"].unique().sort()
+    frame = frame.filter(~pl.col("day").is_in(sundays[:4].implode()))
+    result = rankql.monitor(frame, metrics="nDCG@3")
+    days = result.table.filter(pl.col("day") >= sundays[4], kind="metric")
+    compared = days.filter(pl.col("alarm").is_not_null())["day"].to_list()
+    assert sundays[4] not in compared and len(compared) == len(days) - days["day"].is_in(
+        sundays.implode()).sum()  # fmt: skip
+    assert result.exit_code == 1
+
+
+def test_a_metric_without_a_direction_is_not_watched():
+    """It cannot get worse: less popular items are not a drop."""
+    days = [FIRST + timedelta(day) for day in range(45)]
+    items = [["top", "rare"][day >= days[40] and query > 2] for day in days for query in range(30)]
+    frame = pl.DataFrame({"day": [day for day in days for _ in range(30)], "rel": 1,
+                          "user": [*range(30)] * 45, "item": items, "pos": 1})  # fmt: skip
+    train = pl.DataFrame({"user": range(40, 60), "item": ["top"] * 15 + ["rare"] * 5})
+    metrics = ["Popularity@1", "P@1"]
+    result = rankql.monitor(frame, metrics=metrics, train=train)
+    assert result.exit_code == 0 and result.title.endswith("1 not watched: Popularity@1")
+    assert any("Popularity@1. A day needs" in note for note in result.notes)
+    means = result.table.filter(metric="Popularity@1")["mean"]
+    assert means[-1] < means[0]
 
 
 def test_an_unknown_period_is_refused():

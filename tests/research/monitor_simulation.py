@@ -83,7 +83,7 @@ def draw(shape, series, days, rng, outages=slice(7, 14)):
 def watch(values, weeks, family=WATCHED, cycle=7):
     """The alarms after the baseline, and the days of the baseline that lie outside.
 
-    cycle: values of a week, 7 days or 1.
+    cycle: values of a week, 7 days, 5 from Monday to Friday, or 1.
     """
     old = values[:, : cycle * weeks].reshape(-1, weeks, cycle)
     i, j = np.triu_indices(weeks, 1)
@@ -124,12 +124,13 @@ def watch(values, weeks, family=WATCHED, cycle=7):
     loss[np.abs(loss) < 1e-12] = 0
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(loss == 0, 0, loss / spread[:, weekday])
-    z /= weeks / (weeks - (1.25 if cycle == 7 else 3.75)) * (max(family, 3) / 3) ** 0.125
+    z /= weeks / (weeks - (3.75 if cycle == 1 else 8.75 / cycle)) * (max(family, 3) / 3) ** 0.125
     alarms = z >= 10
-    alarms[:, 1:] |= np.minimum(z[:, 1:], z[:, :-1]) >= 3.6
-    clipped = np.clip(z, -6, 6)
+    both = np.minimum(z[:, 1:], z[:, :-1]) >= 3.6
+    alarms[:, 1:] |= both & ((cycle != 5) | (weekday[1:] > 0))  # not Friday and Monday
+    clipped, window = np.clip(z, -6, 6), 5 if cycle == 5 else 7
     for day in range(4, z.shape[1]):
-        alarms[:, day] |= clipped[:, max(0, day - 6) : day + 1].mean(axis=1) >= 2.2
+        alarms[:, day] |= clipped[:, max(0, day + 1 - window) : day + 1].mean(axis=1) >= 2.2
     outlying = outlying.reshape(len(old), -1)
     alarms[outlying.mean(axis=1) > 0.25] = False
     return alarms, outlying
@@ -152,7 +153,7 @@ def false_alarms(shape, weeks, years, family=WATCHED, cycle=7):
     for start in range(0, years, step := max(1, 3000 // family)):
         some = min(step, years - start)
         size = cycle * weeks + YEAR * cycle // 7
-        outages = slice(7, 14) if cycle == 7 else slice(2, 4)
+        outages = slice(2, 4) if cycle == 1 else slice(cycle, 2 * cycle)
         values = draw(shape, some * family, size, rng, outages)
         wrong += watch(values, weeks, family, cycle)[0].reshape(some, -1).any(axis=1).sum()
     return wrong / years

@@ -26,15 +26,16 @@ from support.parameters import cycled
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "weeks", "cycle"), [
     *((*pair, 7) for pair in cycled([*SHAPES, "almost constant"], [3, 8])),
+    *((shape, 4, 5) for shape in ("normal", "t5", "ar 0.4")),
     *((*pair, 1) for pair in cycled([*WEEK_SHAPES], [8, 12])),
 ])  # fmt: skip
 def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     old = cycle * weeks
-    outages = slice(7, 14) if cycle == 7 else slice(2, 4)
+    outages = slice(2, 4) if cycle == 1 else slice(cycle, 2 * cycle)
     values = draw(shape, 20, old + 100, np.random.default_rng(5), outages)
     values[::2, old + 50 :] -= 0.02
     alarms, outlying = watch(values, weeks, family=20, cycle=cycle)
-    days = dates(len(values[0]) * 7 // cycle)[:: 7 // cycle]
+    days = [day for day in dates(len(values[0]) * 7 // cycle) if day.weekday() < cycle]
     frame = pl.DataFrame({
         "series": np.repeat(np.arange(20), len(days)), "value": values.ravel(), "day": days * 20,
     })  # fmt: skip
@@ -42,7 +43,7 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     rankql.register(con)
     con.register("daily", frame)
     found = con.sql(f"""FROM monitor_days('daily', DATE '{days[old - 1]}', series := 'series',
-        period := '{"day" if cycle == 7 else "week"}')
+        period := '{"week" if cycle == 1 else "day"}')
         ORDER BY CAST(series AS INTEGER), day""").pl()
     for name, part, expected in (("alarm", np.s_[:, old:], alarms),
                                  ("outlying", np.s_[:, :old], outlying)):  # fmt: skip
@@ -61,6 +62,13 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
 def test_years_without_a_change(shape, weeks, years):
     """At most 5% have a false alarm in the metric, Judged@k or the undefined share."""
     assert at_most(false_alarms(shape, weeks, years), repeats=years)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["normal", "t5", "laplace", "ar 0.4"])
+@pytest.mark.parametrize("weeks", [3, 4])
+def test_years_of_working_days_without_a_change(shape, weeks):
+    assert at_most(false_alarms(shape, weeks, 1000, cycle=5), repeats=1000)
 
 
 @pytest.mark.parametrize("shape", [shape for shape in WEEK_SHAPES if shape not in OTHER_WEEKS])
