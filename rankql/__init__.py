@@ -1,11 +1,13 @@
 """rankql: ranking metrics where your data lives, as DuckDB macros and polars expressions."""
 
 import ast
+import os
 from pathlib import Path
 
 import lazy_loader
 
-import rankql.processes  # noqa: F401 - it remembers this process
+# The process that imported rankql: one that is forked from it lacks threads.
+__process__ = os.getpid()
 
 # The names are in __init__.pyi and imported on first use: `rankql --help` need not wait for polars
 # and duckdb. The forms of metrics are declared there, as a loop in `forms` makes them.

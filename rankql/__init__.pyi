@@ -119,6 +119,7 @@ from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 
 __version__: str
+__process__: int
 ap_by_score: MetricFunction[...]
 arhr_by_score: MetricFunction[...]
 auc_by_score: MetricFunction[...]

@@ -15,7 +15,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import require_package
-from rankql.layout import Block, cut_names, terminal_width
+from rankql.text import Block, cut_names, terminal_width
 from rankql.writing import call_paths, output_path, write_file
 
 if TYPE_CHECKING:

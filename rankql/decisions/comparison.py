@@ -26,7 +26,6 @@ from rankql.decisions.verdict import SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.wide_table import WideTable, make_wide_table
-from rankql.layout import Block
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
     SUFFIXES,
@@ -36,6 +35,7 @@ from rankql.results import (
     load_output,
     save_result,
 )
+from rankql.text import Block
 from rankql.writing import output_path
 
 if TYPE_CHECKING:

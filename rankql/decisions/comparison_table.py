@@ -12,9 +12,8 @@ from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.evaluation.result import Result
 from rankql.evaluation.wide_table import LARGE
-from rankql.layout import NAME, Block
 from rankql.stats.means import ROUNDING
-from rankql.text import Name, Status
+from rankql.text import NAME, Block, Name, Status
 
 # Of more places where a system is worse, and of more systems, the others are counted.
 PLACES, NAMES = 2, 5

@@ -15,8 +15,8 @@ from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.layout import Block
 from rankql.results import drop_idle_columns
+from rankql.text import Block
 
 # The verdicts of compare on tested pairs, and on identical rankings.
 BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (

@@ -17,7 +17,6 @@ from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import ERROR
 from rankql.evaluation.request import EvaluationOptions, parse_groupings
 from rankql.evaluation.result import Result
-from rankql.layout import Block
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
@@ -27,6 +26,7 @@ from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
+from rankql.text import Block
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"

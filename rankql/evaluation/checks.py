@@ -24,8 +24,8 @@ from rankql.evaluation.overlap import (
 )
 from rankql.evaluation.steps import SqlRunner, has_one_value
 from rankql.macros import quote
-from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions
+from rankql.sources.frames import may_lack_threads
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, reword_error

@@ -15,7 +15,6 @@ from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, syste
 from rankql.evaluation.readable import describe_together
 from rankql.evaluation.result_checks import describe_weights
 from rankql.evaluation.wide_table import WideTable, make_cross_table, make_wide_table
-from rankql.layout import Block
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -26,7 +25,7 @@ from rankql.registry.parse import (
     value_range,
 )
 from rankql.results import TableResult, draw_chart, drop_idle_columns
-from rankql.text import format_interval, format_percent, join_words
+from rankql.text import Block, format_interval, format_percent, join_words
 
 if TYPE_CHECKING:
     import altair as alt

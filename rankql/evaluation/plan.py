@@ -33,12 +33,12 @@ from rankql.evaluation.request import EvaluateArguments, Reading, cluster_errors
 from rankql.evaluation.shown import add_training, drop_seen, require_sources
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner
 from rankql.macros import quote
-from rankql.processes import may_lack_threads
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import number_type, require_scalar
+from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
 from rankql.sources.reader import count_values, render_script
 from rankql.sources.session import Session, flatten_inputs

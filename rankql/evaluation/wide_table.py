@@ -8,10 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from rankql.layout import Block
 from rankql.results import TableResult
 from rankql.stats.means import ROUNDING
-from rankql.text import Cell, Name, format_decimal, format_queries, unique_names
+from rankql.text import Block, Cell, Name, format_decimal, format_queries, unique_names
 
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100

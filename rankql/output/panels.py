@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
 
-from rankql import layout
+from rankql import text
 from rankql.output.specs import (
     CONFIG,
     GREY,
@@ -185,7 +185,7 @@ def row_axis(field: str, names: pl.Series) -> Spec:
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
     """Shorten long names, no two to the same."""
-    return layout.cut_in_middle(sorted({*names}), LABEL)
+    return text.cut_in_middle(sorted({*names}), LABEL)
 
 
 def label_expression(names: Iterable[str]) -> str:

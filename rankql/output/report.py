@@ -15,7 +15,6 @@ from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
 from rankql.errors import require_package
-from rankql.layout import Block
 from rankql.output import difference_charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import (
@@ -37,6 +36,7 @@ from rankql.output.report_source import (
 )
 from rankql.output.specs import CONFIG, PALETTE
 from rankql.text import (
+    Block,
     format_cell,
     format_count,
     format_html,

@@ -12,7 +12,6 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.layout import Block
 from rankql.macros import quote
 from rankql.output.specs import SCHEMA, Spec
 from rankql.registry.parse import is_metric, parse
@@ -20,7 +19,7 @@ from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
-from rankql.text import Status, format_table
+from rankql.text import Block, Status, format_table
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import ComparedRuns, Comparison

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+import rankql
 from rankql.errors import RankqlError
 from rankql.sources.private import LOCK, lock_of_process
 
@@ -163,3 +165,13 @@ def plain_booleans(frame: pl.DataFrame) -> pl.DataFrame:
 def fits_one_thread(frame: pl.DataFrame) -> bool:
     """Does one thread read the frame, as with `threads=1`?"""
     return frame.height <= ONE_CHUNK and frame.n_chunks() <= 1
+
+
+def may_lack_threads() -> bool:
+    """Was this process forked, or started by multiprocessing, which may fork?
+
+    The threads of polars do not survive a fork: polars would wait for them for ever.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    is_child = processes is not None and processes.parent_process() is not None
+    return is_child or os.getpid() != rankql.__process__

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import layout
+from rankql import text as layout
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.decisions import comparison_table

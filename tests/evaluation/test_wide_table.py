@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.layout import ROWS
+from rankql.text import ROWS
 
 
 def run_of(grades, **columns):

@@ -10,13 +10,13 @@ from support.paths import PACKAGE
 
 # Each may import those before it.
 LAYERS = [
-    "errors", "processes", "macros", "stats", "text", "layout", "writing", "results",
+    "errors", "macros", "stats", "text", "writing", "results",
     "registry", "expressions", "sources", "evaluation", "logs", "engines", "spark", "diagnostics",
     "decisions", "testing", "output", "cli", "__main__",
 ]  # fmt: skip
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
-    **dict.fromkeys(("errors", "processes", "macros", "registry"), ()),
+    **dict.fromkeys(("errors", "macros", "registry"), ()),
     "expressions": {"polars"},
     "sources": {"duckdb", "polars", "pyarrow"},
 }
