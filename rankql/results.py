@@ -161,8 +161,8 @@ class TableResult:
         """The displayed frames, without idle columns."""
         return [drop_idle_columns(self.table)]
 
-    def _rendered(self, room: int | None = None) -> list[Block]:
-        """The displayed frames as text, numbers aligned right; in plain text to fit the room."""
+    def _rendered(self) -> list[Block]:
+        """The displayed frames as text, numbers aligned right."""
         return [
             Block(
                 text.format_table(frame),
@@ -180,7 +180,9 @@ class TableResult:
         return self.title if self._prints_title else ""
 
     def __repr__(self) -> str:
-        blocks, legend = cut_names([each.cut() for each in self._rendered(terminal_width())])
+        room = terminal_width()
+        parts = (part for each in self._rendered() for part in each.wrap(room))
+        blocks, legend = cut_names([part.cut() for part in parts])
         tables = []
         for each in blocks:
             alike = [row for other in blocks if other.rows[0] == each.rows[0] for row in other.rows]
@@ -297,20 +299,6 @@ def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin
     spec = getattr(load_output(module), function)(*arguments)
     chart: alt.TopLevelMixin = load_output("specs").to_altair(spec)
     return chart
-
-
-def fit_width(
-    frame: pl.DataFrame, least_important: Sequence[Sequence[str]], room: int | None = None
-) -> pl.DataFrame:
-    """A frame without columns, dropped in this order until it fits the room or the terminal."""
-    room = room or terminal_width(100)
-    cells = zip(*text.format_table(frame), strict=True)
-    widths = {name: 2 + max(map(text.display_width, (name, *rest))) for name, *rest in cells}
-    for columns in least_important:
-        if sum(widths.values()) - 2 <= room:
-            break
-        widths = {name: width for name, width in widths.items() if name not in columns}
-    return frame.select(*widths)
 
 
 def drop_idle_columns(frame: pl.DataFrame, idle: Collection[str] = ()) -> pl.DataFrame:

@@ -500,11 +500,12 @@ NAME = 16
 
 @dataclass(frozen=True)
 class Block:
-    """A table as text, the header first. Columns `right` are aligned right."""
+    """A table as text, the header first. Columns `right` are aligned right; a wide one may wrap."""
 
     rows: TableRows
     right: Sequence[int] = ()
     title: str = ""
+    wraps: bool = False
 
     def cut(self) -> Block:
         """Replace the middle of a long table by the number of its rows."""
@@ -520,6 +521,8 @@ class Block:
 
     def wrap(self, room: int) -> list[Block]:
         """Parts with as many columns as fit, each with those before the numbers."""
+        if not self.wraps:
+            return [self]
         ((block,), _), keys = cut_names([self.cut()]), [*range(min(self.right, default=1))]
         widths = text_widths(block.rows)
         parts = [[*keys]]

@@ -31,7 +31,6 @@ from rankql.results import (
     SUFFIXES,
     draw_chart,
     drop_idle_columns,
-    fit_width,
     load_output,
     save_result,
 )
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 # The default cutoffs of `Comparison.cutoffs`.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
-# Pairs that are too wide are printed without these columns, dropped in this order until they fit.
-_LEAST_IMPORTANT = (["ties"], ["effect"], ["wins", "losses"], ["p"], ["detectable"], ["n"])
 
 
 @dataclass(frozen=True)
@@ -306,24 +303,16 @@ class Comparison(EvaluatedTable):
     def _headline(self) -> str:
         return "" if self.pairs.is_empty() else self.title
 
-    def _rendered(self, room: int | None = None) -> list[Block]:
+    def _rendered(self) -> list[Block]:
         if self.pairs.is_empty():
-            return super()._rendered(room)
+            return super()._rendered()
         if not (self._is_pair or self._long):
-            return self.wide()._rendered(room)
-        if self._long:
-            frame = self.visible_pairs()
-            if room is not None:
-                same = [x for x in ("a", "b") if frame[x].n_unique() == 1]  # which the title names
-                frame = fit_width(frame.drop(same), _LEAST_IMPORTANT, room)
-            numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-            block = Block(text.format_table(frame), numbers)
-        else:
-            settings = self.settings
-            block = lay_out_pair(self.pairs, settings.percent, settings.alpha)
-            if room is not None and len(block.wrap(room)) > 1:
-                block = lay_out_pair(self.pairs, settings.percent, settings.alpha, short=True)
-        return [block] if room is None else block.wrap(room)
+            return self.wide()._rendered()
+        if not self._long:
+            return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
+        frame = self.visible_pairs()
+        numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
+        return [Block(text.format_table(frame), numbers, wraps=True)]
 
 
 def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
 from rankql.evaluation.result import Result
 from rankql.evaluation.wide_table import LARGE
 from rankql.stats.means import ROUNDING
@@ -144,13 +144,13 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
 _MEANS = ("mean_a", "mean_b", "difference")
 
 
-def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float, short: bool = False) -> Block:
-    """The table of one pair as text; a short one has no column p, and n.s. for not significant."""
+def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
+    """The table of one pair as text."""
     table = tabulate_pair(pairs)
     first = table.columns.index("lo") - 3
     keys, names = table.columns[:first], table.columns[first : first + 3]
     difference = names[2] if text.display_width(names[2]) <= NAME else "difference"
-    header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", *["p"] * (not short)]
+    header = [*keys, *map(Name, names[:2]), difference, f"{percent} CI", "p"]
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)
@@ -158,16 +158,14 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float, short: bool = 
     for metric, rows in by_metric.items():
         for i, row in enumerate(rows):
             lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
-            if short and verdict not in (*SIGNIFICANT, NO_DIFFERENCE):
-                verdict = "n.s." if verdict == NOT_SIGNIFICANT else "not tested"
             body.append([
                 *(Name("" if i and key == "metric" else row[key]) for key in keys),
                 *(_format(row[name], places) for name in names),
                 "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
-                *[text.format_p_cell(row["p"], alpha)] * (not short),
+                text.format_p_cell(row["p"], alpha),
                 Status(verdict),
             ])  # fmt: skip
-    return Block([[*header, "verdict"], *body], range(first, len(header)))
+    return Block([[*header, "verdict"], *body], range(first, len(header)), wraps=True)
 
 
 def _format(value: float | None, decimals: int) -> str:

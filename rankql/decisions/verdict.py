@@ -116,8 +116,8 @@ class Verdict(EvaluatedTable):
         columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
         return [drop_idle_columns(frame.select(columns))]
 
-    def _rendered(self, room: int | None = None) -> list[Block]:
-        (block,) = super()._rendered(room)
+    def _rendered(self) -> list[Block]:
+        (block,) = super()._rendered()
         header, *body = block.rows
         rows = [[text.Status(status), *rest] for status, *rest in body]
         return [replace(block, rows=[header, *rows])]

@@ -20,7 +20,7 @@ from rankql.evaluation.result import Result
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
-from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
+from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.choice import require_named
 from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
@@ -180,7 +180,7 @@ class Monitoring(TableResult):
                                           maintain_order="left")  # fmt: skip
         shown = frame.filter(is_last | (pl.col("day") > end - SHOWN_DAYS * self._period.step))
         frame = drop_idle_columns(shown.select(*SHOWN, alarm=word))
-        return [fit_width(frame, [["queries"], ["expected"], ["lo", "hi"]])]
+        return [frame]
 
     def _alarms_first(self) -> pl.DataFrame:
         """The table with the place of the active alarm of each series, and its last day."""
@@ -196,8 +196,8 @@ class Monitoring(TableResult):
         """
         return draw_chart("mean_charts", "draw_days", self.table, self._period.name)
 
-    def _rendered(self, room: int | None = None) -> list[Block]:
-        (block,) = super()._rendered(room)
+    def _rendered(self) -> list[Block]:
+        (block,) = super()._rendered()
         header, *body = block.rows
         rows = [[*row[:-1], text.Status(row[-1])] for row in body]
         return [replace(block, rows=[header, *rows])]

@@ -216,8 +216,8 @@ class MeansResult(TableResult):
         attributes = [attribute_column(name) for name in self.meta.by]
         return [drop_idle_columns(self.summary, attributes)]
 
-    def _rendered(self, room: int | None = None) -> list[Block]:
-        return self.wide()._rendered(room) if self._is_wide else super()._rendered(room)
+    def _rendered(self) -> list[Block]:
+        return self.wide()._rendered() if self._is_wide else super()._rendered()
 
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +39,7 @@ class WideTable(TableResult):
     input_paths: Sequence[str] = ()
     caption: str = "Means"
 
-    def _rendered(self, room: int | None = None) -> list[Block]:
-        blocks = [*self._blocks()]
-        return blocks if room is None else [part for each in blocks for part in each.wrap(room)]
-
-    def _blocks(self) -> Iterator[Block]:
+    def _rendered(self) -> list[Block]:
         """A block for each slice of several systems."""
         means, parts = [*self.higher_is_better], [*self.parts]
         cells = {name: self._cells(name) for name in means}
@@ -52,10 +48,10 @@ class WideTable(TableResult):
         header = [*("" if name == "letter" else name for name in keys), *map(Name, means)]
         first = sum(name != "queries" for name in keys)
         rows = self.table.to_dicts()
-        blocks: dict[tuple[Any, ...], list[int]] = {}
+        blocks, members_of = list[Block](), dict[tuple[Any, ...], list[int]]()
         for i, row in enumerate(rows):
-            blocks.setdefault(tuple(row[name] for name in parts), []).append(i)
-        for part, members in blocks.items():
+            members_of.setdefault(tuple(row[name] for name in parts), []).append(i)
+        for part, members in members_of.items():
             body = [
                 [
                     *(_format_key(name, rows[i][name]) for name in keys),
@@ -66,7 +62,9 @@ class WideTable(TableResult):
             counts = [rows[i].get("queries", 0) for i in members]
             count = f" ({format_queries(max(counts))})" if part and any(counts) else ""
             right = range(first, len(header))
-            yield Block([header, *body], right, f"{', '.join(part)}{count}")
+            title = f"{', '.join(part)}{count}"
+            blocks.append(Block([header, *body], right, title, wraps=True))
+        return blocks
 
     def _cells(self, column: str) -> list[Cell]:
         """The means of a column with their marks, the best of each slice in bold."""
