@@ -13,7 +13,6 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean, name_arguments
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
-from rankql.evaluation.result_checks import describe_weights
 from rankql.evaluation.wide_table import WideTable, make_cross_table, make_wide_table
 from rankql.layout import Block
 from rankql.registry.column_names import squash
@@ -26,7 +25,7 @@ from rankql.registry.parse import (
     value_range,
 )
 from rankql.results import TableResult, draw_chart, drop_idle_columns
-from rankql.text import format_interval, format_percent, join_words
+from rankql.text import format_interval, format_percent, format_queries, join_words
 
 if TYPE_CHECKING:
     import altair as alt
@@ -234,13 +233,28 @@ class MeansResult(TableResult):
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
         columns = [f"Columns: {used}"] if used else []
-        weighting = []
-        if self.meta.weight:
-            weighting = [describe_weights(self.meta, self.weight_sums())]
+        weighting = [self._weighting()] if self.meta.weight else []
         missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
         skewed = [f"Note: {note}" for note in self._skewed()]
         counts = [self._count_line()] if self._is_wide else []
         return [*counts, conventions, *columns, *weighting, *super().remarks(), *skewed, *missing]
+
+    def _weighting(self) -> str:
+        """The effective number of queries, and the number of those that do not count."""
+        sums = self.weight_sums()
+        queries, squares = sums["queries"], sums["squares"]
+        number = sums["defined"] ** 2 / squares if squares else 0
+        counts = {"of weight 0": sums["idle"], "without a value": sums["undefined"]}
+        left_out = [
+            f"; {format_queries(count)} {what} {'does' if count == 1 else 'do'} not count"
+            for what, count in counts.items()
+            if count
+        ]
+        return (
+            f"Weights: {self.meta.weight}. {format_queries(queries)} "
+            f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
+            f"weights (n_eff){''.join(left_out)}"
+        )
 
     def _count_line(self) -> str:
         """The queries of all systems, and those that are undefined or missing."""

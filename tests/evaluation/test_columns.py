@@ -15,7 +15,7 @@ from rankql.registry.conventions import PROFILES
 from rankql.registry.metric_record import MetricRecord, Parameter
 from support import strategies
 from support.parameters import cycled
-from support.reductions import SHAPES, compare, frame, ranked, score
+from support.reductions import SHAPES, compare, frame, ranked
 
 ENDS = columns.SCALES
 GAINS = ["", "gain=exp2", "gain=binary"]
