@@ -13,7 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean, name_arguments
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
-from rankql.evaluation.wide_table import WideTable, make_cross_table, make_wide_table
+from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.layout import Block
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
@@ -180,34 +180,13 @@ class MeansResult(TableResult):
         )
         return f"Means by metric{level}"
 
-    def wide(self, rows: str | None = None, columns: str | None = None) -> WideTable:
-        """The means with systems or slices as rows and metrics as columns, as papers have them.
-
-        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns.
-        """
-        notes, paths = self.notes, self.input_paths
-        if rows is None and columns is None:
-            higher = {name: self.higher_is_better(name) for name in self.metrics}
-            return make_wide_table(
-                self.summary, higher, self.systems, notes=notes, input_paths=paths
-            )
-        pairs = [group for group in self.meta.groupings if len(group) == 2]
-        group = next((group for group in pairs if {*group} == {rows, columns}), None)
-        if group is None:
-            known = " or ".join(f"rows={x!r}, columns={y!r}" for x, y in pairs)
-            raise RankqlError(
-                f"wide has no slices by rows={rows!r} and columns={columns!r}. "
-                + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
-            )
-        summary = self._slices(group).filter(pl.col("slice") != "all")
-        places = (attribute_column(str(name)) for name in (rows, columns))
-        return make_cross_table(summary, *places, notes=notes, input_paths=paths)
-
-    def _slices(self, group: list[str]) -> pl.DataFrame:
-        """The summary with only the slices by these attributes."""
-        if self.meta.groupings != [group]:
-            raise RankqlError(f"wide needs a result with by={group} alone. Evaluate again")
-        return self.summary
+    def wide(self) -> WideTable:
+        """The means with systems or slices as rows and metrics as columns, as papers have them."""
+        higher = {name: self.higher_is_better(name) for name in self.metrics}
+        paths = self.input_paths
+        return make_wide_table(
+            self.summary, higher, self.systems, notes=self.notes, input_paths=paths
+        )
 
     def displayed(self) -> list[pl.DataFrame]:
         """The means of several systems, or the summary without attributes: slices name them."""

@@ -91,18 +91,14 @@ class Result(MeansResult):
             with connect(self.meta, self.values) as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
             if self.meta.cluster is not None and self.interval is not None:
-                from rankql.evaluation.judged_values import cluster_intervals  # which needs numpy
+                from rankql.evaluation.corrected_means import cluster_intervals  # which needs numpy
 
                 self._summary = cluster_intervals(self, self._summary)
             if self.judge is not None:
-                from rankql.evaluation.judged_values import correct_summary  # which needs numpy
+                from rankql.evaluation.corrected_means import correct_summary  # which needs numpy
 
                 self._summary = correct_summary(self, self.judge, self._summary)
         return self._summary
-
-    def _slices(self, group: list[str]) -> pl.DataFrame:
-        """The summary with only the slices by these attributes."""
-        return self.derive(meta=replace(self.meta, groupings=[group])).summary
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""

@@ -149,7 +149,7 @@ def test_errors_about_metrics(metrics, options, message):
     [
         (lambda: rankql.evaluate(PLACED, QRELS, "RMSE"), "RMSE compares grades with scores"),
         (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
-        (lambda: rankql.combine([3]), "combine takes results and files that output= wrote"),
+        (lambda: rankql.combine([3]), "3 is neither a result nor a file with values"),
         (lambda: rankql.gate(RUN, minimum="x>=1", baseline="x" * 5000), "Unknown metric 'x'"),
     ],
 )
