@@ -14,8 +14,8 @@ from rankql import text
 from rankql.decisions.compare import compare
 from rankql.decisions.comparison import compare_orders
 from rankql.errors import RankqlError, require_package
+from rankql.evaluation.corrected_means import note_scales
 from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.judge import note_scales
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability
@@ -300,7 +300,7 @@ def _compare_systems(
     human: Result, judge: Result, confidence: float
 ) -> dict[str, list[dict[str, Any]]]:
     """The means of all systems under both labels, and their orders, by metric."""
-    from rankql.evaluation.judged_values import HUMAN, LABELLED, pair_values
+    from rankql.evaluation.corrected_means import HUMAN, LABELLED, pair_values
     from rankql.stats.sample import Sample
 
     paired, key = pair_values(human, judge).filter(LABELLED), human.meta.query

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql import text
-from rankql.evaluation.judged_values import PairedValues
+from rankql.evaluation.corrected_means import PairedValues
 from rankql.evaluation.means import (
     cluster_codes,
     compared_value,

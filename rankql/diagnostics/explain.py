@@ -23,7 +23,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.checks import (
     evaluation_errors,
     require_sound,
-    require_unique,
+    require_unique_rows,
     validate_columns,
 )
 from rankql.evaluation.compute import count_rankings
@@ -282,7 +282,7 @@ def _evaluate(
         sentences = [*session.notes, *inputs.notes]
         sentences += [] if one_query else describe_notes(COUNTED, counters)
     else:
-        require_unique(plan.facts.run_sql, inputs, [("qrels", "item", "")])
+        require_unique_rows(plan.facts.run_sql, inputs, [("qrels", "item", "")])
     result = Result(
         meta=plan.make_meta(),
         sql=plan.sql,

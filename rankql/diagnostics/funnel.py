@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.checks import evaluation_errors, require_unique, validate_columns
+from rankql.evaluation.checks import evaluation_errors, require_unique_rows, validate_columns
 from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
@@ -154,7 +154,7 @@ def funnel(
         with evaluation_errors(session, inputs, settings):
             run_sql = SqlRunner(session, inputs, settings)
             validate_columns(session, inputs)
-            require_unique(run_sql, inputs, [("run", "item", "")])
+            require_unique_rows(run_sql, inputs, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             confidence=confidence, **columns, **ordering, **rest,

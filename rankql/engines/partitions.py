@@ -42,8 +42,13 @@ from rankql.evaluation.overlap import (
 )
 from rankql.evaluation.plan import Facts, own_columns
 from rankql.evaluation.readable import write_query
-from rankql.evaluation.result import Result, connect
-from rankql.evaluation.result_checks import WEIGHT_SUMS, check_counts, count_queries
+from rankql.evaluation.result import (
+    WEIGHT_SUMS,
+    Result,
+    check_counts,
+    connect,
+    count_queries,
+)
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions

@@ -134,57 +134,20 @@ def require_unique_rows(
     run_sql: SqlRunner,
     inputs: Inputs,
     columns: Sequence[tuple[str, str, str]],
-    known: Collection[tuple[str, str]],
+    known: Collection[tuple[str, str]] = (),
 ) -> None:
-    """Refuse duplicates, as `require_unique`, and judged items with different grades.
+    """Refuse duplicates within a query, by table, column and a condition.
 
-    known: tables and columns that are known to be unique.
+    The condition is on rows of the run, or on all judgments of an item. known: tables and columns
+    that are known to be unique.
     """
-    columns = [each for each in columns if each[:2] not in known]
-    if inputs.qrels is not None and ("qrels", "item") not in known:
-        if _repeats(run_sql, "qrels", "query, item"):
-            _require_consistent_grades(run_sql, inputs)
-        else:
-            columns = [each for each in columns if each[0] != "qrels"]
-    require_unique(run_sql, inputs, columns)
-
-
-def _require_consistent_grades(run_sql: SqlRunner, inputs: Inputs) -> None:
-    """Refuse an item with a grade above 0 and another one; two above 0 are duplicates anyway."""
-    rows = run_sql(
-        """SELECT query, item, min(rel), max(rel) FROM qrels GROUP BY query, item
-        HAVING min(rel) <= 0 AND max(rel) > 0 ORDER BY query, item LIMIT 3"""
-    )
-    if rows:
-        pairs = (f"query {q!r}, item {i!r}: {low:g} and {high:g}" for q, i, low, high in rows)
-        raise RankqlError(
-            f"qrels has different grades for one item: {'; '.join(pairs)}. "
-            f"{_unique_remedy(run_sql, inputs.qrels)}"
-        )
-
-
-def _unique_remedy(run_sql: SqlRunner, table: Table | None) -> str:
-    """What to do about duplicates in a table: in TREC's diversity judgments, rows are subtopics."""
-    name = next((n for n in ("iteration", "subtopic") if table and table.has(n)), None)
-    if table and name:
-        sql = f"SELECT count(DISTINCT {quote(name)}) > 1 FROM {table.sql}"
-        if fetch(run_sql.session, sql)[0][0]:
-            what = "column 2" if table.trec else name
-            return (
-                f"If {what} has subtopics, as in judgments of diversity, evaluate alpha_nDCG@10, "
-                "ERR_IA@10 or STREC@10. Otherwise keep one row of each"
-            )
-    return "Keep one row of each"
-
-
-def require_unique(
-    run_sql: SqlRunner, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
-) -> None:
-    """Refuse duplicates within a query, by table, column and a condition on the rows."""
     for source, column, where in columns:
         key = inputs.keys if source == "run" else "query"
-        if _repeats(run_sql, source, f"{key}, {column}", where) and (
-            message := find_duplicates(run_sql, inputs, source, column, where)
+        some = where if source == "run" else ""
+        if (
+            (source, column) not in known
+            and _repeats(run_sql, source, f"{key}, {column}", some)
+            and (message := find_duplicates(run_sql, inputs, source, column, where))
         ):
             raise RankqlError(message)
 
@@ -230,10 +193,13 @@ def find_duplicates(
     run_sql: SqlRunner, inputs: Inputs, source: str, column: str, where: str = ""
 ) -> str | None:
     """The error about duplicates, with three examples; None if there are none."""
-    columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
+    key = inputs.keys if source == "run" else "query"
+    columns, several = f"{key}, {column}", "count(*) > 1"
+    if source == "qrels" and where:
+        where, several = "", f"count(rel) > 1 AND {where}"
     rows = run_sql(
         f"""SELECT {columns} FROM (FROM {source} {where}) AS {source}
-        GROUP BY {columns} HAVING count(*) > 1 ORDER BY {columns} LIMIT 3"""
+        GROUP BY {columns} HAVING {several} ORDER BY {columns} LIMIT 3"""
     )
     if not rows:
         return None
@@ -248,35 +214,9 @@ def find_duplicates(
     if inputs.collapsible and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
-        if all("_index" in table.columns for table in inputs.runs.values()):  # of OpenSearch
-            both = f"_index || '/' || {name}"
-            hint = f', or tell the indices apart in both tables: item="{both}"'
     if source == "run" and not inputs.many:
         hint += ", or pass the column of the systems: system="
-        (table,) = inputs.runs.values()
-        key = table.roles["query"]
-        roles = {*table.roles.values(), *inputs.by}
-        others = [name for name in table.own_columns if name not in roles and name != key]
-        others = sorted(others, key=lambda name: name not in table.known("query"))
-        others = [name for name in others if _is_finer(run_sql.session, table, key, name)]
-        for name in others[:1]:  # the judgments may be those of one column of the key
-            alone = inputs.qrels is None or inputs.qrels.has(name)
-            hint += f", or queries: query={name if alone else [name, key]!r}"
-    remedy = _unique_remedy(run_sql, inputs.qrels if source == "qrels" else None)
-    return f"{source} has duplicates: {examples}. {remedy}{hint}"
-
-
-def _is_finer(session: Session, table: Table, key: str, name: str) -> bool:
-    """Has a column more values than the queries have, and no item twice for one of them?"""
-    if table.columns[name].startswith(("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP")):
-        return False
-    item = table.roles.get("item")
-    unique = f" AND count(DISTINCT ({quote(name)}, {quote(item)})) = count(*)" if item else ""
-    known = name in table.known("query")
-    finer = f"count(DISTINCT {quote(name)}) > count(DISTINCT {quote(key)})"
-    several = "" if known else f" AND count(DISTINCT {quote(name)}) < count(*)"
-    sql = f"SELECT {finer}{'' if known else unique + several} FROM {table.sql}"
-    return bool(fetch(session, sql)[0][0])
+    return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
 
 # Sums of higher grades may overflow.

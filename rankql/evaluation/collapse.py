@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks import require_unique, validate_columns
+from rankql.evaluation.checks import require_unique_rows, validate_columns
 from rankql.evaluation.request import Reading
 from rankql.evaluation.steps import BY_ITEM, SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -29,7 +29,7 @@ def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Input
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique(SqlRunner(session, inputs, Conventions()), inputs, unique)
+        require_unique_rows(SqlRunner(session, inputs, Conventions()), inputs, unique)
     ties = reading.conventions.ties
     task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
     if task.keep and inputs.scored and ties != "item":

@@ -467,9 +467,15 @@ class Words:
 
 
 def count_grades(end: int, name: str, condition: str = "") -> dict[str, str]:
-    """The number of items of a ranking with at least each grade; only of some of them."""
+    """The number of items of a ranking with at least each grade; only of some of them.
+
+    With FILTER the query takes 1.4 times as long.
+    """
     only = f" AND {condition}" if condition else ""
-    return {f"{name} {grade}": f"count_if(rel >= {grade}{only})" for grade in range(1, end + 1)}
+    return {
+        f"{name} {grade}": f"CAST(count_if(rel >= {grade}{only}) AS BIGINT)"
+        for grade in range(1, end + 1)
+    }
 
 
 def read_counts(end: int, name: str, sums: pl.DataFrame) -> list[pl.Series]:

@@ -17,6 +17,7 @@ from rankql.evaluation.means import Meta, require_interval
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
+from rankql.registry.argument_checks import require
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
 from rankql.writing import PARQUET, remember_inputs
@@ -43,8 +44,7 @@ def combine(
     require_interval(interval, confidence)
     if isinstance(results, str | os.PathLike | Result):
         results = [results]
-    if not results:
-        raise RankqlError("combine needs at least one result")
+    require(bool(results), "combine needs at least one result")
     parts = [open_result(result) for result in results]
     parts = [with_names_of(part, parts[0]) for part in parts]
     same = ("query", "system", "metrics", "by", "groupings", "weight", "cluster", "conventions")
@@ -73,15 +73,12 @@ def require_same_judgments(results: Mapping[str, Result]) -> list[str]:
     if len(results) < 2 or not any(result.meta.judgments for result in results.values()):
         return []
     prints = {name: result.fingerprint() for name, result in results.items()}
-    unknown = [name for name, fingerprint in prints.items() if fingerprint is None]
-    known = {name: fingerprint for name, fingerprint in prints.items() if fingerprint is not None}
-    if len({*known.values()}) > 1:
-        first, other = (
-            next(n for n in known if known[n] == x) for x in [*dict.fromkeys(known.values())][:2]
-        )
+    unknown = [name for name in prints if prints[name] is None]
+    known = {fingerprint: name for name, fingerprint in prints.items() if fingerprint is not None}
+    if len(known) > 1:
         raise RankqlError(
-            f"{first!r} and {other!r} were evaluated with different judgments, so unjudged items "
-            "count differently. Evaluate both with the same qrels"
+            f"{join_words([*map(repr, known.values())])} were evaluated with different judgments, "
+            "so unjudged items count differently. Evaluate them with the same qrels"
         )
     if unknown and known:
         return [f"It is not known whether {join_words(unknown)} had the same judgments"]
@@ -93,13 +90,11 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     first = next(iter(results.values()))
     results = {name: with_names_of(part, first) for name, part in results.items()}
     parts = list(results.values())
-    for name, part in results.items():
-        if part.meta.system:
-            raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
+    several = [name for name, part in results.items() if part.meta.system]
+    require(not several, f"The result {several[:1]!r} has several systems. Pass it alone")
     _require_same(parts, ("query", "by", "weight", "conventions"))
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
-    if not metrics:
-        raise RankqlError("The results have no metric in common")
+    require(bool(metrics), "The results have no metric in common")
     require_no_system(first)
     weights = {name: w for name, w in first.meta.metric_weights.items() if name in metrics}
     columns = [*first.keys, *first.meta.by, MISSING, *metrics, *weights.values()]
@@ -107,11 +102,11 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
         part.frame().select(pl.lit(name).alias("system"), *dict.fromkeys(columns))
         for name, part in results.items()
     ]
-    types = [frame[first.meta.query].dtype for frame in frames]
-    kinds = dict(zip(map(_kind, types), results, strict=True))
-    if len(kinds) > 1:
-        listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
-        raise RankqlError(f"The query ids are {listed}. Cast them to one type")
+    keys = [frame[first.meta.query].dtype for frame in frames]
+    kinds = {"numbers" if x.is_numeric() else "text" if x in TEXT_TYPES else str(x) for x in keys}
+    require(
+        len(kinds) == 1, f"The query ids are {join_words(sorted(kinds))}. Cast them to one type"
+    )
     catalogue = {
         metric: [
             row | {"system": name}
@@ -162,17 +157,12 @@ def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
         return result
     if isinstance(result, MeansResult):
         raise RankqlError("The values per query of this result are in Spark. Pass result.collect()")
-    if not isinstance(result, str | os.PathLike):
-        kind = type(result).__name__
-        raise RankqlError(f"combine takes results and files that output= wrote, not {kind}")
-    path = Path(result).expanduser()
-    meta = read_metadata(path)
-    if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
-        raise RankqlError(f"File {str(path)!r} does not exist")
-    if meta is None:
+    path = Path(result).expanduser() if isinstance(result, str | os.PathLike) else None
+    meta = None if path is None else read_metadata(path)
+    if path is None or meta is None:
         raise RankqlError(
-            f"{str(path)!r} was not written by rankql with values per query. Write it with "
-            "output= or save_values"
+            f"{result if path is None else str(path)!r} is neither a result nor a file with values "
+            "per query. Write it with output= or save_values"
         )
     return Result(meta, values=path)
 
@@ -208,26 +198,20 @@ def require_no_system(result: Result) -> None:
 
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The rows; refuse no rows, and several of one query (and system)."""
-    if rows.is_empty():
-        raise RankqlError("The results have no queries")
-    for name in keys:
-        if count := rows[name].null_count():
-            raise RankqlError(f"{name} is NULL in {count} of {len(rows)} rows. Leave these out")
     repeated = rows.filter(rows.select(keys).is_duplicated())
-    if len(repeated):
-        some = ", ".join(map(repr, repeated[keys[-1]].unique(maintain_order=True)[:3]))
-        raise RankqlError(
-            f"{len(repeated):,} rows belong to queries that occur twice, such as {some}. Keep one "
-            "of each"
-        )
+    some = ", ".join(map(repr, repeated[keys[-1]].unique(maintain_order=True)[:3]))
+    nulls = {name: rows[name].null_count() for name in keys}
+    for wrong, problem in (
+        (rows.is_empty(), "The results have no queries"),
+        *(
+            (count, f"{name} is NULL in {count} of {len(rows)} rows. Leave these out")
+            for name, count in nulls.items()
+        ),
+        (len(repeated), f"{len(repeated):,} rows belong to queries that occur twice, such as "
+         f"{some}. Keep one of each"),
+    ):  # fmt: skip
+        require(not wrong, problem)
     return rows
-
-
-def _kind(dtype: pl.DataType) -> str:
-    """The kind of values that this type can be compared with."""
-    if dtype.is_numeric():
-        return "numbers"
-    return "text" if dtype in TEXT_TYPES else str(dtype)
 
 
 def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:

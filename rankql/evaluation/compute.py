@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks import require_sound, require_unique
+from rankql.evaluation.checks import require_sound, require_unique_rows
 from rankql.evaluation.overlap import Counters, read_counters, run_label
 from rankql.evaluation.plan import Facts, Plan
 from rankql.evaluation.readable import Query, is_catalogue, unique_columns, write_query
@@ -281,5 +281,5 @@ def _read_flagged(reduced: Reduced, inputs: Inputs, metrics: Sequence[Metric]) -
     rows, _ = _fetch(facts, inputs, write)
     if compares and rows[name].any():
         columns = unique_columns(facts.inputs, metrics, conventions, True)
-        require_unique(facts.run_sql, facts.inputs, [c for c in columns if c[0] == "run"])
+        require_unique_rows(facts.run_sql, facts.inputs, [c for c in columns if c[0] == "run"])
     return rows

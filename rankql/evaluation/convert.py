@@ -95,7 +95,16 @@ def convert(
         if judged:
             table, roles = assume_grades(session, table, roles)
             assign_roles(table, roles, ["rel"])
-        table = _read(table, roles, system, reading.descending)
+        if system is not None:
+            require_column(table, system, "system")
+        table = assign_roles(table, roles, ["query", "item"])
+        if not table.roles.keys() & {"rel", "score", "pos"}:
+            assign_roles(table, roles, ["score"])
+        if "score" in table.roles:
+            table = replace(table, ascending=lowest_is_best(table, reading.descending))
+        if system is not None:
+            table.roles["system"] = table.actual_name(system)
+        refuse_repeated(table, [])
         refuse_rounded_scores(session, table)
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
@@ -107,26 +116,6 @@ def convert(
                 copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))}"
                 session.con.execute(f"{copy} ({options})").fetchall()
     return Path(target)
-
-
-def _read(
-    table: Table,
-    columns: Mapping[str, str | None],
-    system: str | None,
-    descending: bool | None,
-) -> Table:
-    """The table with its roles."""
-    if system is not None:
-        require_column(table, system, "system")
-    table = assign_roles(table, columns, ["query", "item"])
-    if "score" in table.roles:
-        table = replace(table, ascending=lowest_is_best(table, descending))
-    if not table.roles.keys() & {"rel", "score", "pos"}:
-        assign_roles(table, columns, ["score"])
-    if system is not None:
-        table.roles["system"] = table.actual_name(system)
-    refuse_repeated(table, [])
-    return table
 
 
 def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
@@ -177,11 +166,9 @@ def _refuse_rows(session: Session, table: Table) -> None:
     value = table.read(number)
     sql = f"SELECT count(*), count({value}) FROM {table.sql}"
     ((rows, numbers),) = fetch(session, sql)
-    if number == "rel" and rows and not numbers:
-        raise RankqlError(
-            f"{table.label} has no grades: {table.roles['rel']} is NULL in every row. "
-            "Pass the column with the grades: rel="
-        )
+    if rows and not numbers:
+        name = table.roles[number]
+        raise RankqlError(f"{table.label}: {name} is NULL in every row. Name another: {number}=")
     repeated = f"SELECT {keys} FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY ALL"
     for query, item, *_ in fetch(session, f"{repeated} HAVING count(*) > 1 ORDER BY ALL LIMIT 1"):
         raise RankqlError(
@@ -237,24 +224,18 @@ def _trec(session: Session, table: Table, tag: str) -> str:
 
 
 def _scores(session: Session, table: Table, source: str, order: str) -> str:
-    """The scores of a ranking with positions, which must agree with these."""
-    gap = f"""SELECT query, count(*), max(pos) FROM {source} GROUP BY system, query
-              HAVING count(*) <> max(pos) OR count(*) <> count(DISTINCT pos)
-              ORDER BY query LIMIT 1"""
-    for query, count, last in fetch(session, gap):
+    """The scores of a ranking with positions, which must be the ranks in the file."""
+    scored = "score" in table.roles
+    ranks = f"PARTITION BY system, query {order if scored else 'ORDER BY pos'}"
+    wrong = f"place <> pos{' OR score IS NULL' if scored else ''}"
+    sql = f"""SELECT query, item, pos, place
+              FROM (SELECT *, row_number() OVER ({ranks}) AS place FROM {source})
+              WHERE {wrong} ORDER BY query, pos LIMIT 1"""
+    for query, item, pos, place in fetch(session, sql):
         raise RankqlError(
-            f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
-            f"{last:g}), but ranks in the file go up from 1. Number them again"
+            f"source: {table.roles['pos']} is {pos:g} for query {query!r}, item {item!r}, whose "
+            f"rank in the file would be {place}. Number positions from 1 without gaps, or choose "
+            "one of pos= and score="
         )
-    if "score" not in table.roles:
-        return "count(*) OVER (PARTITION BY system, query) + 1 - CAST(pos AS BIGINT)"
-    places = f"row_number() OVER (PARTITION BY system, query {order}) AS place"
-    moved = f"""SELECT query, item FROM (SELECT *, {places} FROM {source})
-                WHERE place <> pos OR score IS NULL ORDER BY query, pos LIMIT 1"""
-    for query, item in fetch(session, moved):
-        names = table.roles
-        raise RankqlError(
-            f"source: {names['score']} and {names['pos']} order query {query!r} differently (item "
-            f"{item!r}). Choose one: score= or pos="
-        )
-    return "score"
+    down = "count(*) OVER (PARTITION BY system, query) + 1 - CAST(pos AS BIGINT)"
+    return "score" if scored else down

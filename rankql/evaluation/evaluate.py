@@ -220,9 +220,12 @@ def evaluate(
         judged = evaluate_in_duckdb(replace(arguments, qrels=judge))
     except RankqlError as error:
         raise RankqlError(f"judge: {error}") from error
-    from rankql.evaluation.judge import correct_result
+    from rankql.evaluation.corrected_means import describe_judge  # which needs numpy
 
-    return correct_result(result, judged)
+    ids = ", ".join(f"CAST({name} AS VARCHAR) AS {name}" for name in ("query", "item"))
+    ids += ", CAST(rel AS DOUBLE) AS rel"
+    labels = [x.steps.run("qrels", ids) for x in (result, judged) if x.steps]
+    return result.derive(judge=judged, notes=describe_judge(result, judged, labels))
 
 
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:

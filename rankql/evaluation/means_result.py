@@ -13,8 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
-from rankql.evaluation.result_checks import describe_weights
-from rankql.evaluation.wide_table import WideTable, make_cross_table, make_wide_table
+from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -25,7 +24,7 @@ from rankql.registry.parse import (
     value_range,
 )
 from rankql.results import TableResult, draw_chart, drop_idle_columns
-from rankql.text import Block, format_interval, format_percent, join_words
+from rankql.text import Block, format_interval, format_percent, format_queries, join_words
 
 if TYPE_CHECKING:
     import altair as alt
@@ -180,34 +179,13 @@ class MeansResult(TableResult):
         )
         return f"Means by metric{level}"
 
-    def wide(self, rows: str | None = None, columns: str | None = None) -> WideTable:
-        """The means with systems or slices as rows and metrics as columns, as papers have them.
-
-        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns.
-        """
-        notes, paths = self.notes, self.input_paths
-        if rows is None and columns is None:
-            higher = {name: self.higher_is_better(name) for name in self.metrics}
-            return make_wide_table(
-                self.summary, higher, self.systems, notes=notes, input_paths=paths
-            )
-        pairs = [group for group in self.meta.groupings if len(group) == 2]
-        group = next((group for group in pairs if {*group} == {rows, columns}), None)
-        if group is None:
-            known = " or ".join(f"rows={x!r}, columns={y!r}" for x, y in pairs)
-            raise RankqlError(
-                f"wide has no slices by rows={rows!r} and columns={columns!r}. "
-                + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
-            )
-        summary = self._slices(group).filter(pl.col("slice") != "all")
-        places = (attribute_column(str(name)) for name in (rows, columns))
-        return make_cross_table(summary, *places, notes=notes, input_paths=paths)
-
-    def _slices(self, group: list[str]) -> pl.DataFrame:
-        """The summary with only the slices by these attributes."""
-        if self.meta.groupings != [group]:
-            raise RankqlError(f"wide needs a result with by={group} alone. Evaluate again")
-        return self.summary
+    def wide(self) -> WideTable:
+        """The means with systems or slices as rows and metrics as columns, as papers have them."""
+        higher = {name: self.higher_is_better(name) for name in self.metrics}
+        paths = self.input_paths
+        return make_wide_table(
+            self.summary, higher, self.systems, notes=self.notes, input_paths=paths
+        )
 
     def displayed(self) -> list[pl.DataFrame]:
         """The means of several systems, or the summary without attributes: slices name them."""
@@ -233,13 +211,28 @@ class MeansResult(TableResult):
                   if name in self.metrics and squash(name) != squash(x)]  # fmt: skip
         conventions = "; ".join([f"Conventions: {Conventions(**self.conventions)}", *others])
         columns = [f"Columns: {used}"] if used else []
-        weighting = []
-        if self.meta.weight:
-            weighting = [describe_weights(self.meta, self.weight_sums())]
+        weighting = [self._weighting()] if self.meta.weight else []
         missing = [*self._missing_means(), *self._missing_interval(), *self._uncorrected()]
         skewed = [f"Note: {note}" for note in self._skewed()]
         counts = [self._count_line()] if self._is_wide else []
         return [*counts, conventions, *columns, *weighting, *super().remarks(), *skewed, *missing]
+
+    def _weighting(self) -> str:
+        """The effective number of queries, and the number of those that do not count."""
+        sums = self.weight_sums()
+        queries, squares = sums["queries"], sums["squares"]
+        number = sums["defined"] ** 2 / squares if squares else 0
+        counts = {"of weight 0": sums["idle"], "without a value": sums["undefined"]}
+        left_out = [
+            f"; {format_queries(count)} {what} {'does' if count == 1 else 'do'} not count"
+            for what, count in counts.items()
+            if count
+        ]
+        return (
+            f"Weights: {self.meta.weight}. {format_queries(queries)} "
+            f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
+            f"weights (n_eff){''.join(left_out)}"
+        )
 
     def _count_line(self) -> str:
         """The queries of all systems, and those that are undefined or missing."""

@@ -7,7 +7,7 @@ the values too. A row finds its facts: a dict for each sentence, none if it does
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -16,10 +16,8 @@ from rankql.evaluation.means import Meta, cluster_codes, compared_value, describ
 from rankql.evaluation.overlap import Counters, describe_chunk, format_examples, run_label
 from rankql.evaluation.plan import Plan
 from rankql.evaluation.request import EvaluateArguments
-from rankql.evaluation.result import Result
 from rankql.evaluation.shown import cutoff, reads_catalogue
 from rankql.macros import quote
-from rankql.registry.all_metrics import RATING
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS
 from rankql.registry.requested_metric import Metric
@@ -215,33 +213,13 @@ def _is_binary(metric: Metric, plan: Plan) -> bool:
     )
 
 
-def _over_rows(known: Evaluated) -> Facts:
-    return ({"name": m.name} for m in known.plan.metrics if m.record in RATING)
-
-
 def _undefined(known: Evaluated) -> Facts:
     """Shares of queries with a hit that leave many queries out."""
-    values, meta = known.values, known.meta
-    hits = [
-        metric.name
-        for metric in known.plan.metrics
-        if metric.record
-        and metric.record.is_share
-        and values[metric.name].null_count() > MUCH_UNDEFINED * len(values)
-    ]
-    if meta.conventions["undefined"] != "skip" or not hits:
-        return
-    zero = meta.conventions | {"undefined": "zero"}
-    meta = replace(meta, metrics=hits, conventions=zero, groupings=[], cluster=None)
-    means = Result(meta, values=values, interval=None).summary
-    for name in hits:
-        rows = means.filter(pl.col("metric") == name)
-        fewest = min((rows["queries"] - rows["undefined"]).to_list())
-        each = ", ".join(
-            f"{row['mean']:.3f}" + (f" for {row['system']}" if meta.system else "")
-            for row in rows.iter_rows(named=True)
-        )
-        yield {"name": name, "queries": format_queries(fewest), "means": each}
+    values, total = known.values, len(known.values)
+    shares = [m.name for m in known.plan.metrics if m.record and m.record.is_share]
+    for name in shares if known.meta.conventions["undefined"] == "skip" else ():
+        if (count := values[name].null_count()) > MUCH_UNDEFINED * total:
+            yield {"name": name, "count": count, "total": total}
 
 
 def _sample(known: Evaluated) -> Facts:
@@ -373,13 +351,9 @@ OTHERS = (
         "of {size} items",
     ),
     Note(
-        _over_rows,
-        "{name} is the mean over queries; micro{name} is that of all rows together",
-    ),
-    Note(
         _undefined,
-        "{name} counts only the {queries} with a relevant item; over all queries it is {means} "
-        "(undefined='zero')",
+        "{name} leaves out {count:,} of {total:,} rankings without a relevant item; "
+        "undefined='zero' counts them as 0",
     ),
     Note(
         _sample,

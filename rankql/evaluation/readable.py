@@ -177,7 +177,7 @@ def unique_columns(
     if inputs.qrels is not None:
         ranked = ranks_before_join(inputs, conventions)
         gain = ranked and rows_needed(metrics, conventions) == "gain"
-        columns.append(("qrels", "item", "WHERE rel > 0" if gain else ""))
+        columns.append(("qrels", "item", "max(rel) > 0" if gain else ""))
     if not (inputs.scored or reduced):
         columns.append(ONE_RANKING)
     if inputs.every("item"):

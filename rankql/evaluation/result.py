@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,14 +17,32 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import Meta, summarise
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
-from rankql.evaluation.result_checks import check_counts, count_queries, needs_counts, sum_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
-from rankql.macros import literal
+from rankql.macros import MISSING, literal, quote
+from rankql.registry.argument_checks import require
 from rankql.registry.conventions import UNDEFINED_VALUES
+from rankql.registry.parse import value_range
 from rankql.results import TableResult
-from rankql.sources.frames import fits_one_thread, register_frame
+from rankql.sources.frames import fetch_rows, fits_one_thread, register_frame
 from rankql.sources.private import private_connection
+from rankql.text import format_queries
 from rankql.writing import PARQUET, STDOUT, output_path, write_file
+
+# The squares of larger values overflow.
+_LARGEST = 1e150
+# A weight that is more than this times the sum of all others leaves nothing of them in a sum. It is
+# a number of sql/weights.sql too.
+MOST_ODDS = 1e10
+WEIGHT_SUMS = {
+    "most": "max(weight)",
+    "least": "min(weight) FILTER (WHERE weight > 0)",
+    "total": "fsum(weight)",
+    "queries": "count(*)",
+    "idle": "count(*) FILTER (WHERE weight = 0)",
+    "undefined": "count(*) FILTER (WHERE weight > 0 AND NOT defined)",
+    "defined": "fsum(weight) FILTER (WHERE defined)",
+    "squares": "fsum(weight * weight) FILTER (WHERE defined)",
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -73,18 +91,14 @@ class Result(MeansResult):
             with connect(self.meta, self.values) as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
             if self.meta.cluster is not None and self.interval is not None:
-                from rankql.evaluation.judged_values import cluster_intervals  # which needs numpy
+                from rankql.evaluation.corrected_means import cluster_intervals  # which needs numpy
 
                 self._summary = cluster_intervals(self, self._summary)
             if self.judge is not None:
-                from rankql.evaluation.judged_values import correct_summary  # which needs numpy
+                from rankql.evaluation.corrected_means import correct_summary  # which needs numpy
 
                 self._summary = correct_summary(self, self.judge, self._summary)
         return self._summary
-
-    def _slices(self, group: list[str]) -> pl.DataFrame:
-        """The summary with only the slices by these attributes."""
-        return self.derive(meta=replace(self.meta, groupings=[group])).summary
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
@@ -161,9 +175,99 @@ def connect(meta: Meta, values: pl.DataFrame | Path) -> Iterator[duckdb.DuckDBPy
 
 def check_values(meta: Meta, values: pl.DataFrame | Path) -> None:
     """Refuse invalid weights, NaN, and what the conventions refuse: undefined or missing."""
-    if needs_counts(meta):
+    if meta.weight or _unlimited(meta) or _refused(meta):
         with connect(meta, values) as con:
             check_counts(meta, count_queries(con, meta))
+
+
+def _refused(meta: Meta) -> list[str]:
+    """What the conventions refuse."""
+    return [kind for kind in ("undefined", "missing") if meta.conventions[kind] == "error"]
+
+
+def _unlimited(meta: Meta) -> list[str]:
+    """The metrics without an upper limit."""
+    return [name for name in meta.metrics if value_range(name)[1] is None]
+
+
+def count_queries(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
+    """The counts of the values in `rows`. Refuses NaN and a weight that cannot be one.
+
+    Partitions count their queries separately, and Spark adds them up.
+    """
+    for name in _unlimited(meta):
+        value = f"CAST({quote(name)} AS DOUBLE)"
+        wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
+        sql = f"SELECT {value}, {quote(meta.query)} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
+        for number, query in fetch_rows(con, sql):
+            raise RankqlError(
+                f"metrics: {name} is {number:g} for query {query!r}, but must be a finite number "
+                f"up to {_LARGEST:g}, or NULL if undefined. Divide by nullif(..., 0), or rescale "
+                "what it reads"
+            )
+    weights = {"weights": sum_weights(con, meta)} if meta.weight else {}
+    return weights | {kind: _count_refused(con, meta, kind) for kind in _refused(meta)}
+
+
+def _count_refused(con: duckdb.DuckDBPyConnection, meta: Meta, kind: str) -> tuple[int, list[Any]]:
+    """The number of queries that are undefined or missing, and the first of them."""
+    names = [name for name in meta.metrics if name not in meta.catalogue]
+    empty = " OR ".join(["false", *(f"{quote(name)} IS NULL" for name in names)])
+    where = empty if kind == "undefined" else MISSING
+    queries = f"SELECT DISTINCT {quote(meta.query)} AS key FROM rows WHERE {where}"
+    rows = fetch_rows(con, f"SELECT key, count(*) OVER () FROM ({queries}) ORDER BY key LIMIT 3")
+    return (rows[0][1] if rows else 0), [key for key, _ in rows]
+
+
+def check_counts(meta: Meta, counts: Mapping[str, Any]) -> None:
+    """Refuse weights that leave no mean, and what the conventions refuse: undefined or missing."""
+    sums = counts.get("weights", {})
+    most, least = sums.get("most"), sums.get("least") or 1
+    if most is not None:
+        others = sums["queries"] - sums["idle"] > 1
+        for wrong, problem in (
+            (most == 0, "is 0 for every query. Name a column with weights above 0"),
+            (
+                most > 1e100 or least < 1e-100,
+                f"is {most if most > 1e100 else least:g}, but must be 0 or from 1e-100 to 1e100. "
+                "Only ratios matter: divide all by one number",
+            ),
+            (
+                others and most > MOST_ODDS * (sums["total"] - most),
+                f"is {most:g} for one query, over {MOST_ODDS:.0e} times as much as for all others "
+                "together, so only this query counts. Correct its weight",
+            ),
+        ):
+            require(not wrong, f"weight: {meta.weight} {problem}")
+    for kind, what in (
+        ("undefined", "with an undefined metric"),
+        ("missing", "with judgments but not in the run"),
+    ):
+        count, examples = counts.get(kind, (0, ()))
+        some = ", ".join(map(repr, examples or ()))
+        require(not count, f"{format_queries(count)} {what}, such as {some} ({kind}='error')")
+
+
+def sum_weights(con: duckdb.DuckDBPyConnection, meta: Meta) -> dict[str, Any]:
+    """Sums of the weights of the queries. Refuses weights that are NULL, negative or infinite."""
+    kept = f"WHERE NOT {MISSING}" if meta.conventions["missing"] == "skip" else ""
+    key, weight = quote(meta.query), f"CAST({quote(str(meta.weight))} AS DOUBLE)"
+    # An undefined value weighs in a mean over all queries at once.
+    counted = meta.conventions["undefined"] in UNDEFINED_VALUES or meta.metric_weights
+    values = ", ".join(map(quote, meta.metrics))
+    defined = "true" if counted else f"bool_or(coalesce({values}) IS NOT NULL)"
+    columns = f"{key} AS key, {weight} AS weight, {defined} AS defined"
+    rows = f"SELECT {columns} FROM rows {kept} GROUP BY ALL"
+    wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
+    sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
+    for query, value in fetch_rows(con, sql):
+        number = "NULL" if value is None else f"{value:g}"
+        raise RankqlError(
+            f"weight: {meta.weight} is {number} for query {query!r}. A weight must be a finite "
+            "number from 0. Give every query one, for example in attributes="
+        )
+    (sums,) = con.execute(f"SELECT {', '.join(WEIGHT_SUMS.values())} FROM ({rows})").fetchall()
+    return dict(zip(WEIGHT_SUMS, sums, strict=True))
 
 
 def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame | Path:

@@ -134,21 +134,3 @@ def make_wide_table(
     higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
     parts = ["slice"] if several and len(slices) > 1 else []
     return WideTable(pl.DataFrame(data, schema), higher, named, parts, **fields)
-
-
-def make_cross_table(summary: pl.DataFrame, rows: str, columns: str, **fields: Any) -> WideTable:
-    """Slices by two attributes: the values of one as rows, of the other as columns."""
-    parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
-    keys = [*parts, rows]
-    texts = summary.select(*parts, "mean", *(
-        pl.col(name).cast(pl.String).fill_null("NULL") for name in (rows, columns)
-    ))  # fmt: skip
-    values = texts[columns].unique(maintain_order=True)
-    names = dict(zip(values, unique_names([*values], keys), strict=True))
-    means: dict[tuple[Any, ...], dict[str, float | None]] = {}
-    for row in texts.to_dicts():
-        means.setdefault(tuple(row[key] for key in keys), {})[names[row[columns]]] = row["mean"]
-    schema = dict.fromkeys(keys, pl.String) | dict.fromkeys(names.values(), pl.Float64)
-    data = [dict(zip(keys, key, strict=True)) | found for key, found in means.items()]
-    higher = dict.fromkeys(names.values(), True)
-    return WideTable(pl.DataFrame(data, schema), higher, {}, parts, **fields)

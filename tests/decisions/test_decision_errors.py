@@ -73,7 +73,7 @@ def test_options_of_compare(keywords, text):
         (({"x": GOOD, "y": values("aab")},), {}, "to queries that occur twice, such as 'a'"),
         (({"x": GOOD, "y": values(["a", None, "b"])},), {}, "query is NULL in 1 of 3 rows"),
         (({"x": GOOD, "y": values("yz")},), {}, "'x' has no query in common with the other"),
-        (({"x": GOOD, "y": values([1, 2, 3])},), {}, "text in 'x', numbers in 'y'"),
+        (({"x": GOOD, "y": values([1, 2, 3])},), {}, "The query ids are numbers and text"),
         (({"x": GOOD.head(0), "y": GOOD.head(0)},), {}, "The results have no queries"),
         *((({name: GOOD, "b": GOOD},), {}, "Names of systems must be non-empty strings")
           for name in (None, 1, "")),

@@ -97,15 +97,3 @@ def test_comments_that_look_like_rows_are_counted(blank, tmp_path):
     notes = "\n".join(rankql.evaluate(run, qrels, "RR", interval=None).notes)
     assert "run: 2 lines begin with #" in notes and "qrels: 1 line begins with #" in notes
     assert [x.kind for x in rankql.check(run, qrels)].count("comments") == 2
-
-
-@pytest.mark.parametrize("grades", ["10", "11"])
-def test_judgments_of_diversity_are_named(grades, tmp_path):
-    """Their second column has subtopics; one row of each would lose them."""
-    path = tmp_path / "diversity.qrels"
-    path.write_text(f"q 1 d1 {grades[0]}\nq 2 d1 {grades[1]}\nq 2 d3 1\n")
-    frame = pl.DataFrame([("q", s, "d1", int(g)) for s, g in zip("12", grades, strict=True)],
-                         schema=["query", "subtopic", "item", "rel"], orient="row")  # fmt: skip
-    for qrels in (path, frame):
-        with pytest.raises(RankqlError, match=r"subtopics.*alpha_nDCG@10"):
-            rankql.evaluate(SCORED.unique("item"), qrels, "RR")

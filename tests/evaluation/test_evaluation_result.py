@@ -76,7 +76,7 @@ def test_parts_in_memory_and_in_files_are_combined(tmp_path):
     for results, message in (
         ([complete, complete], "queries that occur twice"),
         ([complete, other], "different conventions"),
-        ([path], "was not written by rankql"),
+        ([path], "is neither a result nor a file"),
     ):
         with pytest.raises(rankql.RankqlError, match=message):
             rankql.combine(results)

@@ -150,7 +150,7 @@ NINE = [f"q{i:03}" for i in range(9)]
     ("options", "word"),
     [
         ({"human": of_queries(JUDGE, NINE)}, "at least 20"),
-        ({"judge": HUMAN.slice(12)}, "not labelled by the judge"),
+        ({"judge": HUMAN.slice(12)}, "have labels of the judge"),
         ({"judge": JUDGE.filter(pl.col("item") < "d5")}, "both labels"),
         ({"judge": HUMAN}, "nothing to correct"),
         ({"judge": JUDGE.drop("rel", "item")}, "judge: "),

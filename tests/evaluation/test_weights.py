@@ -276,10 +276,10 @@ def repeat(value):
     [
         (replace(None), "weight: same is NULL for query 'q00'"),
         (ABOUT[:12], "weight: same is NULL for query 'q12'"),
-        (replace(1.0, -2.0), "same must be a finite number from 0, not -2, the weight of query"),
+        (replace(1.0, -2.0), "same is -2 for query"),
         (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query"),
-        (replace(1e308), "weight: same must be 0 or from 1e-100 to 1e100, not 1e+308"),
-        (replace(5e-324), "weight: same must be 0 or from 1e-100 to 1e100, not 4.94066e-324"),
+        (replace(1e308), "weight: same is 1e+308, but must be 0 or from"),
+        (replace(5e-324), "weight: same is 4.94066e-324, but must be 0 or from"),
         (replace(1e20), "weight: same is 1e+20 for one query, over 1e+10 times"),
         (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
         (ABOUT.drop("same"), "weight='same': no column of that name in"),

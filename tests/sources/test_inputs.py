@@ -610,11 +610,11 @@ def test_check_seldom_finds_reversed_scores_by_chance():
 def test_judgments_that_contradict_each_other_are_refused():
     more = pl.DataFrame({"query": ["b", "a", "c"], "item": ["x", "y", "q"], "rel": [-1, 0, 0]})
     qrels = pl.concat([QRELS, more])
-    message = r"^qrels has different grades for one item: query 'a', item 'y': 0 and 1; query 'b'"
+    message = r"^qrels has duplicates: query 'a', item 'y'; query 'b', item 'x'"
     for metrics in ("nDCG@10", "RR", ["nDCG@10", "R@5"], "nDCG"):
         with pytest.raises(RankqlError, match=message):
             rankql.evaluate(RUN, qrels, metrics)
-    with pytest.raises(RankqlError, match=r"different grades for one item"):
+    with pytest.raises(RankqlError, match=r"^qrels has duplicates: query 'a', item 'y'"):
         rankql.explain(RUN, qrels, "a")
     same = pl.concat([QRELS, more.tail(1), more.tail(1)])  # twice 0 is no contradiction
     assert rankql.evaluate(RUN, same, "nDCG@10")["nDCG@10"] > 0
@@ -660,7 +660,11 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
             QRELS,
             "No item of the run is judged .* Write",
         ),
-        (RUN, pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]), "different grades"),
+        (
+            RUN,
+            pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]),
+            "qrels has duplicates",
+        ),
         (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, "Every score of the run is NULL"),
     ],
 )

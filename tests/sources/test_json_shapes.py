@@ -183,7 +183,7 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         (rank_eval(["b"], a=["d1"]), "_rank_eval, but the search of b failed"),
         (rank_eval(a=[], b=[]), "_rank_eval, but no query has an item"),
         ([answer(query="q1")], "_search, but no query has an item"),
-        (REPEATED, "item=\"_index || '/' || item\""),  # the indices have it
+        (REPEATED, "run has duplicates: query"),
     ],
 )
 def test_json_that_cannot_be_right_is_refused(write, data, message):
