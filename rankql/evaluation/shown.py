@@ -18,7 +18,7 @@ from rankql.evaluation.steps import SqlRunner, select_from, source_ctes, with_ct
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.processes import may_lack_threads
 from rankql.registry.conventions import Conventions
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
 from rankql.sources.reader import count_values, fetch, fetch_frame

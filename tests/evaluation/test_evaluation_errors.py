@@ -118,8 +118,10 @@ def test_errors_about_data_and_options(run, qrels, options, message):
         ([3], {}, "A metric must be a name"),
         ("nDGC@10", {}, "Unknown metric 'nDGC'. Did you mean 'nDCG'"),
         ("Freshness@10", {}, "evaluate does not compute 'Freshness'. Call freshness"),
-        *((f"P@{k}", {}, f"k must be a whole number from 1 to {2**53}, not {k}")
-          for k in ("0", "ten", "R", 2**53 + 1)),
+        *(
+            (f"P@{k}", {}, f"k must be a whole number from 1 to {2**53}, not {k}")
+            for k in ("0", "ten", "R", 2**53 + 1)
+        ),
         ("Rprec@5", {}, "Rprec has no cutoff"),
         ("nDCG(k=1)@10", {}, "the cutoff is given twice"),
         ("P(rel=1, rel=2)@10", {}, "threshold must have one value"),
