@@ -23,8 +23,8 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import parse_number
+from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, lower_is_better, parse, resolve_names, value_range
-from rankql.registry.requested_metric import Metric
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.power import queries_to_decide
 from rankql.stats.tests import Family, MeanTest, SkewedStudent

@@ -21,7 +21,7 @@ from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require, require_probability
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.computed import assume_grades
-from rankql.sources.dicts import is_several_runs
+from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles, read_text_numbers, refuse_repeated

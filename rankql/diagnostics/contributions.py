@@ -11,8 +11,7 @@ from rankql.evaluation.steps import BY_ITEM, ranking_ctes, source_ctes, with_cte
 from rankql.macros import literal
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Rows
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric, Rows
 from rankql.sources.inputs import Inputs
 
 # Smaller differences are rounding errors.

@@ -37,9 +37,8 @@ from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Rows
+from rankql.registry.metric_record import Metric, Rows
 from rankql.registry.parse import parse
-from rankql.registry.requested_metric import Metric
 from rankql.results import drop_idle_columns
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame

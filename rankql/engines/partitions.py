@@ -52,7 +52,7 @@ from rankql.evaluation.result import (
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric
 from rankql.sources.frames import read_frame
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.reader import count_values

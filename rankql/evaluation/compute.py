@@ -25,7 +25,7 @@ from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items
 from rankql.evaluation.steps import TOP, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session

@@ -20,7 +20,7 @@ from rankql.evaluation.shown import cutoff, reads_catalogue
 from rankql.macros import quote
 from rankql.registry.column_names import USERS, squash
 from rankql.registry.conventions import SHORT_IDEALS
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric
 from rankql.sources.reader import count_values
 from rankql.text import format_count, format_queries, has_or_have, is_or_are, join_words
 

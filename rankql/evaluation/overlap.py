@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote as shell_quote
@@ -131,8 +130,6 @@ def read_counters(
     )
 
 
-# Of more judged queries, items are compared in about so many first.
-SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
 # Runs SQL on CTEs `run` and `qrels`: a SqlRunner, or a function of the caller.
@@ -177,7 +174,6 @@ def no_judged_query_message(
     return (
         f"No query of {run} is judged: it has {format_examples(unjudged)}, qrels has "
         f"{format_examples(judged)}. Write query ids the same way in both"
-        f"{_float_hint(*(unjudged or []), *judged)}"
     )
 
 
@@ -220,18 +216,6 @@ def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:
     return None if queries is None else list(queries)
 
 
-def _float_hint(*ids: object) -> str:
-    """A remedy if some ids look like integers that became floats, and others like integers."""
-    floats, integers = ([x for x in ids if re.fullmatch(form, str(x))] for form in _NUMBERS)
-    if not floats or not integers:
-        return ""
-    return f". {floats[0]!r} is an integer that became a float, as with a NULL in pandas: cast it"
-
-
-# A whole number as a float, and as an integer.
-_NUMBERS = (r"-?\d+\.0", r"-?\d+")
-
-
 def require_ranked_rows(counters: Counters) -> None:
     """Refuse a run without any position or score."""
     for system, _, ranked, _ in counters.ranked:
@@ -243,8 +227,8 @@ def require_ranked_rows(counters: Counters) -> None:
             )
 
 
-def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOverlap]:
-    """Count the items of the run, of the judgments, and of both, in all queries or a part."""
+def item_overlap(run_sql: RunSql, inputs: Inputs) -> list[ItemOverlap]:
+    """Count the items of the run, of the judgments, and of both."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
     sql = f"""SELECT {system}, sum(items), sum(judged), sum(common)
         FROM (SELECT {keys}, count(*) AS items, count(judged) AS common
@@ -253,8 +237,7 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, parts: int = 1) -> list[ItemOv
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1"""
-    part = [] if parts == 1 else [f"{inputs.query_hash()} % {parts} = 0"]
-    return [(name, *numbers) for name, *numbers in run_sql(sql, *part)]
+    return [(name, *numbers) for name, *numbers in run_sql(sql)]
 
 
 # From so many judged queries on, that none has a judged item is no chance.
@@ -265,9 +248,8 @@ def require_common_items(run_sql: RunSql, inputs: Inputs, counters: Counters) ->
     """Refuse a run without any judged item, unless it may be true; count those with few of them."""
     counts = counters.items
     judged = {each.system: each.judged for each in counters.queries}
-    for part in dict.fromkeys([max(judged.values(), default=0) // SAMPLE + 1, 1]):
-        if any(is_small_overlap(*count) for count in counts):
-            counts = item_overlap(run_sql, inputs, part)
+    if any(is_small_overlap(*count) for count in counts):
+        counts = item_overlap(run_sql, inputs)
     doubts, few = [], []
     for count in counts:
         system, *_, common = count
@@ -309,46 +291,25 @@ def no_common_items(
 
     It may be true of few queries, if no id is another one in capitals, with zeros or of a chunk.
     """
-    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item")
-    if not is_error and not (is_error := bool(describe_chunk(run_sql, inputs))):
+    assert inputs.qrels
+    chunks = describe_chunk(run_sql, inputs)
+    is_error = queries >= SEVERAL_QUERIES or inputs.as_text("item") or bool(chunks)
+    if not is_error:
         one, other = (
             f"ltrim(lower(trim(CAST({x}.item AS VARCHAR))), '0')" for x in ("run", "qrels")
         )
         on = f"run.query = qrels.query AND {one} = {other}"
         is_error = bool(run_sql(f"SELECT 1 FROM run SEMI JOIN qrels ON {on} LIMIT 1"))
-    return is_error, no_common_item_message(run_sql, inputs, system, is_error)
-
-
-def no_common_item_message(
-    run_sql: RunSql, inputs: Inputs, system: str | None, is_error: bool = True
-) -> str:
-    """The error or note on a run and judgments without an item in common."""
-    table = inputs.qrels
-    assert table
-    only = "" if system is None else f"AND system = {literal(system)}"
-    first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {table.label}) {only}"
+    judged, only = inputs.qrels.label, "" if system is None else f"AND system = {literal(system)}"
+    first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {judged}) {only}"
     items = f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
     ((query, item),) = run_sql(items)
-    ((other_item,),) = run_sql(f"SELECT min(item) FROM {table.label} WHERE query IN ({first})")
-    run = inputs.runs.get(system) or next(iter(inputs.runs.values()))
-    tables = {run.label: run, table.label: table}
-    kinds = ""
-    if inputs.as_text("item"):
-        types = (f"{t.columns[t.roles['item']]} in {label}" for label, t in tables.items())
-        kinds = f" (items are {' and '.join(types)})"
-    others = [
-        f"{label} also has {', '.join(known)}"
-        for label, t in tables.items()
-        if (known := [name for name in t.known("item") if name != t.roles["item"]])
-    ]
-    hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
-    chunks = "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
-    hint += _float_hint(item, other_item) or chunks
-    doubt = "" if is_error else "So its hits are 0. If this is not true, w"
-    return (
+    ((other_item,),) = run_sql(f"SELECT min(item) FROM {judged} WHERE query IN ({first})")
+    doubt = "W" if is_error else "So its hits are 0. If this is not true, w"
+    return is_error, (
         f"No item of {run_label(system)} is judged for its query: for query {query!r} the run "
-        f"has item {show_id(item)}, {table.label} has {show_id(other_item)}{kinds}. "
-        f"{doubt or 'W'}rite item ids the same way in both{hint}"
+        f"has item {show_id(item)}, {judged} has {show_id(other_item)}. {doubt}rite item ids the "
+        f"same way in both, or name another column: item={''.join(f'. {x}' for x in chunks)}"
     )
 
 
@@ -362,7 +323,7 @@ def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     )
     ((item, chunk_of),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * SAMPLE}) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT 10000) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:

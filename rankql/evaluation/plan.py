@@ -35,8 +35,8 @@ from rankql.evaluation.steps import FINGERPRINT, SqlRunner
 from rankql.macros import quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
 from rankql.registry.conventions import Conventions
+from rankql.registry.metric_record import Metric
 from rankql.registry.parse import parse
-from rankql.registry.requested_metric import Metric
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs

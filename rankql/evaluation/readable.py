@@ -42,8 +42,7 @@ from rankql.evaluation.steps import (
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import RELEVANT, Rows
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
 from rankql.text import join_words
 

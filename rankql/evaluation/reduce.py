@@ -51,8 +51,7 @@ from rankql.evaluation.steps import (
 )
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Rows
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric, Rows
 from rankql.sources.inputs import Inputs
 
 Form: TypeAlias = Literal["words", "lists", "counters"]

@@ -17,7 +17,7 @@ from rankql.evaluation.overlap import format_examples, run_label
 from rankql.evaluation.steps import SqlRunner, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros

@@ -15,8 +15,7 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.column_names import SUBTOPICS
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Rows
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric, Rows
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session

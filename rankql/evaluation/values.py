@@ -31,10 +31,10 @@ from rankql.registry.parse import (
     lower_is_better,
     resolve_names,
 )
-from rankql.sources.candidates import find_list
+from rankql.sources.choice import find_list
 from rankql.sources.computed import number_type
-from rankql.sources.dicts import is_several_runs
 from rankql.sources.files import CSV, JSON, PARQUET, is_path, suffix_of
+from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.private import private_connection
 from rankql.sources.reader import fetch_frame, list_in_order
 from rankql.sources.session import Session, duckdb_errors, open_session

@@ -14,8 +14,8 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.output.specs import SCHEMA, Spec
+from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse
-from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING

@@ -1,8 +1,8 @@
 """Metrics, conventions and options as plain data.
 
-`all_metrics` has one record per metric, and `metric_record` defines a record and its parameters.
-Definition, columns and parameters of a record are those of its macro. `parse` turns
-'nDCG(gain=exp2)@10' into a `requested_metric` and checks its options. `conventions` has the
+`all_metrics` has one record per metric, and `metric_record` defines a record, its parameters, and
+the metric that is asked for. Definition, columns and parameters of a record are those of its macro.
+`parse` turns 'nDCG(gain=exp2)@10' into a metric and checks its options. `conventions` has the
 conventions and the profiles of other tools, `column_names` all recognised names and what they mean,
 `argument_checks` the checks of Python arguments. It imports errors and macros; it is imported by
 all packages above.

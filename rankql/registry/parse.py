@@ -19,8 +19,7 @@ from rankql.registry.all_metrics import (
 )
 from rankql.registry.argument_checks import as_number, parse_number, require
 from rankql.registry.column_names import squash
-from rankql.registry.metric_record import GAIN, RECALL, MetricRecord, Parameter
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}

@@ -141,7 +141,7 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
             f"'{name.rstrip('/')}/*.csv'"
         )
     if not (paths and os.path.isfile(paths[0])):
-        raise RankqlError(f"{label}: there is no local file {name[:200]!r}. {hint}")
+        raise RankqlError(f"{label}: file {name[:200]!r} does not exist. {hint}")
     return paths, pattern
 
 

@@ -26,10 +26,14 @@ from rankql.registry.column_names import (
     known_names,
     squash,
 )
-from rankql.sources.candidates import (
+from rankql.sources.choice import (
+    ROW,
     VECTOR,
+    Choice,
+    Ids,
     choose_all,
     compute_columns,
+    find_ids,
     find_items,
     find_list,
     flatten_objects,
@@ -38,7 +42,6 @@ from rankql.sources.candidates import (
     split_cell,
     wrong_type,
 )
-from rankql.sources.choice import ROW, Choice, Ids, find_ids
 from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session

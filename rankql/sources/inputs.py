@@ -23,7 +23,7 @@ from rankql.registry.column_names import (
     has_two_directions,
     is_distance,
 )
-from rankql.sources.candidates import find_list
+from rankql.sources.choice import find_list
 from rankql.sources.computed import (
     add_attribute,
     assume_grades,
@@ -31,8 +31,8 @@ from rankql.sources.computed import (
     resolve_columns,
     spread_judgments,
 )
-from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import unnest_lists
+from rankql.sources.json_shapes import is_several_runs
 from rankql.sources.reader import list_in_order
 from rankql.sources.session import Session
 from rankql.sources.tables import (

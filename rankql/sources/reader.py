@@ -44,10 +44,10 @@ class Reader:
         # The rows and values of polars frames, by the SQL of the table: see `polars_counts`.
         self.counts: dict[str, tuple[int, dict[str, int]] | None] = {}
         self.hint = "No table has this name"
-        # The names of the DuckDB files that are attached, by path.
-        self.catalogs: dict[str, str] = {}
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True
+        # The names of the DuckDB files that are attached, by path.
+        self.catalogs: dict[str, str] = {}
         # What the caller wrote of columns and metrics, if only columns in it are read.
         self.mentioned: str | None = None
         # What was left out of the files.
@@ -152,12 +152,6 @@ class Reader:
                 path = found[1] if found else file.paths[0]
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
-            form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
-            why = re.findall(form, str(error))
-            if "Error when sniffing file" in str(error):
-                why = ["its lines have different numbers of values"]
-            if why:
-                raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error
             raise file.error(f"cannot be read: {reword_error(error)}") from error
 
     @contextmanager
@@ -210,6 +204,8 @@ _CANDIDATES = """
 _DATABASES = """
     SELECT database_name, type, current_database(), current_schema() FROM duckdb_databases()
 """
+
+
 _ATTACH = 'ATTACH {} AS "{}" (READ_ONLY)'
 _CATALOGS = itertools.count()  # of our names of attached files, which a database has once
 

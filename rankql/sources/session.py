@@ -21,16 +21,17 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError
 from rankql.macros import literal, require_duckdb
 from rankql.registry.argument_checks import require
-from rankql.sources.dicts import is_answer, is_several_runs
 from rankql.sources.files import JSON, PARQUET, File, open_file
 from rankql.sources.frames import fetch_rows, library, read_pandas
 from rankql.sources.json_shapes import (
     BY_QUERY,
     SEARCH,
     JsonShape,
+    is_answer,
+    is_several_runs,
     load_json,
     load_object,
     load_shape,
@@ -208,17 +209,14 @@ def _load_database(source: Source) -> Table:
     catalog = reader.attach(label, path)
     if name and (table := find_table(reader.con, f"{catalog}.{name}")):
         return reader.describe(label, table.sql, lasting=table.permanent)
-    rows = reader.con.execute(
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = ? "
-        "ORDER BY ALL",
-        [catalog],
-    ).fetchall()
-    names = [known if schema == "main" else f"{schema}.{known}" for schema, known in rows]
-    what = f"{label}: {path!r} is a database"
-    if name:
-        raise RankqlError(f"{what} without the table {name!r}{did_you_mean(name, names)}")
-    example = f"{path}:{names[0] if names else 'table'}"
-    raise RankqlError(f"{what}. Name its table: {example!r}")
+    tables = reader.con.execute(
+        "SELECT list(table_schema || '.' || table_name ORDER BY ALL) "
+        "FROM information_schema.tables WHERE table_catalog = ?", [catalog],
+    ).fetchall()[0][0]  # fmt: skip
+    raise RankqlError(
+        f"{label}: {path!r} has no table {name!r}. Name one as PATH:TABLE: "
+        f"{', '.join(tables or ['none'])}"
+    )
 
 
 def _load_parquet(source: Source) -> Table:

@@ -12,7 +12,7 @@ from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.column_names import RELEVANT
-from rankql.sources.candidates import find_list
+from rankql.sources.choice import find_list
 from rankql.sources.computed import resolve_columns
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.session import Session

@@ -57,9 +57,7 @@ IN_PYTHON = {
     "system= is for a single run. The runs of a dict have their names already": lambda: rr(
         {"one": RUN.with_columns(segment=pl.lit("x"))}, system="segment"
     ),
-    "'nDCG(gain)@10': gain must have one value": lambda: rankql.evaluate(
-        RUN, QRELS, "nDCG(gain)@10"
-    ),
+    "gain must have one value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
         slices_of_pairs(), by="segment"
     ),

@@ -11,8 +11,7 @@ import pytest
 
 from rankql.registry.all_metrics import FUNCTIONS, RECORDS
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import MetricRecord, Parameter
-from rankql.registry.requested_metric import Metric
+from rankql.registry.metric_record import Metric, MetricRecord, Parameter
 from support import completeness
 from support.paths import PACKAGE, ROOT
 

@@ -78,6 +78,6 @@ def test_a_table_of_a_duckdb_file_by_path_and_name(tmp_path, con):
         warehouse.execute("CREATE SCHEMA s; CREATE TABLE s.impressions AS FROM ROWS")
     result = rankql.evaluate(f"{path}:s.impressions", metrics=["AP"], con=con)
     assert result["AP"] == 1 and result.sql.startswith("ATTACH ")
-    for name, suggestion in ((":impresions", "'s.impressions'"), ("", "wh.duckdb:s.impressions")):
-        with pytest.raises(rankql.RankqlError, match=suggestion):
+    for name in (":impresions", ""):
+        with pytest.raises(rankql.RankqlError, match=r"PATH:TABLE: s\.impressions$"):
             rankql.evaluate(f"{path}{name}", QRELS, ["AP"])

@@ -79,7 +79,7 @@ def test_compressed_files_are_read_unless_damaged_or_misnamed(
 def test_urls_never_reach_duckdb(url, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     for function in (rankql.evaluate, rankql.check):
-        with pytest.raises(RankqlError, match="there is no local file"):
+        with pytest.raises(RankqlError, match="does not exist"):
             function(url, QRELS)
     assert not [*tmp_path.iterdir()]
 

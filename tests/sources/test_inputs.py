@@ -278,10 +278,10 @@ def calls(run, qrels):
 @pytest.mark.parametrize(
     ("ours", "theirs", "message"),
     [
-        ("i" + TEXTS, ITEMS, "'i1', qrels has '2'.*items are VARCHAR in .* and BIGINT in qrels"),
-        (ITEMS.cast(pl.Float64), TEXTS, "'1.0', qrels has '2'.* an integer that became a float, a"),
-        ("D" + TEXTS, "d" + TEXTS, "'D1', qrels has 'd2'.*the same way in both$"),
-        (TEXTS, " " + TEXTS, "'1', qrels has ' 2'.*the same way in both$"),
+        ("i" + TEXTS, ITEMS, "'i1', qrels has '2'"),
+        (ITEMS.cast(pl.Float64), TEXTS, "'1.0', qrels has '2'"),
+        ("D" + TEXTS, "d" + TEXTS, "'D1', qrels has 'd2'.*the same way in both"),
+        (TEXTS, " " + TEXTS, "'1', qrels has ' 2'.*the same way in both"),
     ],
     ids=["prefix", "float", "case", "blank"],
 )
@@ -316,13 +316,6 @@ def test_items_are_counted_beyond_the_first_queries():
     assert rankql.evaluate(run, qrels, "RR", undefined="zero")["RR"] == pytest.approx(299 / 1500)
     with pytest.raises(RankqlError, match=r"No item of the run is judged"):
         rankql.evaluate(run, qrels.with_columns(item=pl.lit("y")))
-
-
-def test_errors_name_other_columns_of_items():
-    run = RUN.rename({"item": "docno"}).with_columns(docid=pl.lit("z"))
-    qrels = QRELS.rename({"item": "document"}).with_columns(document="i" + pl.col("document"))
-    (note,) = rankql.evaluate(run, qrels, "RR").notes
-    assert "or name other columns with item=: run also has docid" in note
 
 
 # Columns that both tables have
