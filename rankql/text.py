@@ -58,13 +58,6 @@ def format_count(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else pluralise(noun)}"
 
 
-def row_noun(column: str) -> str:
-    """Name the rows of a key column: 'user' for user_id, 'key' if it is not a word."""
-    name = column.removesuffix("_id")
-    is_word = len(name) > 2 and name[-1:].isalpha()
-    return name if is_word or not name.isascii() else "key"
-
-
 def pluralise(noun: str) -> str:
     """Return the plural of an English noun; keep plurals and words in other scripts."""
     end = noun.lower()

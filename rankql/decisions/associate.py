@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import describe_unknown, require_package
 from rankql.evaluation.combine import open_result, read_metadata
 from rankql.evaluation.means import compared_value, slice_queries
 from rankql.evaluation.means_result import MeansResult
@@ -23,7 +22,7 @@ from rankql.evaluation.request import parse_groupings
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import as_number, normal_z, require, require_plain_name
+from rankql.registry.argument_checks import normal_z, require, require_plain_name
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.results import TableResult
@@ -46,8 +45,9 @@ _SCHEMA = {
     **{name + end: pl.Float64 for name in _COEFFICIENTS for end in ("", "_lo", "_hi", "_p")},
     "remark": pl.String,
 }
-_WORDS = ("up", "same", "down")
-# Without band=, changes within this share of their standard deviation count as no change.
+_Values: TypeAlias = Mapping[str, Sequence[str]]
+_WORDS = {"up": 1, "same": 0, "down": -1}
+# Changes within this share of their standard deviation count as no change.
 _SHARE = 0.1
 
 
@@ -70,35 +70,24 @@ class Association(TableResult):
     confidence: float
     notes: list[str] = field(default_factory=list)
 
-    def quadrants(
-        self, metric: str, outcome: str, band: Mapping[str, float] | None = None
-    ) -> pl.DataFrame:
+    def quadrants(self, metric: str, outcome: str) -> pl.DataFrame:
         """Count the keys by whether metric and outcome went up, stayed the same or went down.
 
-        A change of at most `band`, a number by column, counts as the same; by default that is a
-        tenth of the standard deviation of the changes.
+        A change of at most a tenth of the standard deviation of the changes counts as the same.
         """
         systems = "Pass tables with a column 'system', and baseline="
         require(self.systems is not None, f"quadrants needs two systems. {systems}")
-        names = [metric, outcome]
-        for kind, name, known in zip(
-            ("metric", "outcome"), names, (self.metrics, self.outcomes), strict=True
-        ):
+        for kind, name, known in (
+            ("metric", metric, self.metrics), ("outcome", outcome, self.outcomes)
+        ):  # fmt: skip
             require(name in known, describe_unknown(kind, name, known))
-        rows = self.pairs.drop_nulls(names).select(pl.col(names).cast(pl.Float64))
+        values = pl.col(metric, outcome).cast(pl.Float64)
+        rows = self.pairs.drop_nulls([metric, outcome]).select(values)
         require(len(rows) > 0, f"No key has values of both {metric!r} and {outcome!r}")
-        if band is None:
-            band = rows.select(pl.all().std().fill_null(0) * _SHARE).row(0, named=True)
-        valid = isinstance(band, Mapping) and {*band} == {*names}
-        valid = valid and all(0 <= as_number(x) < math.inf for x in band.values())
-        needed = " and for ".join(names)
-        require(valid, f"band= must be a dict with a number from 0 for {needed}, not {band!r}")
-        sizes = ((name, pl.col(name)) for name in names)
-        moves = rows.select(
-            pl.when(x.abs() > band[name]).then(1 - x.sign()).otherwise(1).alias(name)
-            for name, x in sizes
-        ).rows()
-        counts = [(_WORDS[x], _WORDS[y], moves.count((x, y))) for x in range(3) for y in range(3)]
+        small = pl.all().abs() <= pl.all().std().fill_null(0) * _SHARE
+        moves = rows.select(pl.when(small).then(0).otherwise(pl.all().sign()).name.keep()).rows()
+        cells = itertools.product(_WORDS, _WORDS)
+        counts = [(x, y, moves.count((_WORDS[x], _WORDS[y]))) for x, y in cells]
         table = pl.DataFrame(counts, ["metric", "outcome", "n"], orient="row")
         return table.with_columns(share=pl.col("n") / len(rows))
 
@@ -189,18 +178,16 @@ def associate(
             for name, parts in _parse_columns("outcome", outcome, 2).items()
         }
         systems = _choose_systems(session, left, right, baseline)
-        join = KeyJoin(joined, attributes, systems)
-        rows = join.read(session, left, right, {name: (name,) for name in names}, ratios)
-        pairs, notes = join.drop_unmatched(rows, [*names, *ratios])
+        tables = ((left, {name: (name,) for name in names}), (right, ratios))
+        rows = _join_tables(session, tables, joined, attributes, systems)
+    pairs, notes = _drop_unmatched(rows, [*joined], [*names, *ratios])
     pair = (systems[0], systems[1]) if len(systems) == 2 else None
-    if pair:
-        notes.insert(0, f"Each value is the change per {join.unit}: {pair[1]} - {pair[0]}")
-    if metrics is None and not any(map(is_metric, names)):
-        used = f"All its numbers are used: {text.join_words(names)}"
-        notes.insert(0, f"No column of per_query is named like a metric. {used}")
+    if pair is not None:
+        notes.insert(0, f"Each value is the change per key: {pair[1]} - {pair[0]}")
     table, remarks = _correlate(pairs, [*joined], names, [*ratios], groups, confidence)
-    notes += [*remarks, "Correlation does not show causation"]
-    return Association(table, pairs, [*joined], names, [*ratios], pair, confidence, notes)
+    return Association(
+        table, pairs, [*joined], names, [*ratios], pair, confidence, [*notes, *remarks]
+    )
 
 
 def _correlate(
@@ -236,14 +223,8 @@ def _correlate(
         )
     if differing:
         notes.append(
-            f"Pearson and Spearman disagree for {differing[0]}"
-            f"{f' and {len(differing) - 1:,} more rows' * (len(differing) > 1)}: their intervals "
-            "are not on the same side of 0. Pearson depends on extreme values: trust Spearman"
-        )
-    if len(rows) > 1:
-        notes.append(
-            f"p-values are not adjusted for the {len(rows):,} rows of the table. Of unrelated "
-            "columns, about 1 in 20 is below 0.05"
+            f"Pearson and Spearman disagree for {text.join_words(differing)}: their intervals are "
+            "not on the same side of 0. Pearson depends on extreme values: trust Spearman"
         )
     return pl.DataFrame(rows, schema=_SCHEMA), notes
 
@@ -260,15 +241,14 @@ def _read_days(pairs: pl.DataFrame, keys: Sequence[str]) -> Any:
 
 
 def _parse_columns(argument: str, value: Any, most: int = 1) -> dict[str, tuple[str, ...]]:
-    """Columns by name, from a text, a list or a dict; of a dict up to `most` each."""
+    """The columns of an argument by name: a dict, or one or several names."""
     names = [value] if isinstance(value, str) else value
     if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
         names = {name: name for name in names}
     columns = names if isinstance(names, Mapping) else {}
     columns = {x: tuple(y) if isinstance(y, list | tuple) else (y,) for x, y in columns.items()}
     valid = columns and all(isinstance(x, str) and 0 < len(y) <= most for x, y in columns.items())
-    ratios = ", or be a dict of ratios such as {'CTR': ('clicks', 'impressions')}"
-    ratios = ratios if most > 1 else ""
+    ratios = ", or be a dict of ratios such as {'CTR': ('clicks', 'impressions')}" * (most > 1)
     require(bool(valid), f"{argument}= must name columns{ratios}, not {value!r}")
     return columns
 
@@ -317,146 +297,97 @@ def _choose_systems(
     session: Session, per_query: Table, outcomes: Table, baseline: str | None
 ) -> list[str]:
     """The systems of per_query: none, one, or the two that are compared, the baseline first."""
-    tables = [table.label for table in (per_query, outcomes) if "system" in table.columns]
-    if len(tables) == 1:
-        raise RankqlError(
-            f"Only {tables[0]} has a column 'system'. Add it to both tables, or pass one system "
-            "without that column"
-        )
+    have = ["system" in table.columns for table in (per_query, outcomes)]
+    require(have[0] == have[1], "Only one table has a column 'system'. Add it to both, or to none")
     names = []
-    if tables:
+    if all(have):
         sql = f"SELECT DISTINCT {_read_key('system', True)} AS x FROM {per_query.sql}"
         names = [x.decode() for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
-    if len(names) > 2:
-        raise RankqlError(
-            f"per_query has {len(names)} systems ({format_examples(names)}). Keep one or two"
-        )
-    if len(names) < 2:
-        require(baseline is None, "baseline= needs two systems, but per_query has one")
-        return names
-    start = f"{names[0]!r} or {names[1]!r}"
-    require(
-        baseline in names, f"baseline= must be the system to start from, {start}, not {baseline!r}"
-    )
+    require(len(names) < 3, f"per_query has {len(names)} systems. Keep one or two")
+    valid = baseline in names if len(names) == 2 else baseline is None
+    known = f"one of two systems in both tables ({format_examples(names)})"
+    require(valid, f"baseline= must be {known}, not {baseline!r}")
     return sorted(names, key=lambda name: name != baseline)
 
 
-@dataclass(frozen=True)
-class KeyJoin:
-    """The join of both inputs by key, one row per key."""
+def _join_tables(
+    session: Session, tables: Sequence[tuple[Table, _Values]], keys: Mapping[str, str],
+    by: Sequence[str], systems: Sequence[str],
+) -> pl.DataFrame:  # fmt: skip
+    """The values of per_query and outcomes for all keys, one row per key, by one SQL query.
 
-    # The names of the key in per_query and in outcomes.
-    keys: dict[str, str]
-    # The attributes of slices that are not part of the key.
-    by: list[str]
-    systems: list[str]
+    keys: the name of each key column in per_query, and in outcomes.
+    """
+    names = [*keys, *by, *itertools.chain(*(values for _, values in tables))]
+    for name in names:
+        require_plain_name(name)
+        once = [x.lower() for x in names].count(name.lower()) == 1
+        remedy = f"Choose other metrics=, or rename it: outcome={{'another name': {name!r}}}"
+        require(once, f"Two columns of the result would be named {name!r}. {remedy}")
+    types = [[tables[0][0].columns[x], tables[1][0].columns[y]] for x, y in keys.items()]
+    # Keys of different types are compared as text.
+    as_text = [not same_kind(pair) or is_text(pair[0]) for pair in types]
+    some = ", ".join(f"encode({literal(name)})" for name in systems)
+    where = f" WHERE {_read_key('system', True)} IN ({some})" if systems else ""
+    most = "count(DISTINCT system)" if systems else "1"
+    queries = []
+    for (table, values), own in zip(tables, (keys, keys.values()), strict=True):
+        read = [*map(_read_key, own, as_text)]
+        columns = dict(zip(keys, read, strict=True)) | {_SEVERAL[table.label]: f"count(*) > {most}"}
+        for name in by if table.label == "per_query" else ():
+            value = _read_key(name, is_text(table.columns[name]))
+            known = " AND ".join(f"min({key}) IS NOT NULL" for key in read)
+            message = literal(f"by: {name} must have one value per key. Add it to the key: on=")
+            several = f"min({value}) <> max({value}) AND {known}"
+            columns[name] = f"CASE WHEN {several} THEN error({message}) ELSE min({value}) END"
+        columns |= {name: _value_sql(table, parts, systems) for name, parts in values.items()}
+        fields = ", ".join(f"{value} AS {quote(name)}" for name, value in columns.items())
+        queries.append(f"(SELECT {fields} FROM {table.sql}{where} GROUP BY ALL)")
+    sql = f"FROM {queries[0]} FULL JOIN {queries[1]} USING ({', '.join(map(quote, keys))})"
+    with duckdb_errors():
+        rows = fetch_frame(session, sql, few=False)
+    return rows.with_columns(pl.col(pl.Binary).cast(pl.String)).sort([*keys], nulls_last=True)
 
-    @property
-    def unit(self) -> str:
-        """The noun for a row: the name of the key, or 'key' if it has several columns."""
-        return text.row_noun(next(iter(self.keys)) if len(self.keys) == 1 else "")
 
-    def read(
-        self,
-        session: Session,
-        per_query: Table,
-        outcomes: Table,
-        metrics: Mapping[str, Sequence[str]],
-        ratios: Mapping[str, Sequence[str]],
-    ) -> pl.DataFrame:
-        """The values of all keys, by one SQL query."""
-        names = [*self.keys, *self.by, *metrics, *ratios]
-        for name in names:
-            require_plain_name(name)
-            if [x.lower() for x in names].count(name.lower()) > 1:
-                raise RankqlError(
-                    f"Two columns of the result would be named {name!r}. Choose other metrics=, "
-                    f"or rename the outcome: outcome={{'another name': {name!r}}}"
-                )
-        # Keys of different types are compared as text.
-        types = [
-            (per_query.columns[name], outcomes.columns[other]) for name, other in self.keys.items()
-        ]
-        as_text = [not same_kind([*pair]) or is_text(pair[0]) for pair in types]
-        systems = ", ".join(f"encode({literal(name)})" for name in self.systems)
-        where = f" WHERE {_read_key('system', True)} IN ({systems})" if systems else ""
-        queries = []
-        inputs = ((per_query, [*self.keys], metrics), (outcomes, [*self.keys.values()], ratios))
-        for table, keys, values in inputs:
-            read = [*map(_read_key, keys, as_text)]
-            columns = [f"{key} AS {quote(name)}" for key, name in zip(read, self.keys, strict=True)]
-            most = "count(DISTINCT system)" if systems else "1"
-            columns.append(f"count(*) > {most} AS {_SEVERAL[table.label]}")
-            for name in self.by * (table is per_query):
-                value = _read_key(name, is_text(table.columns[name]))
-                known = " AND ".join(f"min({key}) IS NOT NULL" for key in read)
-                message = f"by: {name} must have one value per {self.unit}. Add it to the key: on="
-                several = f"min({value}) <> max({value}) AND {known}"
-                checked = f"WHEN {several} THEN error({literal(message)}) ELSE min({value})"
-                columns.append(f"CASE {checked} END AS {quote(name)}")
-            columns += [
-                f"{self._value(table, parts)} AS {quote(name)}" for name, parts in values.items()
-            ]
-            queries.append(f"(SELECT {', '.join(columns)} FROM {table.sql}{where} GROUP BY ALL)")
-        sql = f"FROM {queries[0]} FULL JOIN {queries[1]} USING ({', '.join(map(quote, self.keys))})"
-        with duckdb_errors():
-            rows = fetch_frame(session, sql, few=False)
-        rows = rows.with_columns(pl.col(pl.Binary).cast(pl.String))
-        return rows.sort([*self.keys], nulls_last=True)
+def _value_sql(table: Table, columns: Sequence[str], systems: Sequence[str]) -> str:
+    """A mean or a ratio of sums; of two systems the change, 0 if it is only rounding."""
+    numbers = [replace(table, roles={"rel": name}).read("rel") for name in columns]
 
-    def _value(self, table: Table, columns: Sequence[str]) -> str:
-        """A mean or a ratio of sums; of two systems the change, 0 if it is only rounding."""
-        numbers = [replace(table, roles={"rel": name}).read("rel") for name in columns]
+    def value(condition: str) -> str:
+        if len(numbers) == 1:
+            return f"favg({numbers[0]}) FILTER ({condition})"
+        x, y = numbers
+        known = f"FILTER ({condition} AND {x} IS NOT NULL AND {y} IS NOT NULL)"
+        return f"(fsum({x}) {known} / nullif(fsum({y}) {known}, 0))"
 
-        def value(condition: str) -> str:
-            if len(numbers) == 1:
-                return f"favg({numbers[0]}) FILTER ({condition})"
-            x, y = numbers
-            known = f"FILTER ({condition} AND {x} IS NOT NULL AND {y} IS NOT NULL)"
-            return f"(fsum({x}) {known} / nullif(fsum({y}) {known}, 0))"
+    if len(systems) < 2:
+        return value("true")
+    a, b = (value(f"{_read_key('system', True)} = encode({literal(x)})") for x in systems)
+    rounding = f"{ROUNDING} * greatest(abs({a}), abs({b}))"
+    return f"if(abs({b} - {a}) <= {rounding}, 0, {b} - {a})"
 
-        if len(self.systems) < 2:
-            return value("true")
-        a, b = (value(f"{_read_key('system', True)} = encode({literal(x)})") for x in self.systems)
-        rounding = f"{ROUNDING} * greatest(abs({a}), abs({b}))"
-        return f"if(abs({b} - {a}) <= {rounding}, 0, {b} - {a})"
 
-    def drop_unmatched(
-        self, rows: pl.DataFrame, values: Sequence[str]
-    ) -> tuple[pl.DataFrame, list[str]]:
-        """The keys that both inputs have, and notes on the others and on missing values."""
-        notes = []
-        parts = {label: rows.drop_nulls(several) for label, several in _SEVERAL.items()}
-        for label, part in parts.items():
-            require(len(part) > 0, f"{label} has no rows")
-        pairs = rows.drop_nulls([*_SEVERAL.values()])
-        if pairs.is_empty():
-            examples = (f"{label} has {self._format_keys(part)}" for label, part in parts.items())
-            raise RankqlError(
-                f"No {self.unit} is in both tables: {', '.join(examples)}. Choose a key that both "
-                "have"
-            )
-        for (label, part), other in zip(parts.items(), reversed(_INPUTS), strict=True):
-            if len(alone := part.filter(pl.col(_SEVERAL[other]).is_null())):
-                count = f"{len(alone):,} of {text.format_count(len(part), self.unit)}"
-                keys = self._format_keys(alone)
-                notes.append(f"Dropped {count} of {label} not found in {other} ({keys})")
-            if pairs[_SEVERAL[label]].any():
-                notes.append(f"{label} has several rows per {self.unit}: {_INPUTS[label]}")
-        of = text.format_count(len(pairs), self.unit)
-        for name in values:
-            finite = pairs[name].is_finite().all()
-            require(finite, f"{name} is too large for some {self.unit}. Scale it down")
-            if nulls := pairs[name].null_count():
-                notes.append(f"{name} is NULL for {nulls:,} of {of}: dropped from its correlations")
-        return pairs.select(*self.keys, *self.by, *values), notes
-
-    def _format_keys(self, rows: pl.DataFrame) -> str:
-        """A few keys, as notes and errors show them."""
-        few = rows.select([*self.keys]).head(3).rows()
-        keys = [row[0] if len(row) == 1 else row for row in few]
-        texts = ["NULL" if key is None else repr(key) for key in keys]
-        return ", ".join(texts) + (", ..." if len(rows) > 3 else "")
+def _drop_unmatched(
+    rows: pl.DataFrame, keys: Sequence[str], values: Sequence[str]
+) -> tuple[pl.DataFrame, list[str]]:
+    """The keys that both inputs have, and notes on the others and on missing values."""
+    parts, notes = {x: rows.drop_nulls(several) for x, several in _SEVERAL.items()}, list[str]()
+    examples = {x: format_examples(part.select(keys).head(3).rows()) for x, part in parts.items()}
+    pairs = rows.drop_nulls([*_SEVERAL.values()])
+    have = " and ".join(f"{label} has {some or 'no rows'}" for label, some in examples.items())
+    require(len(pairs) > 0, f"No key is in both tables: {have}. Choose a key that both have")
+    for label, part in parts.items():
+        if lost := len(part) - len(pairs):
+            notes.append(f"Dropped {lost:,} of {len(part):,} keys that only {label} has")
+        if pairs[_SEVERAL[label]].any():
+            notes.append(f"{label} has several rows per key: {_INPUTS[label]}")
+    for name in values:
+        finite = pairs[name].is_finite().all()
+        require(finite, f"{name} is too large for some key. Scale it down")
+        if nulls := pairs[name].null_count():
+            of = f"{nulls:,} of {len(pairs):,} keys"
+            notes.append(f"{name} is NULL for {of}: dropped from its correlations")
+    return pairs.drop(_SEVERAL.values()), notes
 
 
 def _read_key(name: str, as_text: bool) -> str:

@@ -21,8 +21,7 @@ from rankql.stats.sample import Array
 
 Days: TypeAlias = NDArray[np.intp]
 
-CONSTANT = "one column is constant: no correlation"
-ONLY_CALENDAR = "one column has only weekday and trend: no correlation"
+CONSTANT = "one column is constant, or has only weekday and trend: no correlation"
 TOO_FEW = "too few values for an interval"
 PERFECT = "a perfect correlation: no interval"
 REPEATED_DAYS = "several rows of a day are not independent: no interval"
@@ -55,8 +54,7 @@ def correlate_values(
         x, y = (pl.Series(z).round_sig_figs(DIGITS).rank("average").to_numpy() for z in (x, y))
     x, y = (_deviations(z, shared) for z in (x, y))
     if not (x.any() and y.any()):
-        constant = CONSTANT if shared.shape[1] == 1 else ONLY_CALENDAR
-        return Correlation(reason=constant if len(x) > 2 else TOO_FEW)
+        return Correlation(reason=CONSTANT if len(x) > 2 else TOO_FEW)
     r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
     free = len(x) - 1.0 - shared.shape[1]
     if days is not None and not repeated:
