@@ -499,6 +499,8 @@ class Block:
     right: Sequence[int] = ()
     title: str = ""
     wraps: bool = False
+    # The columns that are left out if it is too wide.
+    spare: Sequence[int] = ()
 
     def cut(self) -> Block:
         """Replace the middle of a long table by the number of its rows."""
@@ -518,8 +520,11 @@ class Block:
             return [self]
         ((block,), _), keys = cut_names([self.cut()]), [*range(min(self.right, default=1))]
         widths = text_widths(block.rows)
+        is_wide = sum(widths) + 2 * len(widths) - 2 > room
         parts = [[*keys]]
         for column in range(len(keys), len(widths)):
+            if is_wide and column in self.spare:
+                continue
             if parts[-1] != keys and sum(widths[i] + 2 for i in [*parts[-1], column]) - 2 > room:
                 parts.append([*keys])
             parts[-1].append(column)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, SIGNIFICANT, WORSE
+from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.evaluation.result import Result
 from rankql.evaluation.wide_table import LARGE
 from rankql.stats.means import ROUNDING
@@ -142,6 +142,8 @@ def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 _MEANS = ("mean_a", "mean_b", "difference")
+# For other verdicts, a note has the reason.
+_TESTED = (*SIGNIFICANT, NO_DIFFERENCE, NOT_SIGNIFICANT)
 
 
 def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
@@ -163,9 +165,10 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
                 *(_format(row[name], places) for name in names),
                 "" if lo is None else f"{_format(lo, places)} to {_format(hi, places)}",
                 text.format_p_cell(row["p"], alpha),
-                Status(verdict),
+                Status(verdict if verdict in _TESTED else "not tested"),
             ])  # fmt: skip
-    return Block([[*header, "verdict"], *body], range(first, len(header)), wraps=True)
+    spare = [header.index("p")]
+    return Block([[*header, "verdict"], *body], range(first, len(header)), "", True, spare)
 
 
 def _format(value: float | None, decimals: int) -> str:

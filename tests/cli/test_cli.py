@@ -263,7 +263,7 @@ def test_the_suffix_is_the_format(files, tmp_path, command, suffix, start):
 # Errors, hints and help
 
 ERRORS = {
-    "eval no.run qrels": "run: there is no local file 'no.run'",
+    "eval no.run qrels": "run: file 'no.run' does not exist",
     "eval one.run qrels -m 'x = sum(relx)'": "--metric relx: no column of that name in run",
     "eval one.run qrels -m 'x = summ(rel)'": 'name summ does not exist! Did you mean "sum"?',
     "eval one.run qrels --by x": "--by x: no column of that name in ",
@@ -288,7 +288,7 @@ ERRORS = {
     "report one.run two.run qrels -o page.csv --title x": "--title is only for a report",
     "report one.run two.run qrels -o page.csv --texts item=no": "--texts is only for a report",
     "report one.run two.run qrels -o no/page.html": "output 'no/page.html': folder",
-    "report one.run two.run qrels -o page.html --texts item=no": "there is no local file 'no'",
+    "report one.run two.run qrels -o page.html --texts item=no": "file 'no' does not exist",
     "sql --dialect spark": "With --dialect, pass one QUERY",
     "sql a b --dialect spark": "With --dialect, pass one QUERY",
 }

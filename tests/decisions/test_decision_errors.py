@@ -118,7 +118,7 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
         ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "by='segment': no column of that name"),
-        ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': there is no local file 'no.parquet'"),
+        ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
         ((RUNS, QRELS), {"minimum": "AP>=0"}, "run has several systems"),
         ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
         ((RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),

@@ -128,7 +128,7 @@ def test_messages_of_monitor_days(rows, options, message):
 def test_messages_of_the_command_line(tmp_path):
     FRAME.write_parquet(path := str(tmp_path / "run.parquet"))
     for arguments, message in (
-        (["explain", "nowhere.run", path], "run: there is no local file 'nowhere.run'"),
+        (["explain", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
         (["funnel", path], "The judgments are missing"),
     ):
         done = CliRunner().invoke(main, arguments)

@@ -162,7 +162,7 @@ def test_input_is_read_and_refused_as_a_table():
     assert result.collect()["units"].item() == 12
     for name in ("counterfactual", "harvested_propensity", "krippendorff_alpha"):
         for rows, message in (
-            ("log.parquet", "rows: there is no local file 'log.parquet'"),
+            ("log.parquet", "rows: file 'log.parquet' does not exist"),
             (3, "rows must be a path, a table, a relation or a frame, not int"),
         ):
             with pytest.raises(rankql.RankqlError, match=message):
