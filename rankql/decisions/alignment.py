@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -67,58 +65,28 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     return result
 
 
-# If other systems leave out a larger share of the queries of a pair, a note names one.
-MUCH_LEFT_OUT = 0.1
-
-
-def keep_shared_queries(result: Result, baseline: str | None) -> tuple[Result, list[str]]:
-    """The result with each metric on the queries for which all systems define it, and notes.
+def keep_shared_queries(result: Result) -> Result:
+    """The result with each metric on the queries for which all systems define it.
 
     A system without any value of a metric leaves out no query of the others.
     """
     rows, weights = result.frame(), result.meta.metric_weights
     systems = rows["system"].unique().sort().to_list()
-    columns, notes = list[pl.Series](), list[str]()
+    columns = list[pl.Series]()
     for name in result.metrics:
         value = compared_value(name, result.conventions).is_not_null()
         if name in weights and result.conventions["missing"] != "skip":
             value |= pl.col(MISSING)  # which has no rows, but counts
         # One row per system, one column per query.
         defined = rows.select(value).to_series().to_numpy().reshape(len(systems), -1)
-        counted = defined.any(axis=1)
-        shared = defined[counted].all(axis=0)
+        shared = defined[defined.any(axis=1)].all(axis=0)
         if name in result.catalogue_metrics or not (defined & ~shared).any():
             continue
         kept = pl.Series(np.tile(shared, len(systems)))
         columns.append(rows[name].set(~kept, None))
         if name in weights:
             columns.append(rows[weights[name]].set(~kept, 0))
-        names = [system for i, system in enumerate(systems) if defined[i].any()]
-        note = _describe_cause(name, names, defined[counted], shared, baseline)
-        notes += [note] if note else []
-    return (replace(result, values=rows.with_columns(columns)) if columns else result), notes
-
-
-def _describe_cause(
-    metric: str, systems: Sequence[str], defined: Any, shared: Any, baseline: str | None
-) -> str | None:
-    """Name the system that leaves out most queries of a pair, if all others leave out many."""
-    pairs = [
-        (defined[i] & defined[j], (i, j))
-        for i, j in itertools.combinations(range(len(systems)), 2)
-        if baseline in (None, systems[i], systems[j])
-    ]
-    both, pair = max(pairs, key=lambda x: (x[0] & ~shared).sum() / max(x[0].sum(), 1))
-    if (lost := int((both & ~shared).sum())) <= MUCH_LEFT_OUT * both.sum():
-        return None
-    i = max({*range(len(systems))} - {*pair}, key=lambda i: (both & ~defined[i]).sum())
-    a, b = (systems[j] for j in pair)
-    return (
-        f"{metric}: {lost:,} of {text.format_queries(int(both.sum()))} of {a} and {b} "
-        f"{text.is_or_are(lost)} left out, because another system has no value for them: "
-        f"{systems[i]} for {int((both & ~defined[i]).sum()):,}. To keep them, compare without "
-        f"{systems[i]}"
-    )
+    return replace(result, values=rows.with_columns(columns)) if columns else result
 
 
 def require_same_queries(result: Result) -> None:

@@ -17,10 +17,9 @@ import polars as pl
 from scipy import stats
 
 from rankql.evaluation.means import mean_intervals
-from rankql.stats.family import adjust_p_values
 from rankql.stats.means import mean_interval
 from rankql.stats.sample import Sample
-from rankql.stats.tests import TESTS, TestResult
+from rankql.stats.tests import TESTS, TestResult, adjust_p_values
 
 ALPHA = 0.05
 # Fewer give wider tolerances, and take less time.
