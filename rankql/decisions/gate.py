@@ -140,9 +140,9 @@ def gate(
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
     require_package("scipy", "stats", "gate")
+    from rankql.decisions.alignment import SystemValues, describe_left_out
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, split_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.decisions.system_values import SystemValues, describe_left_out
     from rankql.stats.tests import LEAST_ALPHA
 
     require_probability("alpha", alpha, LEAST_ALPHA)
@@ -239,9 +239,9 @@ def gate(
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems, or of the best one to the baseline, to limits."""
+    from rankql.decisions.alignment import SystemValues
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.decisions.system_values import SystemValues
 
     settings, result = comparison.settings, comparison.result
     old = settings.baseline or comparison.systems[0]

@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import hash_rankings
-from rankql.decisions.system_values import SystemValues, describe_left_out
+from rankql.decisions.alignment import SystemValues, describe_left_out, hash_rankings
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,

@@ -1,21 +1,19 @@
-"""What charts are made of: panels, axes, colours and tooltips."""
+"""What charts show, of which systems, and what they are made of: panels, axes and colours."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import date, datetime
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
 
 from rankql import layout
-from rankql.output.chart_selection import Evaluation, assign_colours
 from rankql.output.specs import (
     CONFIG,
     GREY,
     HEIGHT,
+    PALETTE,
     ROW_HEIGHT,
     WIDTH,
     Spec,
@@ -25,6 +23,11 @@ from rankql.output.specs import (
     quantitative,
 )
 from rankql.text import format_interval
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+    from rankql.evaluation.result import Result
+
 
 # A description names so many rows.
 DESCRIBED = 6
@@ -89,76 +92,6 @@ def make_dot_panel(
     return panel | {"resolve": {"axis": {"y": "independent"}}}
 
 
-def make_time_panel(
-    frame: pl.DataFrame,
-    title: str,
-    colour: Spec,
-    domain: list[float] | None = None,
-    span: list[float] | None = None,
-) -> Spec:
-    """Draw a line over time, with a band for its interval, from columns like those of dots.
-
-    The column `time` says when: dates as text, or numbers. `span` is the scale of values that are
-    not differences, if several panels share it.
-    """
-    value = frame.columns[1]
-    x: Spec = {"field": "time", "type": "temporal", "title": None, "axis": {"tickCount": 6}}
-    if frame["time"].dtype.is_numeric():
-        axis = {"tickCount": 6, "format": "d"}
-        x = quantitative("time", title=None, axis=axis, scale={"zero": False, "nice": False})
-    ends = span if domain is None else domain
-    scale = {"zero": False, **({} if ends is None else {"domain": ends})}
-    y, lo = (
-        quantitative(field, title=None, scale=scale, axis=grid_axis()) for field in (value, "lo")
-    )
-    base = {"x": x, "color": colour}
-    tooltip = make_tooltips(frame.drop("time"))
-    layers = [
-        *([] if domain is None else [make_zero_line("y")]),
-        make_layer("area", {"x": x, "y": lo, "y2": {"field": "hi"}}, opacity=0.2, color=GREY),
-        make_layer("line", {"x": x, "y": y}, strokeWidth=1.5, color=GREY),
-        make_layer("point", {**base, "y": y, "tooltip": tooltip}, filled=True, size=45, opacity=1),
-    ]
-    sign = "" if domain is None else "+"
-    words = [f"{row[0]} {format_interval(row[1:4], sign)}" for row in frame.rows()]
-    return make_panel(layers, frame, title, words)
-
-
-# Attributes whose numbers are times.
-_TIMES = ("day", "hour", "month", "quarter", "week", "year")
-_WEEK = re.compile(r"(\d{4})-?W?(\d\d?)$")
-
-
-def split_times(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
-    """The rows by slice that are not dates, and those of each attribute of dates, with `time`."""
-    parts: dict[str, list[str]] = {}
-    for name in frame["slice"].unique(maintain_order=True):
-        parts.setdefault(name.rpartition("=")[0], []).append(name)
-    series = {}
-    for attribute, names in parts.items():
-        parsed = {name: _parse_time(attribute, name.rpartition("=")[2]) for name in names}
-        times = {name: time for name, time in parsed.items() if time is not None}
-        if len(times) > 2 and len({*map(type, times.values())}) == 1:
-            is_time = pl.col("slice").is_in([*times])
-            time = pl.col("slice").replace_strict(times, default=None)
-            series[attribute] = frame.filter(is_time).with_columns(time=time)
-            frame = frame.filter(~is_time)
-    return frame, {name: part.sort("time", maintain_order=True) for name, part in series.items()}
-
-
-def _parse_time(attribute: str, value: str) -> str | float | None:
-    name = attribute.rpartition(", ")[2].lower()
-    with suppress(ValueError):
-        if "week" in name and (week := _WEEK.match(value)):
-            monday = date.fromisocalendar(int(week[1]), int(week[2]), 1)
-            return f"{monday}T00:00:00"
-        if name in _TIMES and value.isdecimal():
-            return float(value)
-        if "-" in value:
-            return datetime.fromisoformat(f"{value}-01" if len(value) == 7 else value).isoformat()
-    return None
-
-
 def make_zero_line(axis: str) -> Spec:
     """Draw the line of no difference."""
     line = make_layer("rule", {axis: quantitative("zero")}, color=GREY, strokeWidth=1)
@@ -209,3 +142,69 @@ def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
         else nominal(name)
         for name, kind in frame.schema.items()
     ]
+
+
+Evaluation: TypeAlias = "Comparison | Result"
+
+# The largest number of each that is drawn.
+SLICES, PAIRS, METRICS = 40, 6, 6
+
+
+def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the pairs to draw: with the baseline or, of many, with the best system."""
+    pairs = list(dict.fromkeys(comparison.pairs.select("a", "b").rows()))
+    if len(pairs) <= PAIRS and comparison.settings.baseline is None:
+        return pairs
+    order = order_systems(comparison)
+    first = comparison.settings.baseline or order[0]
+    either_way = [pair for name in order for pair in ((first, name), (name, first))]
+    return [pair for pair in either_way if pair in {*pairs}][:PAIRS]
+
+
+def select_chart_metrics(comparison: Comparison) -> list[str]:
+    """Return the metrics to draw by query: those with a value for each query."""
+    overall = comparison.result.overall_metrics
+    return [name for name in comparison.metrics if name not in overall][:METRICS]
+
+
+def list_chart_systems(evaluation: Evaluation) -> list[str]:
+    """Return the systems in the order of the summary."""
+    if _is_comparison(evaluation):
+        return evaluation.systems
+    result = result_of(evaluation)
+    if not result.meta.system:
+        return ["run"]
+    return list(result.summary["system"].unique(maintain_order=True))
+
+
+def order_systems(evaluation: Evaluation) -> list[str]:
+    """Return the systems by their means of the first metric, best first."""
+    return result_of(evaluation).best_first or list_chart_systems(evaluation)
+
+
+def assign_colours(evaluation: Evaluation) -> dict[str, str]:
+    """Give every system a colour: of many, the baseline and the best; the rest are grey."""
+    names = coloured = list_chart_systems(evaluation)
+    if len(names) > len(PALETTE):
+        base = evaluation.settings.baseline if _is_comparison(evaluation) else None
+        best = [name for name in order_systems(evaluation) if name != base]
+        coloured = [*([] if base is None else [base]), *best][: len(PALETTE)]
+    colours = dict(zip((name for name in names if name in coloured), PALETTE, strict=False))
+    return {name: colours.get(name, GREY) for name in names}
+
+
+def summary_by_system(evaluation: Evaluation) -> pl.DataFrame:
+    """Return the summary, with a column system in any case."""
+    frame = result_of(evaluation).summary
+    if "system" in frame.columns:
+        return frame
+    return frame.select(pl.lit(list_chart_systems(evaluation)[0]).alias("system"), pl.all())
+
+
+def result_of(evaluation: Evaluation) -> Result:
+    """Return the result that a comparison was made from, or the result itself."""
+    return evaluation.result if _is_comparison(evaluation) else cast("Result", evaluation)
+
+
+def _is_comparison(evaluation: Evaluation) -> TypeGuard[Comparison]:
+    return hasattr(evaluation, "settings")

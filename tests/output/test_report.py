@@ -23,7 +23,7 @@ from support import components
 from support.parameters import cycled
 from support.screens import SCREENS
 
-charts = components.optional("rankql.output.difference_charts")
+charts = components.optional("rankql.output.charts")
 mean_charts = components.optional("rankql.output.mean_charts")
 panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
@@ -290,23 +290,6 @@ def test_texts_stand_where_ids_are(sliced, tmp_path):
     assert {row["query"]: row["text"] for row in rows} == texts["query"]
 
 
-@pytest.mark.parametrize(
-    ("last", "words"),
-    [
-        ((0.5, 0.4, 0.55), "the same at every k"),
-        ((0.65, 0.6, 0.72), "bands overlap"),
-        ((0.9, 0.8, 0.95), "the choice of k decides between a and b"),
-        ((0.9, None, None), "lines cross"),
-        (None, "undefined at every k"),
-    ],
-)
-def test_the_choice_of_k_decides_only_where_bands_part(last, words):
-    rows = [("a", 1, 0.5, 0.4, 0.6), ("b", 1, 0.3, 0.2, 0.35), ("a", 5, 0.6, 0.5, 0.7)]
-    rows = [*rows, ("b", 5, *(last or rows[1][2:]))]
-    frame = pl.DataFrame(rows, schema=["system", "k", "mean", "lo", "hi"], orient="row")
-    assert words in mean_charts.describe_order(frame if last else frame.clear())
-
-
 def test_sections_that_need_the_runs_say_so(tmp_path):
     text = saved(rankql.compare({"a": values(AP=0), "b": values(AP=0.3)}), tmp_path).text
     assert text.count("Not shown: the runs are needed") == 2
@@ -377,8 +360,7 @@ def test_a_report_without_defined_metric(tmp_path):
 
 
 def test_what_is_left_out_is_counted(parsed):
-    assert "The charts show 6 of 66 pairs: the best system, system 1" in parsed["many"].text
-    assert "8 systems have a colour" in parsed["many"].text
+    assert "The charts show 6 of 66 pairs." in parsed["many"].text
     assert "this section shows 12 charts and leaves out 6" in parsed["many"].text
 
 
@@ -500,20 +482,6 @@ def test_the_axis_names_what_differs_between_slices():
         spec = json.dumps(chart.to_dict())
         for word in ("new", "old", "used"):
             assert re.search(rf"u2026[^\"]{{0,15}}, {word}", spec)
-
-
-def test_panels_of_slices_by_time_have_one_scale():
-    rows = [(q, "a", 1, int(q % 5 < 2 + (q % 2) * 2), ["de", "fr"][q % 2], f"2026-W{q % 8 + 10}")
-            for q in range(160)]  # fmt: skip
-    names = ["query", "item", "pos", "rel", "country", "week"]
-    frame = pl.DataFrame(rows, names, orient="row")
-    chart = rankql.evaluate(frame, metrics="P@1", by=["country", "week"]).plot().to_dict()
-    panels_ = chart.get("concat") or chart["vconcat"]
-    layers = [layer["encoding"] for panel in panels_ for layer in panel["layer"]]
-    scales = [x["y"]["scale"] for x in layers if "temporal" in json.dumps(x.get("x", {}))]
-    domains = {json.dumps(scale["domain"]) for scale in scales}
-    assert len(scales) >= 6
-    assert len(domains) == 1
 
 
 def test_the_funnel_has_the_width_of_other_charts():
