@@ -492,8 +492,6 @@ INTERVAL_LEVELS = {
     "bonferroni": ", simultaneous (Bonferroni),",
     "bh": " at the false coverage rate of the significant rows",
 }
-# More letters in a row are a range.
-RUN = 4
 
 
 def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -585,8 +583,11 @@ def mark_pairs(
     for metric, part, a, b, word in columns:
         winner, loser = (b, a) if word == BETTER else (a, b)
         beaten.setdefault((metric, part, winner), []).append(loser)
-    order = [*letters]
-    return {key: join_letters(sorted(map(order.index, x)), [*letters]) for key, x in beaten.items()}
+    apart = ", " if len(letters) > 26 else ""
+    return {
+        key: apart.join(letter for name, letter in letters.items() if name in losers)
+        for key, losers in beaten.items()
+    }
 
 
 def name_letters(systems: Sequence[str]) -> dict[str, str]:
@@ -596,12 +597,3 @@ def name_letters(systems: Sequence[str]) -> dict[str, str]:
         map("".join, itertools.product(alphabet, repeat=n)) for n in itertools.count(1)
     )
     return dict(zip(systems, words, strict=False))
-
-
-def join_letters(places: Sequence[int], systems: Sequence[str]) -> str:
-    """The letters of systems at these places, more than four in a row as a range: 'bc', 'b-g'."""
-    names, parts = [*name_letters(systems).values()], list[str]()
-    for _, run in itertools.groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
-        members = [names[place] for _, place in run]
-        parts += [f"{members[0]}-{members[-1]}"] if len(members) > RUN else members
-    return (", " if any(len(part) > 1 for part in parts) else "").join(parts)
