@@ -1,6 +1,6 @@
 """Is it better, may it ship, does it pay? compare, gate, associate and judges.
 
-- `compare`: arguments > alignment > system_values > pairs > comparison > comparison_table.
+- `compare`: arguments > alignment > pairs > comparison.
 - `gate`: arguments > alignment > gate_limits > verdict.
 - `associate`, and its coefficients in `stats.correlation`.
 

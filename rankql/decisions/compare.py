@@ -177,9 +177,9 @@ def compare(
         result.meta, systems=systems, groupings=groups, cluster=cluster or result.meta.cluster
     )
     result = replace(result, meta=meta)
-    result, left_out = keep_shared_queries(result, baseline)
+    result = keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)
-    notes = list(dict.fromkeys([*notes, *left_out, *result.notes]))
+    notes = list(dict.fromkeys([*notes, *result.notes]))
     return Comparison(result, pairs, settings, systems, tests, notes, source)
 
 
@@ -196,7 +196,7 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     [199, 90, 34, 15]
     """
     require_package("scipy", "stats", "queries_needed")
-    from rankql.stats.power import required_queries
+    from rankql.stats.tests import required_queries
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
         require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")

@@ -140,9 +140,9 @@ def gate(
     dropped by 0.250 (95% CI 0.217 to 0.283), beyond the limit of 0.01
     """
     require_package("scipy", "stats", "gate")
+    from rankql.decisions.alignment import SystemValues, describe_left_out
     from rankql.decisions.gate_limits import default_drops, limit_rows, parse_limits, split_limits
-    from rankql.decisions.pairs import describe_rare_losses, list_pairs
-    from rankql.decisions.system_values import SystemValues, describe_left_out
+    from rankql.decisions.pairs import list_pairs
     from rankql.stats.tests import LEAST_ALPHA
 
     require_probability("alpha", alpha, LEAST_ALPHA)
@@ -207,11 +207,9 @@ def gate(
             "A limit of 0 fails only if a drop is significant. To bound drops that are not, pass "
             "max_drop= with a number above 0"
         )
-    decided = []
     if minima:
         alone = align_systems(run_result, ["run"])
         pairs = list_pairs(SystemValues.of(alone, ["run"], cluster), alone, [("run",)])
-        decided += pairs if minimum_bound else []
         for limit in minima:
             level = alpha if minimum_bound else None
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
@@ -230,14 +228,9 @@ def gate(
             prints = {hash_rankings(result) for result in evaluated.values()}
             for each in pairs:
                 each.identical = len(prints) == 1 and None not in prints
-        decided += pairs
         for limit in drops:
             level = 2 * alpha if limit.side else alpha
             rows += limit_rows(limit, pairs, limit.name(pair), level, min_queries)
-    notes += describe_rare_losses([
-        pair.sample for pair in decided
-        if pair.overall is None and pair.queries >= max(2, min_queries) and not pair.identical
-    ])  # fmt: skip
     notes += describe_users(arguments, request.attributes)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
@@ -246,9 +239,9 @@ def gate(
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
     """Hold the differences of two systems, or of the best one to the baseline, to limits."""
+    from rankql.decisions.alignment import SystemValues
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
-    from rankql.decisions.system_values import SystemValues
 
     settings, result = comparison.settings, comparison.result
     old = settings.baseline or comparison.systems[0]

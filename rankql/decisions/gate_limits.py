@@ -26,8 +26,7 @@ from rankql.registry.argument_checks import parse_number
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, lower_is_better, parse, resolve_names, value_range
 from rankql.stats.means import ROUNDING, Interval
-from rankql.stats.power import queries_to_decide
-from rankql.stats.tests import Family, MeanTest, SkewedStudent
+from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_family
 
 Limits: TypeAlias = str | Sequence[str] | Mapping[str, float]
 
@@ -240,7 +239,7 @@ def _decide(
         target, sign = limit.target(members[0].lower_is_better)
         samples = [pair.sample.minus(target) for pair in members]
         assert alpha is not None
-        results = Family(samples, test, "holm", alpha).results()
+        results = run_family(samples, test, "holm", alpha)
         for pair, sample, result in zip(members, samples, results, strict=True):
             status, interval, level, needed = INCONCLUSIVE, None, None, None
             if result.lo is not None and result.hi is not None and result.level is not None:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import hash_rankings
-from rankql.decisions.system_values import SystemValues, describe_left_out
+from rankql.decisions.alignment import SystemValues, describe_left_out, hash_rankings
 from rankql.decisions.verdict import (
     BETTER,
     NO_DIFFERENCE,
@@ -30,29 +29,23 @@ from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.stats.means import ROUNDING
-from rankql.stats.power import POWER
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample
 from rankql.stats.tests import (
+    CLUSTERS,
     CORRECTIONS,
-    DOMINATED,
-    EQUAL,
-    FEW_RESAMPLES,
     LEAST_ALPHA,
+    NO_INTERVAL,
     NOT_TESTABLE,
+    POWER,
     TESTS,
-    UNBOUNDED,
-    ZERO_VARIANCE,
-    Family,
     PairedTest,
     TestResult,
-    count_required_units,
+    run_family,
 )
 
 # Why a metric without values per query has no test.
 OVERALL = "one value for all queries"
-# Fewer queries contain no loss of one query in twenty in more than 5% of samples: 0.95^59.
-RARE = 59
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ class Settings:
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
-        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
+        for name, choices in (("test", [*TESTS]), ("correction", CORRECTIONS)):
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))
         require_probability("confidence", self.confidence, LEAST_ALPHA)
@@ -209,25 +202,10 @@ def run_tests(
         elif not comparison.result.reason:
             tested.append(comparison)
     samples = [comparison.sample for comparison in tested]
-    family = Family(samples, settings.paired_test, settings.correction, settings.alpha)
-    for comparison, outcome in zip(tested, family.results() if tested else (), strict=True):
+    outcomes = run_family(samples, settings.paired_test, settings.correction, settings.alpha)
+    for comparison, outcome in zip(tested, outcomes, strict=True):
         comparison.result = outcome
     return comparisons, len(tested)
-
-
-def describe_rare_losses(samples: Sequence[Sample]) -> list[str]:
-    """A note if a sample is so small that it may contain no rare loss."""
-    smallest = min(samples, key=lambda sample: sample.effective, default=None)
-    if smallest is None or (number := round(smallest.effective, 9)) >= RARE:
-        return []
-    unit = "query" if smallest.clusters is None else "cluster"
-    count = text.format_count(int(number), unit)
-    effectively = "" if number == smallest.units else "effectively "
-    fewest = ", the fewest of a row," if len(samples) > 1 else ""
-    return [
-        f"Rare losses may not be seen: {effectively}{count}{fewest} contain none of the losses "
-        f"that hit one {unit} in twenty in {0.95**number:.0%} of samples"
-    ]
 
 
 SCHEMA = {
@@ -314,11 +292,8 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     basis = f"{difference} ({interval}{p}; {queries})"
     if significant:
         return f"{b} {'beats' if verdict == BETTER else 'loses to'} {a} by {basis}"
-    words, detectable = f"no significant difference between {b} and {a}: {basis}", None
-    if not pair.sample.constant and result.level != 0:
-        detectable = pair.detectable(settings)
-        if detectable is None:
-            words += f". These are too few queries to detect any difference with {POWER:.0%} power"
+    words = f"no significant difference between {b} and {a}: {basis}"
+    detectable = pair.detectable(settings) if result.level != 0 else None
     if detectable is None or detectable <= abs(mean):
         return words
     size = text.round_significant(detectable)
@@ -336,18 +311,9 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     queries = text.format_queries(pair.n)
     if reason == NO_DIFFERENCE or (pair.overall is None and pair.sample.is_zero):
         return f"{size} for every query ({queries})"
-    label = settings.paired_test.label
-    units = "queries" if pair.sample.clusters is None else f"clusters, not {pair.sample.units}"
-    needed = count_required_units(bool(settings.cluster))
-    why = {
-        OVERALL: f"{pair.metric} is {OVERALL}",
-        NOT_TESTABLE: f"the {label} needs at least {needed} {units}",
-        DOMINATED: DOMINATED,
-        NO_DIRECTION: "neither a higher nor a lower value is better",
-        TOO_FEW: f"fewer than {text.format_queries(settings.min_queries)}",
-        ZERO_VARIANCE: f"the {label} needs some variance",
-    }[reason]
-    return f"{size} ({queries}). Not tested: {why}"
+    few = f"it needs at least 2 queries, or {CLUSTERS} clusters"
+    why = {NOT_TESTABLE: few, NO_DIRECTION: "neither a higher nor a lower value is better"}
+    return f"{size} ({queries}). Not tested: {why.get(reason, reason)}"
 
 
 # By correction: p-values are ...
@@ -381,13 +347,14 @@ def describe_tests(
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
     test, notes = settings.paired_test, list[str]()
-    for reason in (UNBOUNDED, FEW_RESAMPLES, EQUAL):
-        if count := sum(pair.result.reason == reason for pair in pairs):
-            rows = text.format_count(count, "row")
-            notes.append(f"{rows} {text.has_or_have(count)} no interval: {reason}")
-    notes += describe_rare_losses([x.sample for x in pairs if x.result.p is not None])
-    if tests and test.resampled:
-        notes += _describe_resampling(pairs, tests, settings)
+    if count := sum(pair.result.reason == NO_INTERVAL for pair in pairs):
+        rows = text.format_count(count, "row")
+        notes.append(f"{rows} {text.has_or_have(count)} no interval: {NO_INTERVAL}")
+    if test.resampled:
+        exact = [test.is_exact(x.sample) for x in pairs if x.result.p is not None]
+        if exact.count(False):
+            patterns = f"{settings.resamples:,} random patterns of signs (seed {settings.seed})"
+            notes.append(f"{exact.count(False):,} of {len(exact):,} p-values are from {patterns}")
     if settings.cluster is not None:
         notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)
@@ -400,26 +367,3 @@ def describe_tests(
     lower = [metric for metric in values.values if metric in values.lower]
     direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
     return [*notes, *describe_left_out(values, rules), *direction]
-
-
-def _describe_resampling(
-    pairs: Sequence[PairComparison], tests: int, settings: Settings
-) -> Iterator[str]:
-    """Notes on the precision of resampled p-values, and on too few resamples."""
-    resamples = f"{settings.resamples:,}"
-    exact = [settings.paired_test.is_exact(x.sample) for x in pairs if x.result.p is not None]
-    if all(exact):
-        yield "p-values are exact: all patterns of signs were counted"
-        return
-    some = f"{exact.count(False):,} of {len(exact):,} " if any(exact) else ""
-    others = ". The others are exact: all patterns were counted" if any(exact) else ""
-    patterns = f"{resamples} random patterns of signs (seed {settings.seed})"
-    yield f"{some}p-values are from {patterns}{others}"
-    # The smallest adjusted p-value that this number of resamples can give.
-    smallest = tests / (settings.resamples + 1)
-    if settings.correction in ("holm", "bonferroni") and smallest > settings.alpha:
-        enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
-        yield (
-            f"{resamples} resamples cannot give an adjusted p-value of {settings.alpha:g} or less "
-            f"for {tests:,} tests. Pass resamples={enough}"
-        )

@@ -1,20 +1,25 @@
-"""The plots of a comparison or a result: all panels of a kind together."""
+"""The plots of a comparison or a result, and the charts of differences by slice and by query."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from rankql.decisions.verdict import BETTER, WORSE
 from rankql.errors import RankqlError, describe_unknown
-from rankql.output.difference_charts import draw_differences, draw_slices
+from rankql.evaluation.means import attribute_column
+from rankql.output import panels
 from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
     draw_means,
 )
-from rankql.output.panels import METRICS, Evaluation, result_of, select_pairs
-from rankql.output.specs import Spec, join_panels
+from rankql.output.panels import METRICS, SLICES, Evaluation, result_of, select_pairs
+from rankql.output.specs import GREY, Spec, inline_data, join_panels, make_layer, quantitative
 from rankql.registry.parse import resolve_names
+from rankql.text import format_count
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -26,7 +31,7 @@ KINDS = ("differences", "means", "slices", "cutoffs")
 def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric."""
     names = _select_metrics(evaluation, metric)
-    return _join([panel for name in names for panel in draw_means(evaluation, name)])
+    return _join([draw_means(evaluation, name) for name in names])
 
 
 def plot_comparison(
@@ -75,3 +80,110 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
             hint = f". Kinds of plot are those of compare: plot({name!r})" * (name in KINDS)
             raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}{hint}.")
     return names
+
+
+# Of more queries, every n-th is drawn.
+BARS = 300
+
+# Those of `Comparison.differences` after the attributes.
+_DIFFERENCES = ("a", "b", "difference")
+# Those of the pairs in every slice.
+_COLUMNS = ("difference", "lo", "hi", "n", "verdict", "better")
+
+
+def count_slices(comparison: Comparison) -> int:
+    """Return how many slices are drawn: of several pairs fewer."""
+    return max(1, SLICES // max(1, len(select_pairs(comparison)) // 2))
+
+
+def draw_slices(
+    comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]] = ()
+) -> list[Spec]:
+    """Draw the differences of pairs over all queries and in every slice."""
+    pairs = pairs or select_pairs(comparison)
+    chosen = pl.DataFrame(pairs, schema=["a", "b"], orient="row")
+    word = pl.col("verdict")
+    winner = pl.when(word == BETTER).then("b").when(word == WORSE).then("a").alias("better")
+    frame = comparison.pairs.filter(metric=metric).drop_nulls("difference").with_columns(winner)
+    frame = frame.join(chosen, on=["a", "b"], how="semi", maintain_order="left")
+    ends = [x for name in _COLUMNS[:3] for x in frame[name].drop_nulls().to_list()]
+    domain = [min([0.0, *ends]), max([0.0, *ends])]
+    grey = {"test": "datum.better === null", "value": GREY}
+    colour = {"condition": grey, **panels.colour_by_system(comparison, "better")}
+    slices = frame["slice"].unique(maintain_order=True).head(count_slices(comparison))
+    rows = frame.filter(pl.col("slice").is_in(slices.implode()))
+    row, title = "slice", _title(comparison, metric, *pairs[0])
+    if len(pairs) > 1:
+        title, base = f"{metric}: difference", comparison.settings.baseline
+        title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
+        short = panels.shorten_names(comparison.systems)
+        other, first = (pl.col(name).replace_strict(short) for name in ("b", "a"))
+        longest = max(len(short[a]) + len(short[b]) for a, b in pairs)
+        line = "{} − {}" if longest < panels.LABEL else "{}\n− {}"
+        label = other if base is not None else pl.format(line, other, first)
+        if len(slices) > 1:
+            names = panels.shorten_names(slices)
+            label = pl.format("{}\n{}", pl.col("slice").replace_strict(names), label)
+        row, rows = "pair", rows.with_columns(pair=label)
+    rows = rows.select(row, *_COLUMNS)
+    return [panels.make_dot_panel(rows, title, colour, domain)] if len(rows) else []
+
+
+def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
+    short = panels.shorten_names(comparison.systems)
+    return f"{metric}: {short[b]} − {short[a]}"
+
+
+def draw_differences(
+    comparison: Comparison, metric: str, a: str, b: str, texts: Mapping[str, str] | None = None
+) -> Spec:
+    """Draw what every query gained from a to b, the largest loss first.
+
+    The tooltip of a bar shows the text of its query, if `texts` has it by id.
+    """
+    frame = comparison.differences(metric, a, b)
+    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
+    winner = pl.when(gain > 0).then(pl.lit(b)).when(gain < 0).then(pl.lit(a)).alias("better")
+    step, place = count_step(len(frame)), pl.int_range(pl.len(), dtype=pl.Int64)
+    rows = frame.select(
+        pl.col(frame.columns[0]).cast(pl.String).alias("query"), "a", "b", "difference",
+        place.alias("from"), (place + step).clip(upper_bound=pl.len()).alias("to"),
+    ).gather_every(step).with_columns(winner)  # fmt: skip
+    if texts:
+        text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
+        rows = rows.insert_column(1, rows.select(text=text).to_series())
+    name, difference = comparison.settings.weight, pl.col("difference")
+    weight = difference * 0 + 1 if name is None else pl.col(attribute_column(name, _DIFFERENCES))
+    mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
+    axis = {"format": ",d", "tickMinStep": 1}
+    judged = comparison.result.judge is not None
+    queries = format_count(len(frame), "human query" if judged else "query")
+    title = f"{queries}{', not corrected' * judged}, sorted by gain"
+    encoding = {
+        "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
+        "x2": {"field": "to"},
+        "y": quantitative("difference", title="difference", axis=panels.grid_axis()),
+        "y2": {"datum": 0},
+        "color": panels.colour_by_system(comparison, "better"),
+        "tooltip": panels.make_tooltips(rows.drop("from", "to", "better")),
+    }
+    line = make_layer("rule", {"y": quantitative("mean")}, strokeDash=[5, 3], strokeWidth=1.5,
+                      color=GREY, tooltip=True)  # fmt: skip
+    layers = [
+        # The stroke covers the gaps between bars.
+        make_layer("rect", encoding | {"stroke": encoding["color"]}, strokeWidth=1),
+        panels.make_zero_line("y"),
+        line | {"data": inline_data(pl.DataFrame({"mean": mean}))},
+    ]
+    better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
+    words = (
+        f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
+        f"the same on {len(frame) - better - worse:,}; mean {mean:+z.3f}"
+        f"{' (human labels, not corrected)' if judged else ''}"
+    )
+    return panels.make_panel(layers, rows, _title(comparison, metric, a, b), [words])
+
+
+def count_step(queries: int) -> int:
+    """Return n if every n-th query is drawn."""
+    return -(-queries // BARS) or 1

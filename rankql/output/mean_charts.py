@@ -23,7 +23,6 @@ from rankql.output.specs import (
     PALETTE,
     ROW_HEIGHT,
     Spec,
-    calculate,
     inline_data,
     join_panels,
     make_layer,
@@ -42,27 +41,19 @@ if TYPE_CHECKING:
 STAGE_WIDTH = 200
 
 
-def draw_means(evaluation: Evaluation, metric: str) -> list[Spec]:
-    """Draw the mean of every system, best first, or of every slice of one, by date as a line."""
+def draw_means(evaluation: Evaluation, metric: str) -> Spec:
+    """Draw the mean of every system, best first, or of every slice of one."""
     columns = ("mean", "lo", "hi", "queries", "undefined", "missing")
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
     if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         colour = {"value": PALETTE[0]}
-        frame, series = panels.split_times(frame.select("slice", *columns))
-        # Panels of the same metric are read side by side.
-        ends = [part.select(lo=pl.min_horizontal("mean", "lo").min(), hi=pl.max_horizontal(
-            "mean", "hi").max()).row(0) for part in series.values()]  # fmt: skip
-        span = [min(lo for lo, _ in ends), max(hi for _, hi in ends)] if len(ends) > 1 else None
-        lines = [
-            panels.make_time_panel(part, f"{metric} by {attribute}", colour, span=span)
-            for attribute, part in series.items()
-        ]
-        return [panels.make_dot_panel(frame.head(SLICES), f"{metric}: means", colour), *lines]
+        frame = frame.select("slice", *columns).head(SLICES)
+        return panels.make_dot_panel(frame, f"{metric}: means", colour)
     lower = result_of(evaluation).lower_is_better(metric)
     frame = frame.filter(pl.col("slice") == "all").select("system", *columns)
     frame = frame.sort("mean", descending=not lower, maintain_order=True)
     colour = panels.colour_by_system(evaluation)
-    return [panels.make_dot_panel(frame, f"{metric}: means", colour)]
+    return panels.make_dot_panel(frame, f"{metric}: means", colour)
 
 
 def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
@@ -103,10 +94,10 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
         f"{name} {part['mean'][0]:.3f} at {part['k'][0]}, {part['mean'][-1]:.3f} at {part['k'][-1]}"
         for (name,), part in frame.group_by("system", maintain_order=True)
     ]
-    name = parse(metric)[0].at(None).name.rstrip("_")
+    title = f"{parse(metric)[0].at(None).name.rstrip('_')}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
     x = quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False})
-    return _draw_lines(comparison, frame, x, f"{name}@k", {"zero": False}, words)
+    return _draw_lines(comparison, frame, x, title, {"zero": False}, words)
 
 
 def _draw_lines(
@@ -164,11 +155,10 @@ def draw_funnel(funnel: Funnel) -> Spec:
         "datum.loss === null ? format(datum.after, '.3f') "
         ": abs(datum.loss) < 5e-4 ? '0' : format(-datum.loss, '+.3f')"
     )
-    layers = [
-        make_layer("bar", bars, height=16),
-        make_layer("text", numbers, align="left", dx=5)
-        | calculate(label=label, end="max(datum.before, datum.after)"),
-    ]
+    columns = {"label": label, "end": "max(datum.before, datum.after)"}
+    transform = [{"calculate": value, "as": name} for name, value in columns.items()]
+    text = make_layer("text", numbers, align="left", dx=5) | {"transform": transform}
+    layers = [make_layer("bar", bars, height=16), text]
     title = f"{funnel.metric}: where it is lost"
     return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 

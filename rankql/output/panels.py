@@ -1,17 +1,13 @@
-"""What charts are made of: panels, axes, colours, tooltips; and the systems and pairs drawn."""
+"""What charts show, of which systems, and what they are made of: panels, axes and colours."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from datetime import date, datetime
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
 
-from rankql import text
 from rankql.output.specs import (
     CONFIG,
     GREY,
@@ -25,16 +21,13 @@ from rankql.output.specs import (
     nominal,
     quantitative,
 )
-from rankql.text import format_interval
+from rankql.text import cut_in_middle, format_interval
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.evaluation.result import Result
 
-Evaluation: TypeAlias = "Comparison | Result"
 
-# The largest number of each that is drawn.
-SLICES, PAIRS, METRICS = 40, 6, 6
 # A description names so many rows.
 DESCRIBED = 6
 # Longer names are shortened.
@@ -98,76 +91,6 @@ def make_dot_panel(
     return panel | {"resolve": {"axis": {"y": "independent"}}}
 
 
-def make_time_panel(
-    frame: pl.DataFrame,
-    title: str,
-    colour: Spec,
-    domain: list[float] | None = None,
-    span: list[float] | None = None,
-) -> Spec:
-    """Draw a line over time, with a band for its interval, from columns like those of dots.
-
-    The column `time` says when: dates as text, or numbers. `span` is the scale of values that are
-    not differences, if several panels share it.
-    """
-    value = frame.columns[1]
-    x: Spec = {"field": "time", "type": "temporal", "title": None, "axis": {"tickCount": 6}}
-    if frame["time"].dtype.is_numeric():
-        axis = {"tickCount": 6, "format": "d"}
-        x = quantitative("time", title=None, axis=axis, scale={"zero": False, "nice": False})
-    ends = span if domain is None else domain
-    scale = {"zero": False, **({} if ends is None else {"domain": ends})}
-    y, lo = (
-        quantitative(field, title=None, scale=scale, axis=grid_axis()) for field in (value, "lo")
-    )
-    base = {"x": x, "color": colour}
-    tooltip = make_tooltips(frame.drop("time"))
-    layers = [
-        *([] if domain is None else [make_zero_line("y")]),
-        make_layer("area", {"x": x, "y": lo, "y2": {"field": "hi"}}, opacity=0.2, color=GREY),
-        make_layer("line", {"x": x, "y": y}, strokeWidth=1.5, color=GREY),
-        make_layer("point", {**base, "y": y, "tooltip": tooltip}, filled=True, size=45, opacity=1),
-    ]
-    sign = "" if domain is None else "+"
-    words = [f"{row[0]} {format_interval(row[1:4], sign)}" for row in frame.rows()]
-    return make_panel(layers, frame, title, words)
-
-
-# Attributes whose numbers are times.
-_TIMES = ("day", "hour", "month", "quarter", "week", "year")
-_WEEK = re.compile(r"(\d{4})-?W?(\d\d?)$")
-
-
-def split_times(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
-    """The rows by slice that are not dates, and those of each attribute of dates, with `time`."""
-    parts: dict[str, list[str]] = {}
-    for name in frame["slice"].unique(maintain_order=True):
-        parts.setdefault(name.rpartition("=")[0], []).append(name)
-    series = {}
-    for attribute, names in parts.items():
-        parsed = {name: _parse_time(attribute, name.rpartition("=")[2]) for name in names}
-        times = {name: time for name, time in parsed.items() if time is not None}
-        if len(times) > 2 and len({*map(type, times.values())}) == 1:
-            is_time = pl.col("slice").is_in([*times])
-            time = pl.col("slice").replace_strict(times, default=None)
-            series[attribute] = frame.filter(is_time).with_columns(time=time)
-            frame = frame.filter(~is_time)
-    return frame, {name: part.sort("time", maintain_order=True) for name, part in series.items()}
-
-
-def _parse_time(attribute: str, value: str) -> str | float | None:
-    name = attribute.rpartition(", ")[2].lower()
-    with suppress(ValueError):
-        if "week" in name and (week := _WEEK.match(value)):
-            monday = date.fromisocalendar(int(week[1]), int(week[2]), 1)
-            return f"{monday}T00:00:00"
-        if name in _TIMES and value.isdecimal():
-            return float(value)
-        if "-" in value:
-            return datetime.fromisoformat(f"{value}-01" if len(value) == 7 else value).isoformat()
-    return None
-
-
 def make_zero_line(axis: str) -> Spec:
     """Draw the line of no difference."""
     line = make_layer("rule", {axis: quantitative("zero")}, color=GREY, strokeWidth=1)
@@ -185,7 +108,7 @@ def row_axis(field: str, names: pl.Series) -> Spec:
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
     """Shorten long names, no two to the same."""
-    return text.cut_in_middle(sorted({*names}), LABEL)
+    return cut_in_middle(sorted({*names}), LABEL)
 
 
 def label_expression(names: Iterable[str]) -> str:
@@ -218,6 +141,12 @@ def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
         else nominal(name)
         for name, kind in frame.schema.items()
     ]
+
+
+Evaluation: TypeAlias = "Comparison | Result"
+
+# The largest number of each that is drawn.
+SLICES, PAIRS, METRICS = 40, 6, 6
 
 
 def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:

@@ -15,11 +15,10 @@ from rankql.decisions.gate import gate_comparison
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain_items
 from rankql.errors import require_package
-from rankql.output import difference_charts, mean_charts
+from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import (
     METRICS,
-    order_systems,
     select_chart_metrics,
     select_pairs,
     shorten_names,
@@ -34,7 +33,7 @@ from rankql.output.report_source import (
     open_source,
     parse_metric,
 )
-from rankql.output.specs import CONFIG, PALETTE
+from rankql.output.specs import CONFIG
 from rankql.text import (
     Block,
     format_cell,
@@ -92,7 +91,9 @@ def render_report(
     today = datetime.now(UTC).date().isoformat()
     facts = [*counts, date or today, f"rankql {rankql.__version__}"]
     settings = asdict(comparison.settings).items()
-    title = _default_title(comparison) if title is None else title
+    several = "Comparison" if len(comparison.systems) > 1 else "Evaluation"
+    names = comparison.systems if len(comparison.systems) < 5 else [counts[1]]
+    title = f"{several} of {join_words(names)}" if title is None else title
     body = environment.from_string(read_file("report.html.j2")).render(
         title=title,
         facts=facts,
@@ -106,15 +107,6 @@ def render_report(
         charts={"config": CONFIG, "specs": specs},
     )
     return render_page(title, body, [bundle_vega(), read_file("report.js")])
-
-
-def _default_title(comparison: Comparison) -> str:
-    base = comparison.settings.baseline
-    names = [name for name in comparison.systems if name != base]
-    if len(comparison.systems) == 1:
-        return f"Evaluation of {comparison.systems[0]}"
-    listed = join_words(names) if len(names) <= 3 else f"{len(names)} systems"
-    return f"{listed} compared" if base is None else f"{listed} against {base}"
 
 
 # The largest numbers of pairs, of queries that lost or gained, of items that moved a query, and of
@@ -168,9 +160,6 @@ def make_cases_section(source: ReportSource) -> Section | None:
         )
         for a, b, title, rows in selected:
             section.cases[title] = [cases.make(row, a, b) for row in rows]
-        count = comparison.pairs.select("a", "b").n_unique()
-        if count > len(pairs):
-            section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
         return section
     return None
 
@@ -270,10 +259,6 @@ def make_means_section(source: ReportSource) -> Section | None:
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
     blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
     section = Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
-    if len(comparison.systems) > len(PALETTE):
-        section.notes.append(
-            f"{len(PALETTE)} systems have a colour: the baseline and the best. The others are grey."
-        )
     return section
 
 
@@ -299,19 +284,13 @@ def make_differences_section(source: ReportSource) -> Section | None:
         "the system that is significantly better, and is grey if none is."
     ]
     drawn = [name for name in comparison.metrics if name not in source.same][:METRICS]
-    section.draw([x for name in drawn for x in difference_charts.draw_slices(comparison, name)])
+    section.draw([x for name in drawn for x in charts.draw_slices(comparison, name)])
     if source.same:
         section.notes.append(f"The same in all systems, not drawn: {join_words(source.same)}.")
-    if count > (slices := difference_charts.count_slices(comparison)):
+    if count > (slices := charts.count_slices(comparison)):
         section.notes.append(f"The charts show the first {slices} of {count:,} slices.")
-    total = comparison.pairs.select("a", "b").n_unique()
-    if total > len(pairs):
-        first = comparison.settings.baseline or order_systems(comparison)[0]
-        role = "baseline" if comparison.settings.baseline else "best system"
-        section.notes.append(
-            f"The charts show {len(pairs)} of {total:,} pairs: the {role}, {first}, with the best "
-            f"others by {comparison.metrics[0]}."
-        )
+    if (total := comparison.pairs.select("a", "b").n_unique()) > len(pairs):
+        section.notes.append(f"The charts show {len(pairs)} of {total:,} pairs.")
     return section
 
 
@@ -330,12 +309,12 @@ def make_queries_section(source: ReportSource) -> Section | None:
     texts = source.texts.find("query", queries)
     section.draw(
         [
-            difference_charts.draw_differences(comparison, metric, *pair, texts)
+            charts.draw_differences(comparison, metric, *pair, texts)
             for metric in metrics
             for pair in pairs
         ]
     )
-    if (step := difference_charts.count_step(len(queries))) > 1:
+    if (step := charts.count_step(len(queries))) > 1:
         section.reading.append(
             f"There are {len(queries):,} queries, so one in {step:,} is drawn, by rank of its gain."
         )
@@ -358,7 +337,8 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
                        "confidence intervals."]  # fmt: skip
     with suppress(*ERRORS):
         frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
-        section.draw([mean_charts.draw_cutoffs(comparison, *each) for each in frames.items()])
+        for name, frame in frames.items():
+            section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
         return section
     return None
 

@@ -58,11 +58,6 @@ def make_layer(mark: str, encoding: Spec, **style: Any) -> Spec:
     return {"mark": {"type": mark, **style}, "encoding": encoding}
 
 
-def calculate(**columns: str) -> Spec:
-    """Add columns to the data of a layer: name=expression of Vega."""
-    return {"transform": [{"calculate": value, "as": name} for name, value in columns.items()]}
-
-
 def inline_data(frame: pl.DataFrame) -> Spec:
     """Put the rows into the chart: numbers with nine digits, NULL for NaN and infinity."""
     number = selectors.float()

@@ -2,10 +2,8 @@
 
 - `means`: Student's t and the interval of a mean, from its moments, without numpy and scipy.
 - `sample`: values with their clusters and weights, and what follows from them.
-- `tests`: the significance tests, one class each, in one table.
-- `family`: several tests at once, each with an interval at its own level.
+- `tests`: the significance tests, one class each; several at once, and the size that they detect.
 - `correlation`: of independent values, and of days that resemble each other.
-- `power`: the differences and numbers of queries that a test can detect.
 - `prediction_powered`: means of the human labels of some queries, corrected by a judge of all.
 
 It imports only errors. evaluation, diagnostics, decisions and `rankql.testing` import it. All but

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -18,8 +17,6 @@ from scipy import special
 
 from rankql.stats.means import ROUNDING
 from rankql.stats.sample import Array
-
-Days: TypeAlias = NDArray[np.intp]
 
 CONSTANT = "one column is constant, or has only weekday and trend: no correlation"
 TOO_FEW = "too few values for an interval"
@@ -43,12 +40,13 @@ class Correlation:
 
 
 def correlate_values(
-    x: Array, y: Array, confidence: float, days: Days | None = None, ranks: bool = False
+    x: Array, y: Array, confidence: float, days: NDArray[np.intp] | None = None, ranks: bool = False
 ) -> Correlation:
     """Pearson's r, or Spearman's rho of ranks; of days without weekday and linear trend."""
     repeated = days is not None and len(np.unique(days)) < len(days)
+    days = None if repeated else days
     shared = np.ones((len(x), 1)) / math.sqrt(max(len(x), 1))
-    if days is not None and not repeated and len(x) > 2:
+    if days is not None and len(x) > 2:
         shared = _calendar(days)
     if ranks:  # mean ranks, whose ties rounding does not break
         x, y = (pl.Series(z).round_sig_figs(DIGITS).rank("average").to_numpy() for z in (x, y))
@@ -57,7 +55,7 @@ def correlate_values(
         return Correlation(reason=CONSTANT if len(x) > 2 else TOO_FEW)
     r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
     free = len(x) - 1.0 - shared.shape[1]
-    if days is not None and not repeated:
+    if days is not None:
         free *= _independent_share(x, y, days)
     if free < FREEDOM:
         return Correlation(r if free >= 1 else None, reason=TOO_FEW)
@@ -69,7 +67,7 @@ def correlate_values(
     return Correlation(r, math.tanh(z - width), math.tanh(z + width), p)
 
 
-def _calendar(days: Days) -> Array:
+def _calendar(days: NDArray[np.intp]) -> Array:
     """Weekdays (if the days are not weeks or months apart) and trend, orthonormal."""
     week = days % 7 if np.ptp(days) < 2 * len(days) else np.zeros_like(days)
     columns = np.hstack([week[:, None] == np.unique(week), days[:, None] - days.mean()])
@@ -77,7 +75,7 @@ def _calendar(days: Days) -> Array:
     return np.asarray(left[:, sizes > ROUNDING * sizes[0]])
 
 
-def _independent_share(x: Array, y: Array, days: Days) -> float:
+def _independent_share(x: Array, y: Array, days: NDArray[np.intp]) -> float:
     """The share of days that are independent: 1 / (1 + 2 sum of p_k a_k b_k), at most 1.
 
     a_k and b_k are the autocorrelations of both series at a lag of k days, and p_k is the number of

@@ -136,11 +136,6 @@ class Sample:
         return float(ROUNDING * max(1.0, np.abs(self.values).max(initial=0)))
 
     @cached_property
-    def zeros(self) -> NDArray[np.bool_]:
-        """Which queries or clusters have the value 0."""
-        return np.abs(self.sums) <= self.rounding * self.sizes
-
-    @cached_property
     def constant(self) -> bool:
         """Whether all values are the same."""
         return bool(np.abs(self.residuals / self.sizes).max() <= self.rounding)

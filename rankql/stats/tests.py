@@ -1,4 +1,4 @@
-"""Significance tests of a mean difference, one class each, and families of tests.
+"""Significance tests of a mean difference, one class each; several at once, and their power.
 
 The interval of a test at level alpha contains every shift that it does not reject, so it excludes
 0 exactly if p is at most alpha.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 from rankql.stats.means import (
     ROUNDING,
@@ -22,16 +22,13 @@ from rankql.stats.means import (
     skewed_interval,
     unskewed_quantile,
 )
-from rankql.stats.power import detectable_difference, difference_by_interval
 from rankql.stats.sample import Array, Sample
 
 # Why there is no p-value, or no interval.
 ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
 DOMINATED = "one query has almost all the weight"
-UNBOUNDED = "too few queries for an interval"
-FEW_RESAMPLES = "too few resamples for an interval"
-EQUAL = "all differences are equal"
+NO_INTERVAL = "too few queries, different values or resamples= for an interval"
 
 # Standard errors of fewer clusters are too small: tests/run_simulation.py measures it.
 CLUSTERS = 10
@@ -56,20 +53,23 @@ class TestResult:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A test of the hypothesis that the mean of a sample is 0."""
+    """Student's paired t test: mean / (s / sqrt(n)) with n - 1 degrees of freedom.
+
+    With clusters or weights, the standard error and degrees of freedom are those of `Sample`.
+    """
 
     resamples: int = 9_999
     seed: int = 7
     # All patterns of so many signs are counted (2^20). For more signs, patterns are sampled.
     exact: int = 20
 
-    label: ClassVar[str]
+    label: ClassVar[str] = "paired t test"
     # Does it count patterns of signs, or sample them? Then it works if all values are the same.
     resampled: ClassVar[bool] = False
 
     def explain_untestable(self, sample: Sample) -> str:
         """The reason why it cannot be applied, or ''."""
-        if sample.units < count_required_units(sample.clusters is not None):
+        if sample.units < (2 if sample.clusters is None else CLUSTERS):
             return NOT_TESTABLE
         if sample.is_dominated:
             return DOMINATED
@@ -81,15 +81,17 @@ class PairedTest:
         if reason := self.explain_untestable(sample):
             return TestResult(reason=reason)
         p, ends = self.test(sample, alpha)
-        if not (math.isfinite(ends.lo) and math.isfinite(ends.hi)):
-            return TestResult(p, reason=UNBOUNDED if self.is_exact(sample) else FEW_RESAMPLES)
-        if sample.constant and ends.lo == ends.hi:  # a width of 0 would claim certainty
-            return TestResult(p, reason=EQUAL)
+        # A width of 0 would claim certainty.
+        if not -math.inf < ends.lo < ends.hi < math.inf:
+            return TestResult(p, reason=NO_INTERVAL)
         return TestResult(p, *ends.within(sample.lowest, sample.highest))
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
-        """p, and the interval at this level."""
-        raise NotImplementedError
+        """p and the interval of Student's t distribution."""
+        mean, error = sample.mean, sample.error
+        p = 2 * special.stdtr(sample.freedom, -abs(mean / error))
+        width = float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * error
+        return float(p), Interval(mean - width, mean + width)
 
     def is_exact(self, sample: Sample) -> bool:
         """Whether p does not depend on random numbers."""
@@ -100,28 +102,11 @@ class PairedTest:
         return detectable_difference(sample, alpha)
 
 
-class Student(PairedTest):
-    """Student's paired t test: mean / (s / sqrt(n)) with n - 1 degrees of freedom.
-
-    With clusters or weights, the standard error and degrees of freedom are those of `Sample`.
-    """
-
-    label = "paired t test"
-
-    def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
-        """p and the interval of Student's t distribution."""
-        mean, error = sample.mean, sample.error
-        p = 2 * special.stdtr(sample.freedom, -abs(mean / error))
-        width = float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * error
-        return float(p), Interval(mean - width, mean + width)
-
-
 class Randomisation(PairedTest):
     """Fisher's randomisation test: how often random signs give a mean as large (Smucker 2007).
 
-    It assumes that differences are symmetric around 0 if the systems do not differ. p does not
-    depend on the sign of a difference of 0, so it is exact if few units differ. Under a shift d,
-    the sum B of the signed differences becomes B - d C, where C is the sum of the signs.
+    It assumes that differences are symmetric around 0 if the systems do not differ. Under a shift
+    d, the sum B of the signed differences becomes B - d C, where C is the sum of the signs.
     |B - d C| >= |A - d N|, the observed one, holds between two shifts in closed form.
     """
 
@@ -130,16 +115,9 @@ class Randomisation(PairedTest):
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """The share of patterns with a mean as large, and the shifts that are not rejected."""
-        columns, zero = np.stack([sample.sums, sample.sizes]), sample.zeros
-        exact = self.is_exact(sample)
-        if sample.units <= self.exact:
+        columns, exact = np.stack([sample.sums, sample.sizes]), self.is_exact(sample)
+        if exact:
             signed, count = sum_all_signs(columns)
-        elif exact:
-            # Every pattern of the others, with random signs of those that are 0 for the interval.
-            copies = -(-self.resamples // 2 ** (sample.units - int(zero.sum())))
-            signed, count = np.tile(sum_all_signs(columns[:, ~zero]), copies)
-            up = np.random.default_rng(self.seed).binomial(zero.sum(), 0.5, len(count))
-            count = count + sample.sizes[zero][0] * (2 * up - zero.sum())
         else:
             signed, count = sum_random_signs(columns, self.resamples, self.seed)
         total, size = sample.sums.sum(), sample.sizes.sum()
@@ -166,9 +144,8 @@ class Randomisation(PairedTest):
         return p, Interval(float(lo), float(hi))
 
     def is_exact(self, sample: Sample) -> bool:
-        """Whether all patterns of the signs that matter are counted."""
-        few = sample.units - int(sample.zeros.sum()) <= self.exact
-        return sample.units <= self.exact or bool(few and np.ptp(sample.sizes[sample.zeros]) == 0)
+        """Whether all patterns of signs are counted."""
+        return sample.units <= self.exact
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """None if no pattern of signs is as unlikely as the level."""
@@ -226,7 +203,8 @@ class SkewedStudent(PairedTest):
         """By the interval, if values are almost the same."""
         if sample.constant or sample.is_dominated or not sample.moments.sameness:
             return super().detectable(sample, alpha)
-        return difference_by_interval(sample, self.test(sample, alpha)[1], alpha)
+        ends = self.test(sample, alpha)[1]
+        return _with_power(sample, max(ends.hi - sample.mean, sample.mean - ends.lo), alpha)
 
 
 class MeanTest(SkewedStudent):
@@ -265,14 +243,76 @@ def _constant_p(sample: Sample) -> float:
 
 TESTS: dict[str, type[PairedTest]] = {
     "auto": SkewedStudent,
-    "t": Student,
+    "t": PairedTest,
     "randomisation": Randomisation,
 }
 
 
-def count_required_units(clusters: bool) -> int:
-    """The number of queries or clusters that a test needs."""
-    return CLUSTERS if clusters else 2
+# Levels are rounded to 12 digits: smaller ones would be 0.
+LEAST_ALPHA = 5e-13
+CORRECTIONS = ("holm", "bonferroni", "bh", "none")
+
+
+def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
+    """Adjust p-values for multiple tests: Holm, Bonferroni or Benjamini-Hochberg."""
+    values = np.asarray(p, dtype=float)
+    if correction == "bonferroni":
+        return [float(x) for x in np.minimum(1, values * len(values))]
+    if correction == "bh" and len(values):
+        return [float(x) for x in stats.false_discovery_control(values, method="bh")]
+    if correction == "holm":
+        order = np.argsort(values, kind="stable")
+        steps = values[order] * np.arange(len(values), 0, -1)
+        values[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(values) else steps
+    return [float(x) for x in values]
+
+
+def significance_levels(
+    p: Sequence[float],
+    p_adjusted: Sequence[float],
+    correction: str,
+    alpha: float,
+) -> list[float]:
+    """The level of each test: p is at most this level exactly if p_adjusted <= alpha.
+
+    So an interval at this level excludes 0 exactly if the adjusted p-value is significant. Holm:
+    alpha / (m - i) at step i; all steps after the first failure have the level of that step.
+    Benjamini-Hochberg: R alpha / m with R rejections, the false coverage rate of Benjamini and
+    Yekutieli (2005).
+    """
+    values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha
+    tests, rejections = len(values), int(rejected.sum())
+    divisors = {"none": 1, "bonferroni": tests, "bh": tests / max(1, rejections)}
+    steps = np.full(tests, alpha / divisors.get(correction, 1))
+    if correction == "holm":
+        step = np.where(rejected, np.searchsorted(np.sort(values), values), rejections)
+        steps = alpha / (tests - step)
+    # The two sides of p * m <= alpha and p <= alpha / m may differ in the last bit.
+    kept = np.minimum(steps, np.nextafter(values, 0))
+    return [float(x) for x in np.where(rejected, np.maximum(steps, values), kept)]
+
+
+def run_family(
+    samples: Sequence[Sample], test: PairedTest, correction: str, alpha: float
+) -> list[TestResult]:
+    """The results of samples that are tested together: each interval has the level of its own test.
+
+    It excludes 0 exactly if p_adjusted <= alpha. A sample that cannot be tested does not count.
+    """
+    testable = [not test.explain_untestable(sample) for sample in samples]
+    first = alpha if correction == "none" else alpha / max(1, sum(testable))
+    results = [
+        replace(test.apply(sample, first if tested else alpha), level=first)
+        for sample, tested in zip(samples, testable, strict=True)
+    ]
+    tested = [i for i, result in enumerate(results) if result.p is not None]
+    p = [p for result in results if (p := result.p) is not None]
+    adjusted = adjust_p_values(p, correction)
+    levels = significance_levels(p, adjusted, correction, alpha)
+    for i, p_adjusted, level in zip(tested, adjusted, levels, strict=True):
+        result = results[i] if level == first else test.apply(samples[i], level)
+        results[i] = replace(result, p_adjusted=p_adjusted, level=level)
+    return results
 
 
 # The number of values in memory while resampling.
@@ -312,81 +352,68 @@ def sum_random_signs(columns: Array, resamples: int, seed: int) -> Array:
     return sums
 
 
-# Levels are rounded to 12 digits: smaller ones would be 0.
-LEAST_ALPHA = 5e-13
-CORRECTIONS = {
-    "holm": "Holm",
-    "bonferroni": "Bonferroni",
-    "bh": "Benjamini-Hochberg",
-    "none": "none",
-}
+# The statistical power of detectable differences, margins and numbers of queries.
+POWER = 0.8
+# More queries follow from the normal distribution, as scipy's noncentral t is less exact.
+LARGE = 10_000
 
 
-def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
-    """Adjust p-values for multiple tests: Holm, Bonferroni or Benjamini-Hochberg."""
-    values = np.asarray(p, dtype=float)
-    if correction == "bonferroni":
-        return [float(x) for x in np.minimum(1, values * len(values))]
-    if correction == "bh" and len(values):
-        from scipy import stats  # takes a second to import
-
-        return [float(x) for x in stats.false_discovery_control(values, method="bh")]
-    if correction == "holm":
-        order = np.argsort(values, kind="stable")
-        steps = values[order] * np.arange(len(values), 0, -1)
-        values[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(values) else steps
-    return [float(x) for x in values]
+def detectable_difference(sample: Sample, alpha: float) -> float | None:
+    """About the mean that a t test at this level detects with a power of 80%."""
+    if sample.units < 2 or sample.constant or sample.is_dominated:
+        return None
+    quantiles = special.stdtrit(sample.freedom, [1 - alpha / 2, POWER]).sum()
+    return float(quantiles * sample.error)
 
 
-def significance_levels(
-    p: Sequence[float],
-    p_adjusted: Sequence[float],
-    correction: str,
-    alpha: float,
-) -> list[float]:
-    """The level of each test: p is at most this level exactly if p_adjusted <= alpha.
+def required_queries(effect: float, alpha: float, power: float) -> int:
+    """The smallest n for which a paired t test detects the effect size d_z with this power."""
 
-    So an interval at this level excludes 0 exactly if the adjusted p-value is significant. Holm:
-    alpha / (m - i) at step i; all steps after the first failure have the level of that step.
-    Benjamini-Hochberg: R alpha / m with R rejections, the false coverage rate of Benjamini and
-    Yekutieli (2005).
+    def reached(n: int) -> bool:
+        critical = special.stdtrit(n - 1, 1 - alpha / 2)
+        centre = abs(effect) * math.sqrt(n)
+        tails = stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre)
+        return bool(tails >= power)
+
+    z = -float(special.ndtri(alpha / 2))
+
+    def excess(centre: float) -> float:
+        return float(special.ndtr(centre - z) + special.ndtr(-centre - z)) - power
+
+    # For a normal distribution, and a little more for Student's t (Guenther 1981).
+    centre = float(optimize.brentq(excess, 0, z + float(special.ndtri(power))))
+    n = max(2, math.ceil((centre / effect) ** 2 + z**2 / 2))
+    if n > LARGE:
+        return n
+    while n > 2 and reached(n - 1):
+        n -= 1
+    while not reached(n):
+        n += 1
+    return n
+
+
+def queries_to_decide(sample: Sample, interval: Interval, level: float) -> int | None:
+    """About how many queries would give an interval without 0, if mean and spread stay the same.
+
+    With a power of 80%, rounded up to two digits. None for more than a billion. Equal values: by
+    `constant_interval`.
     """
-    values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha
-    tests, rejections = len(values), int(rejected.sum())
-    divisors = {"none": 1, "bonferroni": tests, "bh": tests / max(1, rejections)}
-    steps = np.full(tests, alpha / divisors.get(correction, 1))
-    if correction == "holm":
-        step = np.where(rejected, np.searchsorted(np.sort(values), values), rejections)
-        steps = alpha / (tests - step)
-    # The two sides of p * m <= alpha and p <= alpha / m may differ in the last bit.
-    kept = np.minimum(steps, np.nextafter(values, 0))
-    return [float(x) for x in np.where(rejected, np.maximum(steps, values), kept)]
+    mean = sample.mean
+    if sample.constant:
+        end = sample.highest if mean < 0 else sample.lowest
+        share = end / (end - mean) if end != mean else 1.0
+        count = math.log(level / 2) / math.log(share) if 0 < share < 1 else math.inf
+    else:
+        width = interval.hi - mean if mean < 0 else mean - interval.lo
+        ratio = _with_power(sample, width, level) / abs(mean) if mean else math.inf
+        count = len(sample.values) * ratio**2 if ratio < 1e5 else math.inf
+    if count > 1e9:
+        return None
+    unit = 10.0 ** (math.floor(math.log10(count)) - 1)
+    return int(float(f"{math.ceil(round(count / unit, 9)) * unit:.6g}"))
 
 
-@dataclass(frozen=True)
-class Family:
-    """Samples that are tested together. A sample that cannot be tested does not count."""
-
-    samples: Sequence[Sample]
-    test: PairedTest
-    correction: str = "holm"
-    alpha: float = 0.05
-
-    def results(self) -> list[TestResult]:
-        """The result of each sample. Its interval excludes 0 exactly if p_adjusted <= alpha."""
-        testable = [not self.test.explain_untestable(sample) for sample in self.samples]
-        first = self.alpha if self.correction == "none" else self.alpha / max(1, sum(testable))
-        results = [
-            replace(self.test.apply(sample, first if tested else self.alpha), level=first)
-            for sample, tested in zip(self.samples, testable, strict=True)
-        ]
-        tested = [i for i, result in enumerate(results) if result.p is not None]
-        p = [p for result in results if (p := result.p) is not None]
-        adjusted = adjust_p_values(p, self.correction)
-        levels = significance_levels(p, adjusted, self.correction, self.alpha)
-        for i, p_adjusted, level in zip(tested, adjusted, levels, strict=True):
-            result = results[i]
-            if level != first:
-                result = self.test.apply(self.samples[i], level)
-            results[i] = replace(result, p_adjusted=p_adjusted, level=level)
-        return results
+def _with_power(sample: Sample, width: float, level: float) -> float:
+    """How far the true mean must be from 0, given the interval's width on that side."""
+    quantile = float(special.stdtrit(sample.freedom, 1 - level / 2))
+    return width * (1 + float(special.ndtri(POWER)) / quantile)

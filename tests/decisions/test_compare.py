@@ -12,8 +12,8 @@ from scipy import special
 import rankql
 from rankql import text as show
 from rankql.cli.main import main
-from rankql.stats.power import detectable_difference
 from rankql.stats.sample import Sample
+from rankql.stats.tests import detectable_difference
 
 QRELS = pl.DataFrame(
     {
@@ -157,11 +157,10 @@ def test_too_few_resamples_for_so_many_tests():
     frames["s0"] = frames["s0"].with_columns(pl.col("AP") ** 1.1)
     few = rankql.compare(frames, test="randomisation", resamples=199)
     assert few.pairs["p_adjusted"].min() == 15 / 200
-    assert any("no interval: too few resamples" in note for note in few.notes)
-    (note,) = (note for note in few.notes if "cannot give an adjusted p-value of 0.05" in note)
-    enough = int(note.split("Pass resamples=")[1])
-    many = rankql.compare(frames, test="randomisation", resamples=enough)
-    assert many.pairs["p_adjusted"].min() < 0.05 and "cannot give" not in str(many.notes)
+    assert any("no interval: too few queries, different values or resamples=" in x
+               for x in few.notes)  # fmt: skip
+    many = rankql.compare(frames, test="randomisation", resamples=599)
+    assert many.pairs["p_adjusted"].min() < 0.05
 
 
 @pytest.mark.slow
@@ -234,8 +233,7 @@ def test_a_difference_beyond_the_range_of_a_metric_is_not_detectable(metric, in_
     )
     row = rankql.compare({"a": a, "b": b}, metrics=metric).pairs.row(0, named=True)
     if in_range:
-        text = "These are too few queries to detect any difference with 80% power"
-        assert row["detectable"] is None and row["sentence"].endswith(text)
+        assert row["detectable"] is None and "80% power" not in row["sentence"]
         assert (row["lo"], row["hi"]) == (-1, 1)
     else:
         assert row["detectable"] > 1 and row["lo"] < -1
@@ -301,19 +299,13 @@ def test_a_system_without_a_value_is_not_beaten():
     assert rankql.compare(systems).title == "Is new better than old? Undecided: AP: not testable"
 
 
-@pytest.mark.parametrize(
-    "values, reason",
-    [
-        ([0.8] + [0.6] * 4, "too few queries for an interval"),
-        ([0.75] * 6, "all differences are equal"),
-    ],
-)
-def test_rows_without_an_interval_are_counted(values, reason):
+@pytest.mark.parametrize("values", [[0.8] + [0.6] * 4, [0.75] * 6])
+def test_rows_without_an_interval_are_counted(values):
     n = len(values)
     old, new = frame(range(n), [0.5] * n), frame(range(n), values)
     comparison = rankql.compare({"old": old, "new": new}, test="randomisation")
     assert comparison.pairs["lo"].item() is None and comparison.pairs["p"].item() == 2 / 2**n
-    assert f"1 row has no interval: {reason}" in comparison.notes
+    assert "1 row has no interval: too few queries, " in str(comparison.notes)
 
 
 def test_small_slices_are_shown_and_not_tested():
@@ -373,12 +365,10 @@ def test_a_system_that_finds_less_does_not_look_better():
     assert not any("means are over" in note for note in two.notes)
     assert two.title == "Is good better than bad? Undecided: +0.000 AUC (not testable)"
     assert "t test widened for skewness, nothing could be tested, 1 query" in two.method
-    # One set of queries for all pairs, also with a baseline, and a note on what that leaves out.
+    # One set of queries for all pairs, also with a baseline.
     for baseline in (None, "good"):
         three = rankql.compare({**runs, "other": good}, qrels, "AUC", baseline=baseline)
         assert three.summary["mean"].to_list() == [1, 1, 1] and set(three.pairs["n"]) == {1}
-        cause = "AUC: 2 of 3 queries of good and other are left out"
-        assert any(cause in x and "bad for 2" in x for x in three.notes)
     # A query that a run lacks counts as 0 in a metric that is defined there.
     assert rankql.compare({"x": {"q1": ["a"]}, "y": good}, qrels, "RR").pairs["n"].item() == 3
 

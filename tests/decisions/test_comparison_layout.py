@@ -10,7 +10,7 @@ import rankql
 from rankql import text as layout
 from rankql.cli import demo
 from rankql.cli.main import main
-from rankql.decisions import comparison_table
+from rankql.decisions import comparison
 from rankql.text import display_width
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
@@ -180,14 +180,8 @@ def test_a_cut_table_names_the_rows_below_the_gap():
 
 
 def test_letters_beyond_26():
-    names = [*comparison_table.name_letters([f"s{i}" for i in range(29)]).values()]
+    names = [*comparison.name_letters([f"s{i}" for i in range(29)]).values()]
     assert names[:3] == [*"abc"] and names[25:] == ["z", "aa", "ab", "ac"]
-    systems = [f"s{i}" for i in range(29)]
-    for places, text in (
-        ([1, 2], "bc"), ([1, 2, 3, 4, 5], "b-f"), ([0, 2, 26], "a, c, aa"), ([], ""),
-        ([0, *range(20, 29)], "a, u-ac"),
-    ):  # fmt: skip
-        assert comparison_table.join_letters(places, systems) == text
 
 
 def test_numbers_of_a_row_agree():

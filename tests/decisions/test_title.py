@@ -6,7 +6,7 @@ import pytest
 
 import rankql
 from rankql.decisions.gate import gate_comparison
-from rankql.output import difference_charts
+from rankql.output import charts
 from support import judged_runs
 
 # By system: the change of each query against the old system, by part.
@@ -144,6 +144,6 @@ def test_a_judge_corrects_the_comparison():
     outcomes = [gate_comparison(x, limit).outcome for x in (both, alone)]
     assert outcomes == ["passed", "inconclusive"]
     assert any("weight of the judge for its difference" in note for note in both.notes)
-    spec = difference_charts.draw_differences(both, "nDCG@5", "old", "new")
+    spec = charts.draw_differences(both, "nDCG@5", "old", "new")
     assert "60 human queries, not corrected" in str(spec)
     assert "(human labels, not corrected)" in str(spec)

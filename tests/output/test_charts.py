@@ -2,7 +2,6 @@
 
 import copy
 import json
-import random
 import warnings
 
 import polars as pl
@@ -175,33 +174,6 @@ def test_pictures_are_saved_without_a_warning(name, tmp_path):
         warnings.simplefilter("error")
         compare("RR").plot("means").save(tmp_path / name)
     assert (tmp_path / name).stat().st_size > 500
-
-
-@pytest.mark.parametrize(("values", "times"), [
-    (["2026-09-01", "2026-09-02", "2026-09-03"], ["2026-09-01T00:00:00", "2026-09-03T00:00:00"]),
-    (["2026-W01", "2026-W02", "2026-W03"], ["2025-12-29T00:00:00", "2026-01-12T00:00:00"]),
-    (["2026-01-01 05:00", "2026-02-01", "2026-03-01"],
-     ["2026-01-01T05:00:00", "2026-03-01T00:00:00"]),
-    (["9", "10", "11"], [9.0, 11.0]),
-    (["new", "regular", "vip"], None),
-    (["2026-09-01", "2026-09-02", "unknown"], None),
-])  # fmt: skip
-def test_a_slice_by_date_or_week_is_a_line_over_time(values, times):
-    draw = random.Random(1)
-    frames = {
-        name: pl.DataFrame({"query": range(60), "week": values * 20,
-                            "AP": [draw.random() for _ in range(60)]})
-        for name in ("old", "new")
-    }  # fmt: skip
-    comparison = rankql.compare(frames, by="week")
-    parts = panels(comparison.plot("slices"))
-    assert len(parts[0]["data"]) == (4 if times is None else 1)
-    assert len(parts) == (1 if times is None else 2)
-    if times:
-        drawn = [row["time"] for row in parts[1]["data"]]
-        assert [drawn[0], drawn[-1]] == times and parts[1]["title"] == "AP: new − old by week"
-        own = comparison.pairs.filter(slice=parts[1]["data"][0]["slice"])
-        assert parts[1]["data"][0]["difference"] == pytest.approx(own["difference"][0], rel=1e-6)
 
 
 def test_the_curve_does_not_end_in_two_dots_on_each_other():

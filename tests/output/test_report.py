@@ -21,7 +21,7 @@ from support import components
 from support.parameters import cycled
 from support.screens import SCREENS
 
-charts = components.optional("rankql.output.difference_charts")
+charts = components.optional("rankql.output.charts")
 mean_charts = components.optional("rankql.output.mean_charts")
 panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
@@ -358,8 +358,7 @@ def test_a_report_without_defined_metric(tmp_path):
 
 
 def test_what_is_left_out_is_counted(parsed):
-    assert "The charts show 6 of 66 pairs: the best system, system 1" in parsed["many"].text
-    assert "8 systems have a colour" in parsed["many"].text
+    assert "The charts show 6 of 66 pairs." in parsed["many"].text
     assert "this section shows 12 charts and leaves out 6" in parsed["many"].text
 
 
@@ -462,20 +461,6 @@ def test_the_axis_names_what_differs_between_slices():
         spec = json.dumps(chart.to_dict())
         for word in ("new", "old", "used"):
             assert re.search(rf"u2026[^\"]{{0,15}}, {word}", spec)
-
-
-def test_panels_of_slices_by_time_have_one_scale():
-    rows = [(q, "a", 1, int(q % 5 < 2 + (q % 2) * 2), ["de", "fr"][q % 2], f"2026-W{q % 8 + 10}")
-            for q in range(160)]  # fmt: skip
-    names = ["query", "item", "pos", "rel", "country", "week"]
-    frame = pl.DataFrame(rows, names, orient="row")
-    chart = rankql.evaluate(frame, metrics="P@1", by=["country", "week"]).plot().to_dict()
-    panels_ = chart.get("concat") or chart["vconcat"]
-    layers = [layer["encoding"] for panel in panels_ for layer in panel["layer"]]
-    scales = [x["y"]["scale"] for x in layers if "temporal" in json.dumps(x.get("x", {}))]
-    domains = {json.dumps(scale["domain"]) for scale in scales}
-    assert len(scales) >= 6
-    assert len(domains) == 1
 
 
 def test_the_funnel_has_the_width_of_other_charts():
