@@ -24,8 +24,8 @@ from rankql.decisions.comparison_table import (
 )
 from rankql.decisions.verdict import SIGNIFICANT
 from rankql.errors import RankqlError, describe_unknown, name_arguments
+from rankql.evaluation.means_result import WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.wide_table import WideTable, make_wide_table
 from rankql.layout import Block
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (

@@ -10,8 +10,8 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
+from rankql.evaluation.means_result import LARGE
 from rankql.evaluation.result import Result
-from rankql.evaluation.wide_table import LARGE
 from rankql.layout import NAME, Block
 from rankql.stats.means import ROUNDING
 from rankql.text import Name, Status
