@@ -226,7 +226,7 @@ def _scalar_functions() -> frozenset[str]:
 def compute_constant(node: exp.Expr, typed: bool = True) -> exp.Expr:
     """The literal that DuckDB computes; numbers with a point are cast to DOUBLE if `typed`."""
     text = node.sql(dialect="duckdb", normalize_functions=False)
-    return _to_literal(_compute_in_duckdb(text), typed)
+    return to_literal(_compute_in_duckdb(text), typed)
 
 
 @cache
@@ -249,12 +249,13 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def _to_literal(value: Any, typed: bool) -> exp.Expr:
-    if isinstance(value, list):
-        return exp.Array(expressions=[_to_literal(part, typed) for part in value])
+def to_literal(value: Any, typed: bool) -> exp.Expr:
+    """The literal of a value; numbers with a point are cast to DOUBLE if `typed`."""
+    if isinstance(value, list | tuple):
+        return exp.Array(expressions=[to_literal(part, typed) for part in value])
     if isinstance(value, dict):
         fields = (
-            (exp.to_identifier(n, quoted=True), _to_literal(v, typed)) for n, v in value.items()
+            (exp.to_identifier(n, quoted=True), to_literal(v, typed)) for n, v in value.items()
         )
         return exp.Struct(expressions=[exp.PropertyEQ(this=n, expression=v) for n, v in fields])
     if value is None or isinstance(value, str | bool | int):
@@ -264,7 +265,9 @@ def _to_literal(value: Any, typed: bool) -> exp.Expr:
             return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
         literal = exp.convert(float(value))
         return exp.cast(literal, "DOUBLE") if typed else literal
-    raise RankqlError(f"An option must be a number, a text or a list of them, not {value}.")
+    raise RankqlError(
+        f"An option must be a number, a text or a list of them, not {value}. Make it a column first"
+    )
 
 
 def constant_condition(node: exp.Expr) -> bool | exp.Expr | None:
