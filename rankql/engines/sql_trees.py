@@ -126,7 +126,7 @@ _OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
 
 def _parse(text: str, dialect: str) -> exp.Expr:
     """Parse a statement or raise a SqlglotError."""
-    kind, (names, functions) = _DIALECTS[dialect](), _parser_words(dialect)
+    kind, (names, functions) = AS_WRITTEN[dialect](), _parser_words(dialect)
     tokens = kind.tokenize(text)
     for token in [*_function_names(tokens, functions), *_lambda_variables(tokens)]:
         if token.token_type in names and not token.text.endswith(_UNKNOWN):
@@ -140,7 +140,7 @@ def _parse(text: str, dialect: str) -> exp.Expr:
     return cast(exp.Expr, trees[0])
 
 
-_DIALECTS = {
+AS_WRITTEN = {
     # Keep indices as they are written.
     kind.__name__.lower(): type("Plain", (kind,), {"INDEX_OFFSET": 0})
     for kind in (DuckDB, Spark)
@@ -155,7 +155,7 @@ _UNKNOWN = "\x1a"
 @cache
 def _parser_words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
     """Token types that can be names, and the functions that sqlglot knows."""
-    parser = _DIALECTS[dialect]().parser()
+    parser = AS_WRITTEN[dialect]().parser()
     names = frozenset({*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING})
     known = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
     return names, frozenset(known - {"CASE", "CAST", "TRY_CAST"})

@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from rankql.engines.sql_trees import (
+    AS_WRITTEN,
     Macro,
     bind_arguments,
     compute_constant,
@@ -147,7 +148,7 @@ class Translator:
         if not self.in_native_macro and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
         if self.in_user_sql and _is_ambiguous(node):
-            self.refuse(node.sql(dialect="duckdb"), "put it into a view")
+            self.refuse(node.sql(AS_WRITTEN["duckdb"]), "put it into a view")
         made = kind(**{name: self.translate(part, scope) for name, part in node.args.items()})
         if self.in_user_sql:
             return rule(self, made) if rule else made
@@ -228,10 +229,7 @@ class Translator:
             return function_call(node.name, *self.translate(node.expressions, scope))
         if self.in_user_sql and name in target.helpers:
             self.refuse(f"{name}()")
-        macro = macro_trees(target.dialect).get(name)
-        if macro is None or len(macro.parameters) != len(node.expressions):
-            macro = macro_trees("duckdb").get(name)
-        if macro:
+        if macro := self.find_macro(name, len(node.expressions)):
             return self._expand(macro, node.expressions, scope)
         made = function_call(name, *self.translate(node.expressions, scope))
         if self._expanding and name not in _FAILING and is_constant(made):
@@ -241,6 +239,12 @@ class Translator:
         if name not in FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
         return fold(made)
+
+    def find_macro(self, name: str, count: int) -> Macro | None:
+        """The macro of a name: that of the target with so many parameters, or that of sql/."""
+        macro = macro_trees(self.target.dialect).get(name)
+        is_native = macro is not None and len(macro.parameters) == count
+        return macro if is_native else macro_trees("duckdb").get(name)
 
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
@@ -299,10 +303,10 @@ def _is_ambiguous(node: exp.Expr) -> bool:
     return isinstance(node, exp.SimilarTo)
 
 
-def average_as_double(node: exp.Anonymous) -> exp.Anonymous:
+def rewrite_average(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """avg() of values cast to DOUBLE, because that of DECIMAL has few decimal places."""
     (value,) = node.expressions
-    return function_call("avg", exp.cast(value, "DOUBLE"))
+    return function_call("avg", exp.cast(value, "DOUBLE")) if translator.in_user_sql else node
 
 
 def _replace_outermost(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -379,11 +383,6 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
     return node
 
 
-def _rewrite_avg(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """Cast the values of avg(), because that of DECIMAL has few decimal places."""
-    return average_as_double(node) if translator.in_user_sql else node
-
-
 SPARK = Target(
     "Spark",
     "spark",
@@ -402,7 +401,7 @@ SPARK = Target(
         exp.Bracket: _rewrite_bracket,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _rewrite_similar_to,
-        "avg": _rewrite_avg,
+        "avg": rewrite_average,
         exp.BitwiseRightShift: _shift_rule("shiftright"),
         exp.BitwiseLeftShift: _shift_rule("shiftleft"),
         exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),

@@ -22,7 +22,6 @@ from rankql.engines.sql_trees import (
     alternative_form,
     bind_arguments,
     compute_constant,
-    fold,
     function_call,
     is_constant,
     is_scalar,
@@ -32,7 +31,7 @@ from rankql.engines.sql_trees import (
     window_macros,
     window_metrics,
 )
-from rankql.engines.translation import FUNCTIONS, Target, Translator, average_as_double, render
+from rankql.engines.translation import Rule, Target, Translator, render, rewrite_average
 from rankql.errors import RankqlError
 
 
@@ -118,18 +117,45 @@ _COLUMNS = {
     "rankql_all_nonrelevant": "nonrelevant",
 }
 
-# Functions in macros that every engine here has.
-_FUNCTIONS = {"any_value", "error", "greatest", "least", "pow"}
-_UNCHANGED: Mapping[type[exp.Expr] | str, Any] = {
-    kind: lambda _, node: node for kind in (exp.Bracket, exp.Slice, exp.SimilarTo, exp.Lambda)
+
+def _rewrite_aggregate(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """With two arguments, max() and min() are other functions."""
+    if translator.in_user_sql and len(node.expressions) > 1:
+        translator.refuse(f"{node.name}()")
+    return node
+
+
+def _rewrite_finite(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    most = exp.Literal.number("1.7976931348623157e308")
+    return exp.LTE(this=function_call("abs", *node.expressions), expression=most)
+
+
+def _rewrite_log(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    two = translator.compute(function_call("ln", exp.Literal.number("2.0")))
+    return exp.Paren(this=exp.Div(this=function_call("ln", *node.expressions), expression=two))
+
+
+_UNCHANGED = (exp.Bracket, exp.Slice, exp.SimilarTo, exp.Lambda)
+_RULES: Mapping[type[exp.Expr] | str, Rule] = {
+    **{kind: lambda _, node: node for kind in _UNCHANGED},
+    **dict.fromkeys(("max", "min"), _rewrite_aggregate),
+    "avg": rewrite_average,
+    "isfinite": _rewrite_finite,
+    "log2": _rewrite_log,
+    # Macros cast all columns to DOUBLE.
+    "typeof": lambda self, x: exp.convert("DOUBLE") if x.find(exp.Column) else self.compute(x),
 }
+# Functions in macros that every engine here has.
+_FUNCTIONS = frozenset({"any_value", "error", "greatest", "least", "pow"})
 
 
 class _WindowTranslator(Translator):
     """Translates a query. Each SELECT that calls a metric becomes a sequence of steps."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(Target(engine.name, engine.dialect, rules=_UNCHANGED))
+        helpers = _FUNCTIONS | {"isfinite", "log2", "typeof"}
+        target = Target(engine.name, engine.dialect, _FUNCTIONS, rules=_RULES, helpers=helpers)
+        super().__init__(target)
         self.engine = engine
         # The steps of the current SELECT; None inside expressions over one row.
         self._steps: WindowSteps | None = None
@@ -171,6 +197,10 @@ class _WindowTranslator(Translator):
                 node = exp.DPipe(this=as_text(sides[0]), expression=as_text(sides[1]), safe=True)
         return node
 
+    def find_macro(self, name: str, count: int) -> Macro | None:
+        """The macro of a name."""
+        return window_macros().get(name)
+
     def compute(self, node: exp.Expr) -> exp.Expr:
         """The literal of a constant expression, numbers as they are written."""
         return compute_constant(node, typed=False)
@@ -188,42 +218,6 @@ class _WindowTranslator(Translator):
             if message.is_string:
                 raise RankqlError(message.name)
         return made
-
-    def _translate_call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
-        name = node.name.lower()
-        if any(isinstance(argument, exp.Order) for argument in node.expressions):
-            self.refuse(f"ORDER BY within {name}()")
-        if name in window_macros():
-            return self._expand(window_macros()[name], node.expressions, scope)
-        made = function_call(name, *self.translate(node.expressions, scope))
-        if not self._expanding:
-            # With two arguments they are other functions.
-            largest = name in ("max", "min") and len(made.expressions) > 1
-            if name not in FUNCTIONS or largest:
-                self.refuse(f"{name}()")
-            return average_as_double(made) if name == "avg" else made
-        if name == "error":
-            return made
-        if is_constant(made):
-            return self.compute(made)
-        first = made.expressions[0] if made.expressions else exp.Null()
-        match name:
-            case "typeof":
-                # Macros cast all columns to DOUBLE.
-                return self.compute(made) if not first.find(exp.Column) else exp.convert("DOUBLE")
-            case "isfinite":
-                most = exp.Literal.number("1.7976931348623157e308")
-                return exp.LTE(this=function_call("abs", first), expression=most)
-            case "log2":
-                two = self.compute(function_call("ln", exp.Literal.number("2.0")))
-                return exp.Paren(
-                    this=self._simplify(exp.Div(this=function_call("ln", first), expression=two))
-                )
-            case "coalesce":
-                return fold(made)
-        if name not in _FUNCTIONS | FUNCTIONS:
-            self.refuse(f"{name}()")
-        return function_call(name, *made.expressions)
 
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]

@@ -49,7 +49,7 @@ COLUMNS = {
 REFUSED = {
     "spark": {
         "SELECT list_sort(x) FROM t": "list_sort() in another order than 'ASC' or 'DESC'",
-        "SELECT x[2:3] FROM t": "x[2 : 3]",
+        "SELECT x[2:3] FROM t": "x[2:3]",
         "SELECT x[-1] FROM t": "x[-1]",
         "SELECT x SIMILAR TO y FROM t": "has no translation for Spark; put it into a view",
         "SELECT x LIKE 'a%' FROM t": "x LIKE 'a%' has no",

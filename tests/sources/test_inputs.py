@@ -137,7 +137,7 @@ def test_names_too_long_for_a_path_are_shortened():
     name = "x" * 300 + ".parquet"
     for call, message in (
         (lambda: rankql.evaluate(name, QRELS), r"'x{100}'\.\.\. \(308 characters\) does not"),
-        (lambda: rankql.combine([name]), "does not exist"),
+        (lambda: rankql.combine([name]), "is neither a result nor a file"),
         (lambda: rankql.evaluate(RUN, QRELS, "RR", output=name), "too long"),
     ):
         with pytest.raises(RankqlError, match=message):
