@@ -113,31 +113,27 @@ def name_projection(projection: exp.Expr) -> exp.Expr:
 
 def parse_sql(text: str, dialect: str = "duckdb") -> exp.Expr:
     """Parse a statement. Functions keep the names that are written."""
+    kind, (names, functions) = AS_WRITTEN[dialect](), _parser_words(dialect)
+    text = _OPEN_SLICE.sub("[1:", text)
     try:
-        return _parse(_OPEN_SLICE.sub("[1:", text), dialect)
-    except sqlglot.errors.SqlglotError as error:
+        tokens = kind.tokenize(text)
+        for token in [*_function_names(tokens, functions), *_lambda_variables(tokens)]:
+            if token.token_type in names and not token.text.endswith(_UNKNOWN):
+                token.text += _UNKNOWN
+        (tree,) = kind.parser().parse(tokens, text)
+    except (sqlglot.errors.SqlglotError, ValueError) as error:
         line = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0]
-        raise RankqlError(f"The query cannot be read as DuckDB's SQL: {line}") from error
+        raise RankqlError(f"The query cannot be read as one statement of DuckDB: {line}") from error
+    if tree is None:
+        raise RankqlError("The query is empty")
+    for part in tree.find_all(exp.Identifier, exp.Anonymous):
+        if isinstance(part.this, str):
+            part.set("this", part.this.removesuffix(_UNKNOWN))
+    return cast(exp.Expr, tree)
 
 
 # sqlglot reads `[:f(x)]` as a placeholder.
 _OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
-
-
-def _parse(text: str, dialect: str) -> exp.Expr:
-    """Parse a statement or raise a SqlglotError."""
-    kind, (names, functions) = AS_WRITTEN[dialect](), _parser_words(dialect)
-    tokens = kind.tokenize(text)
-    for token in [*_function_names(tokens, functions), *_lambda_variables(tokens)]:
-        if token.token_type in names and not token.text.endswith(_UNKNOWN):
-            token.text += _UNKNOWN
-    trees = kind.parser().parse(tokens, text)
-    if len(trees) != 1 or trees[0] is None:
-        raise sqlglot.ParseError("it must be one statement")
-    for part in trees[0].find_all(exp.Identifier, exp.Anonymous):
-        if isinstance(part.this, str):
-            part.set("this", part.this.removesuffix(_UNKNOWN))
-    return cast(exp.Expr, trees[0])
 
 
 AS_WRITTEN = {
@@ -328,22 +324,14 @@ def window_metrics() -> frozenset[str]:
     """The metrics with a window form: metrics of rows that need only sums and windows."""
     listed = {name for family in _FAMILIES for name in macros.read_statements(family)}
     return frozenset(
-        name for name in listed & set(macros.read_comments()) if not alternative_form(name)
+        name
+        for name in listed & set(macros.read_comments())
+        if not name.startswith("list_") and not name.endswith("_by_score")
     )
 
 
 # Files of metrics that need only sums and windows; windows.sql has that of `auc`.
 _FAMILIES = ("gain", "precision", "cascade", "rating", "windows")
-
-
-def alternative_form(name: str) -> str:
-    """What to use instead of a list or score form, or an empty text."""
-    if name.startswith("list_"):
-        return f"{name.removeprefix('list_')} takes the entries as rows"
-    if name.endswith("_by_score"):
-        ranked = "row_number() OVER (PARTITION BY ... ORDER BY score DESC, item DESC)"
-        return f"{name.removesuffix('_by_score')} takes pos, from a subquery: {ranked}"
-    return ""
 
 
 @cache

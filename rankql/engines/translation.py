@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import sqlglot
 from sqlglot import exp
@@ -251,17 +251,30 @@ class Translator:
     ) -> exp.Expr:
         given, bound = bind_arguments(macro, arguments), {}
         for parameter, default in macro.parameters.items():
-            argument = self.translate(given[parameter], scope) if parameter in given else default
-            if argument is None:
+            if parameter not in given and default is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = parenthesise(argument)
+            bound[parameter] = parenthesise(self.bind(macro, parameter, given, scope))
         values = [*bound.values()]
-        if macro.name not in _FAILING and all(map(is_constant, values)) and is_scalar(macro.name):
+        in_duckdb = macro.native or macro is macro_trees("duckdb").get(macro.name)
+        in_duckdb &= macro.name not in _FAILING and is_scalar(macro.name)
+        if in_duckdb and all(map(is_constant, values)):
             return self.compute(function_call(macro.name, *values))
         self._expanding.append(macro)
         made = self.translate(macro.body, bound)
         self._expanding.pop()
         return parenthesise(made)
+
+    def bind(
+        self,
+        macro: Macro,
+        parameter: str,
+        given: Mapping[str, exp.Expr],
+        scope: Mapping[str, exp.Expr],
+    ) -> exp.Expr:
+        """The translated argument of a parameter, or its default."""
+        bound = given.get(parameter, macro.parameters[parameter])
+        assert bound
+        return cast(exp.Expr, self.translate(bound, scope)) if parameter in given else bound
 
     def _translate_filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name = node.this.name.lower()

@@ -8,25 +8,21 @@ Constants, such as a cutoff, are computed while the query is written.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from rankql import macros
 from rankql.engines.sql_trees import (
     AGGREGATES,
     Macro,
-    alternative_form,
-    bind_arguments,
     compute_constant,
     function_call,
     is_constant,
     is_scalar,
     name_projection,
-    parenthesise,
     parse_sql,
     window_macros,
     window_metrics,
@@ -162,7 +158,10 @@ class _WindowTranslator(Translator):
 
     def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
         """Translate a tree and compute its constants."""
-        if isinstance(node, exp.Select) and any(map(calls_metric, metric_places(node))):
+        select = node if isinstance(node, exp.Select) else None
+        # The clauses that can call metrics.
+        parts = [*select.expressions, *map(select.args.get, ("having", "order"))] if select else []
+        if select and any(calls_metric(part) for part in parts if part):
             query = self._translate_select(node)
             in_set = isinstance(node.parent, exp.SetOperation)  # WITH is not possible there
             return exp.select("*").from_(query.subquery("rankql_part")) if in_set else query
@@ -222,49 +221,38 @@ class _WindowTranslator(Translator):
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
-        outermost = not self._expanding
-        if outermost and macro.name not in window_metrics():
-            self.refuse(
-                f"{macro.name}()", alternative_form(macro.name) or "DuckDB and Spark have it"
-            )
-        by_name, bound = bind_arguments(macro, arguments), {}
-        for parameter, default in macro.parameters.items():
-            argument = by_name.get(parameter, default)
-            if argument is None:
-                raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            if outermost:
-                option = default is not None and parameter != "query"
-                argument = self._translate_argument(macro.name, parameter, argument, option)
-            elif parameter in by_name:
-                argument = cast(exp.Expr, self.translate(argument, scope))
-            bound[parameter] = parenthesise(argument)
-        values = [*bound.values()]
+        if self.in_user_sql and macro.name not in window_metrics():
+            self.refuse(f"{macro.name}()", "DuckDB and Spark have it")
         if self._steps is None and not is_scalar(macro.name):
             place = "ask for it in a SELECT list, HAVING or ORDER BY"
             self.refuse(f"{macro.name}() where rows are not grouped", place)
-        same = macro.name not in macros.read_statements("windows")  # DuckDB has that macro
-        if same and is_scalar(macro.name) and all(map(is_constant, values)):
-            return self.compute(function_call(macro.name, *values))
-        self._expanding.append(macro)
-        made = parenthesise(self.translate(macro.body, bound))
-        self._expanding.pop()
+        made = super()._expand(macro, arguments, scope)
         if macro.name in _COLUMNS and self._steps and not is_constant(made):
             return self._steps.column(_COLUMNS[macro.name], made.unnest())
         return made
 
-    def _translate_argument(
-        self, metric: str, name: str, value: exp.Expr, option: bool
+    def bind(
+        self,
+        macro: Macro,
+        parameter: str,
+        given: Mapping[str, exp.Expr],
+        scope: Mapping[str, exp.Expr],
     ) -> exp.Expr:
-        """Translate an argument of a metric in the user's query."""
-        if option:
+        """The translated argument; of a metric in the user's query, a column or a constant."""
+        if not self.in_user_sql:
+            return super().bind(macro, parameter, given, scope)
+        default = macro.parameters[parameter]
+        value = given.get(parameter, default)
+        assert value
+        if default is not None and parameter != "query":
             if not is_constant(value):
-                self.refuse(f"{metric} with {name} from a column", "give a constant")
+                self.refuse(f"{macro.name} with {parameter} from a column", "give a constant")
             return self.compute(value)
-        made = self._translate_row_value(value, f"{metric}()")
+        made = self._translate_row_value(value, f"{macro.name}()")
         steps = self._steps
         if steps is None or isinstance(made, exp.Column) or is_constant(made):
             return made
-        return steps.column(name, made)
+        return steps.column(parameter, made)
 
     def _translate_row_value(self, value: exp.Expr, place: str) -> exp.Expr:
         """Translate an expression over one row."""
@@ -385,12 +373,6 @@ def calls_metric(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous) and node.name.lower() in window_macros():
         return not is_scalar(node.name.lower())
     return not isinstance(node, exp.Query) and any(map(calls_metric, node.iter_expressions()))
-
-
-def metric_places(select: exp.Select) -> Iterable[exp.Expr]:
-    """The clauses that can call metrics."""
-    yield from select.expressions
-    yield from filter(None, (select.args.get("having"), select.args.get("order")))
 
 
 def is_in_aggregate(column: exp.Column) -> bool:
