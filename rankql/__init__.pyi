@@ -22,8 +22,8 @@ from .errors import RankqlError
 from .evaluation.combine import combine
 from .evaluation.convert import convert
 from .evaluation.evaluate import evaluate
+from .evaluation.means_result import WideTable
 from .evaluation.result import Result
-from .evaluation.wide_table import WideTable
 from .expressions.cascade import (
     arhr,
     err,

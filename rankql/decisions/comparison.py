@@ -16,8 +16,8 @@ from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.means_result import LARGE, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.evaluation.wide_table import LARGE, WideTable, make_wide_table
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
     SUFFIXES,

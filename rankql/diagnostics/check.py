@@ -18,7 +18,6 @@ from rankql.diagnostics.check_rows import (
 )
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
-from rankql.evaluation.collapse import collapse_chunks
 from rankql.evaluation.overlap import (
     find_judged_queries,
     has_same_ids,
@@ -29,7 +28,7 @@ from rankql.evaluation.overlap import (
     no_judged_query_message,
     run_label,
 )
-from rankql.evaluation.plan import open_inputs
+from rankql.evaluation.plan import read_rankings
 from rankql.evaluation.request import Reading, ReadingOptions
 from rankql.macros import quote
 from rankql.sources.id_lists import FLOATS, is_rounded
@@ -79,8 +78,7 @@ def check(
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     reading = Reading.of(options, check, ReadingOptions)
     with open_session(con, run, qrels, train) as session:
-        inputs = open_inputs(session, run, qrels, reading, False, train=train)
-        inputs = inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
+        inputs = read_rankings(session, run, qrels, reading, False, True, train=train)
         with duckdb_errors():
             data = CheckData(session, inputs, k, reading.conventions.threshold)
             findings = [

@@ -17,29 +17,9 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks import (
-    evaluation_errors,
-    require_ids,
-    require_one_value_per_query,
-    require_unique_rows,
-    validate_numbers,
-)
+from rankql.evaluation import checks, overlap
 from rankql.evaluation.compute import finish, reduce_tables
 from rankql.evaluation.means import Meta, counted_values_sql
-from rankql.evaluation.overlap import (
-    SEVERAL_QUERIES,
-    Counters,
-    QueryOverlap,
-    RankedRows,
-    count_ids,
-    find_judged_queries,
-    is_small_overlap,
-    item_overlap,
-    leave_out_unjudged,
-    no_common_items,
-    require_judged_queries,
-    require_ranked_rows,
-)
 from rankql.evaluation.plan import Facts, own_columns
 from rankql.evaluation.readable import write_query
 from rankql.evaluation.result import (
@@ -183,25 +163,25 @@ def _evaluate_rows(
             incomplete |= number < total
     if incomplete:
         return None
-    inputs, unjudged = leave_out_unjudged(session, inputs)
+    inputs, unjudged = overlap.leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
-            validate_numbers(session, table)
+            checks.validate_numbers(session, table)
     facts = Facts(session, inputs, conventions)
-    with evaluation_errors(session, inputs, conventions):
+    with checks.evaluation_errors(session, inputs, conventions):
         ask = facts.run_sql
-        require_one_value_per_query(ask, inputs)
+        checks.require_one_value_per_query(ask, inputs)
         reduced = reduce_tables(facts, metrics, conventions)
         counters = reduced.counters
         if inputs.qrels is not None:
-            counts.append(Count("judged", ids=find_judged_queries(ask)))
+            counts.append(Count("judged", ids=overlap.find_judged_queries(ask)))
         unique = reduced.unique_columns(metrics)
         if inputs.qrels is not None:
             _count_matches(ask, inputs, counts)
-        require_unique_rows(ask, inputs, unique, counters.unique)
+        checks.require_unique_rows(ask, inputs, unique, counters.unique)
         values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
     number = values[inputs.query].n_unique()
-    queries = counters.queries or unjudged or [QueryOverlap(None, number, number, [])]
+    queries = counters.queries or unjudged or [overlap.QueryOverlap(None, number, number, [])]
     for system, total, judged, examples in queries:
         counts.append(Count("queries", system, total))
         counts.append(Count("judged queries", system, judged))
@@ -214,14 +194,15 @@ def _evaluate_rows(
 
 def _count_matches(ask: SqlRunner, inputs: Inputs, counts: list[Count]) -> None:
     """Count the items of each system that match, and say what is wrong if none does."""
-    for overlap in item_overlap(ask, inputs):
-        system, *_, common = overlap
-        ids = count_ids(ask, inputs, system) if is_small_overlap(*overlap) else overlap
-        for name, number in zip(_MATCHES, (*overlap[1:], *ids[1:]), strict=True):
+    for counted in overlap.item_overlap(ask, inputs):
+        system, *_, common = counted
+        few = overlap.is_small_overlap(*counted)
+        ids = overlap.count_ids(ask, inputs, system) if few else counted
+        for name, number in zip(_MATCHES, (*counted[1:], *ids[1:]), strict=True):
             counts.append(Count(name, system, number))
         if not common:
-            is_error, doubt = no_common_items(ask, inputs, system, 0)
-            _, message = no_common_items(ask, inputs, system, SEVERAL_QUERIES)
+            is_error, doubt = overlap.no_common_items(ask, inputs, system, 0)
+            _, message = overlap.no_common_items(ask, inputs, system, overlap.SEVERAL_QUERIES)
             counts.append(Count("doubt", system, int(is_error), doubt))
             counts.append(Count("refusal", system, text=message))
 
@@ -253,44 +234,44 @@ class Totals:
         return counts | ({"weights": weights} if weights else {})
 
 
-def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> Counters:
+def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> overlap.Counters:
     """The counters of all partitions; raise errors about all rows."""
     number = totals.number
     for table in inputs.tables:
         names = [f"ids of {table.label}: {name}" for name in inputs.ids(table)]
         ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
-        require_ids(table.label, number(f"rows of {table.label}"), ids)
+        checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
     named = (x for name, x in totals.rows if name == "queries" and number("queries", x))
     systems = sorted(named, key=str)
     queries = [
-        QueryOverlap(
+        overlap.QueryOverlap(
             x, number("queries", x), number("judged queries", x), totals.read("unjudged", IDS, x)
         )
         for x in systems
     ]
     ranked = [
-        RankedRows(x, number("rows", x), number("ranked", x), False)
+        overlap.RankedRows(x, number("rows", x), number("ranked", x), False)
         for x in systems
         if number("rows", x)
     ]
     place = "score" if inputs.scored else "position"
-    counters = Counters(queries, ranked, [], place)
-    require_ranked_rows(counters)
-    require_judged_queries(queries, totals.read("judged", IDS))
+    counters = overlap.Counters(queries, ranked, [], place)
+    overlap.require_ranked_rows(counters)
+    overlap.require_judged_queries(queries, totals.read("judged", IDS))
     doubts, few = [], []
     for system, _, judged, _ in queries:
         if ("items", system) not in totals.rows:
             continue
         items, judged_items, common, *by_id = (number(name, system) for name in _MATCHES)
         if not common:
-            if judged >= SEVERAL_QUERIES or number("doubt", system):
+            if judged >= overlap.SEVERAL_QUERIES or number("doubt", system):
                 raise RankqlError(totals.read("refusal", TEXT, system))
             doubts.append(totals.read("doubt", TEXT, system))
-        elif is_small_overlap(system, items, judged_items, common) and is_small_overlap(
-            None, *by_id
-        ):
-            few.append((system, items, judged_items, common))
+        else:
+            both = (system, items, judged_items, common)
+            if all(overlap.is_small_overlap(*x) for x in (both, (None, *by_id))):
+                few.append(both)
     check_counts(meta, totals.values())
     return replace(counters, few=few, doubts=doubts)

@@ -9,20 +9,13 @@ functions, so nothing runs in Python. Wrong data is an error of the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rankql import macros
 from rankql.engines.sql_trees import argument_error
-from rankql.engines.translation import (
-    SPARK,
-    Target,
-    spark_with_grades,
-    translate_call,
-    translate_expression,
-    translate_query,
-)
+from rankql.engines.translation import SPARK, translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, require_package
 
 require_package("pyspark", "spark", "rankql.spark")
@@ -44,17 +37,12 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     return spark.sql(translate_query(query, SPARK))
 
 
-def expr(text: str, grades: Iterable[float] | None = None) -> Column:
+def expr(text: str) -> Column:
     """A Column from an expression in DuckDB's SQL that calls metrics.
 
-    `grades` speeds up `ndcg` and `idcg` with k, and is an option of these functions too: all values
-    above 0 of rel (or of the gain in its place). Grades are then counted instead of collected in
-    lists. Another value is an error of the query.
-
-    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)", grades=[1, 3, 7]))
-    ... # doctest: +SKIP
+    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)"))     # doctest: +SKIP
     """
-    return _column(translate_expression(text, _target(grades)), text, grades)
+    return _column(translate_expression(text, SPARK), text)
 
 
 def __getattr__(name: str) -> Callable[..., Column]:
@@ -75,7 +63,7 @@ def __dir__() -> list[str]:
 def _metric(name: str) -> Callable[..., Column]:
     parameters = macros.read_parameters()[name]
 
-    def metric(*arguments: Any, grades: Iterable[float] | None = None, **options: Any) -> Column:
+    def metric(*arguments: Any, **options: Any) -> Column:
         positional = dict(zip(parameters, arguments, strict=False))
         unknown = [option for option in options if option not in parameters or option in positional]
         if unknown or len(arguments) > len(parameters):
@@ -84,32 +72,21 @@ def _metric(name: str) -> Callable[..., Column]:
         columns: dict[str, Any] = {}
         values: dict[str, Any] = {}
         for parameter, value in {**needed, **positional, **options}.items():
-            is_name = isinstance(value, str) and (
-                parameter in needed or _is_column(name, parameter)
-            )
+            # Some options name columns.
+            named = parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
+            is_name = isinstance(value, str) and (named or parameter in needed)
             (columns if is_name else values)[parameter] = value
-        return _column(translate_call(name, columns, values, _target(grades)), name, grades)
+        return _column(translate_call(name, columns, values, SPARK), name)
 
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB, with columns by name."
     return metric
 
 
-def _is_column(name: str, parameter: str) -> bool:
-    """Whether an option names a column."""
-    return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
-
-
-def _target(grades: Iterable[float] | None) -> Target:
-    return SPARK if grades is None else spark_with_grades(grades)
-
-
-def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:
+def _column(text: str, name: str) -> Column:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    if grades is not None and "count_if" not in text:
-        raise RankqlError(f"{name}: grades= needs ndcg or idcg with k.")
     if SparkSession.getActiveSession() is None:
         raise RankqlError(f"{name}: start a Spark session first")
     return F.expr(text).alias(name)

@@ -37,7 +37,6 @@ from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import open_session
 from rankql.sources.tables import Table
-from rankql.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -137,19 +136,19 @@ def evaluate_in_spark(
         "interval='t' of weighted means needs the values of all queries, which stay in Spark. "
         "Leave out interval=, then call rankql.combine([result.collect()], interval='t')",
     )
-    if "output" in options:
-        raise RankqlError(
-            "output= is not supported in Spark. Write the values there: "
-            "result.per_query.write.parquet(path)"
-        )
+    require(
+        "output" not in options,
+        "output= is not supported in Spark. Write the values there: "
+        "result.per_query.write.parquet(path)",
+    )
     groups, resolved = parse_groupings(by), choose(conventions, options)
-    if resolved.ties == "order":
-        raise RankqlError("ties='order' is not supported in Spark, where rows have no order.")
+    is_ordered = resolved.ties == "order"
+    require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     frames = partitions.label_tables(runs, qrels, attributes)
     for label, frame in frames.items():
-        if not hasattr(frame, "asTable"):
-            raise RankqlError(f"{label} must be a Spark DataFrame, not {type(frame).__name__}.")
+        is_frame, kind = hasattr(frame, "asTable"), type(frame).__name__
+        require(is_frame, f"{label} must be a Spark DataFrame, not {kind}.")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     attached = [*groups, *([] if weight is None else [[weight]])]
     task = partitions.Task(
@@ -168,11 +167,11 @@ def evaluate_in_spark(
         meta = replace(plan.make_meta(), weight=weight)
         sql, read = plan.sql, plan.columns
     names = [*meta.catalogue] or [metric.name for metric in plan.metrics if metric.shown]
-    if names:
-        raise RankqlError(
-            f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "
-            "where no partition has them all. Use rankql.evaluate"
-        )
+    require(
+        not names,
+        f"{', '.join(names)}: metrics of all rankings together are not supported in Spark, where "
+        "no partition has them all. Use rankql.evaluate",
+    )
     task = replace(
         task,
         metrics=plan.metrics,
@@ -254,14 +253,8 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
     schema = to_arrow_schema(frame.schema)
     if not exponential and not any(metric.scaled for metric in task.metrics):
         return schema.empty_table()
-    grades = frame.agg(F.max(grade).alias(name)).toArrow()
-    return pa.Table.from_arrays(
-        [
-            grades[0].cast(field.type) if field.name == name else pa.nulls(len(grades), field.type)
-            for field in schema
-        ],
-        names=schema.names,
-    )
+    ((highest,),) = frame.agg(F.max(grade)).collect()
+    return pa.Table.from_pylist([{name: highest}], schema)
 
 
 def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:

@@ -113,34 +113,30 @@ def name_projection(projection: exp.Expr) -> exp.Expr:
 
 def parse_sql(text: str, dialect: str = "duckdb") -> exp.Expr:
     """Parse a statement. Functions keep the names that are written."""
+    kind, (names, functions) = AS_WRITTEN[dialect](), _parser_words(dialect)
+    text = _OPEN_SLICE.sub("[1:", text)
     try:
-        return _parse(_OPEN_SLICE.sub("[1:", text), dialect)
-    except sqlglot.errors.SqlglotError as error:
+        tokens = kind.tokenize(text)
+        for token in [*_function_names(tokens, functions), *_lambda_variables(tokens)]:
+            if token.token_type in names and not token.text.endswith(_UNKNOWN):
+                token.text += _UNKNOWN
+        (tree,) = kind.parser().parse(tokens, text)
+    except (sqlglot.errors.SqlglotError, ValueError) as error:
         line = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0]
-        raise RankqlError(f"The query cannot be read as DuckDB's SQL: {line}") from error
+        raise RankqlError(f"The query cannot be read as one statement of DuckDB: {line}") from error
+    if tree is None:
+        raise RankqlError("The query is empty")
+    for part in tree.find_all(exp.Identifier, exp.Anonymous):
+        if isinstance(part.this, str):
+            part.set("this", part.this.removesuffix(_UNKNOWN))
+    return cast(exp.Expr, tree)
 
 
 # sqlglot reads `[:f(x)]` as a placeholder.
 _OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
 
 
-def _parse(text: str, dialect: str) -> exp.Expr:
-    """Parse a statement or raise a SqlglotError."""
-    kind, (names, functions) = _DIALECTS[dialect](), _parser_words(dialect)
-    tokens = kind.tokenize(text)
-    for token in [*_function_names(tokens, functions), *_lambda_variables(tokens)]:
-        if token.token_type in names and not token.text.endswith(_UNKNOWN):
-            token.text += _UNKNOWN
-    trees = kind.parser().parse(tokens, text)
-    if len(trees) != 1 or trees[0] is None:
-        raise sqlglot.ParseError("it must be one statement")
-    for part in trees[0].find_all(exp.Identifier, exp.Anonymous):
-        if isinstance(part.this, str):
-            part.set("this", part.this.removesuffix(_UNKNOWN))
-    return cast(exp.Expr, trees[0])
-
-
-_DIALECTS = {
+AS_WRITTEN = {
     # Keep indices as they are written.
     kind.__name__.lower(): type("Plain", (kind,), {"INDEX_OFFSET": 0})
     for kind in (DuckDB, Spark)
@@ -155,7 +151,7 @@ _UNKNOWN = "\x1a"
 @cache
 def _parser_words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
     """Token types that can be names, and the functions that sqlglot knows."""
-    parser = _DIALECTS[dialect]().parser()
+    parser = AS_WRITTEN[dialect]().parser()
     names = frozenset({*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING})
     known = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
     return names, frozenset(known - {"CASE", "CAST", "TRY_CAST"})
@@ -226,7 +222,7 @@ def _scalar_functions() -> frozenset[str]:
 def compute_constant(node: exp.Expr, typed: bool = True) -> exp.Expr:
     """The literal that DuckDB computes; numbers with a point are cast to DOUBLE if `typed`."""
     text = node.sql(dialect="duckdb", normalize_functions=False)
-    return _to_literal(_compute_in_duckdb(text), typed)
+    return to_literal(_compute_in_duckdb(text), typed)
 
 
 @cache
@@ -249,12 +245,13 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def _to_literal(value: Any, typed: bool) -> exp.Expr:
-    if isinstance(value, list):
-        return exp.Array(expressions=[_to_literal(part, typed) for part in value])
+def to_literal(value: Any, typed: bool) -> exp.Expr:
+    """The literal of a value; numbers with a point are cast to DOUBLE if `typed`."""
+    if isinstance(value, list | tuple):
+        return exp.Array(expressions=[to_literal(part, typed) for part in value])
     if isinstance(value, dict):
         fields = (
-            (exp.to_identifier(n, quoted=True), _to_literal(v, typed)) for n, v in value.items()
+            (exp.to_identifier(n, quoted=True), to_literal(v, typed)) for n, v in value.items()
         )
         return exp.Struct(expressions=[exp.PropertyEQ(this=n, expression=v) for n, v in fields])
     if value is None or isinstance(value, str | bool | int):
@@ -264,7 +261,9 @@ def _to_literal(value: Any, typed: bool) -> exp.Expr:
             return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
         literal = exp.convert(float(value))
         return exp.cast(literal, "DOUBLE") if typed else literal
-    raise RankqlError(f"An option must be a number, a text or a list of them, not {value}.")
+    raise RankqlError(
+        f"An option must be a number, a text or a list of them, not {value}. Make it a column first"
+    )
 
 
 def constant_condition(node: exp.Expr) -> bool | exp.Expr | None:
@@ -325,22 +324,14 @@ def window_metrics() -> frozenset[str]:
     """The metrics with a window form: metrics of rows that need only sums and windows."""
     listed = {name for family in _FAMILIES for name in macros.read_statements(family)}
     return frozenset(
-        name for name in listed & set(macros.read_comments()) if not alternative_form(name)
+        name
+        for name in listed & set(macros.read_comments())
+        if not name.startswith("list_") and not name.endswith("_by_score")
     )
 
 
 # Files of metrics that need only sums and windows; windows.sql has that of `auc`.
 _FAMILIES = ("gain", "precision", "cascade", "rating", "windows")
-
-
-def alternative_form(name: str) -> str:
-    """What to use instead of a list or score form, or an empty text."""
-    if name.startswith("list_"):
-        return f"{name.removeprefix('list_')} takes the entries as rows"
-    if name.endswith("_by_score"):
-        ranked = "row_number() OVER (PARTITION BY ... ORDER BY score DESC, item DESC)"
-        return f"{name.removesuffix('_by_score')} takes pos, from a subquery: {ranked}"
-    return ""
 
 
 @cache

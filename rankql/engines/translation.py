@@ -7,15 +7,15 @@ A `Target` describes an engine: functions with the same meaning, rewrite rules, 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
 
 import sqlglot
 from sqlglot import exp
 
 from rankql.engines.sql_trees import (
+    AS_WRITTEN,
     Macro,
     bind_arguments,
     compute_constant,
@@ -29,6 +29,7 @@ from rankql.engines.sql_trees import (
     name_projection,
     parenthesise,
     parse_sql,
+    to_literal,
 )
 from rankql.errors import RankqlError
 
@@ -66,8 +67,6 @@ class Target:
     aggregates: frozenset[str] = frozenset()
     # Rewrites by type of node or name of function. A rule receives the node with translated parts.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
-    # Macros that replace those of the file.
-    macros: Mapping[str, Macro] = field(default_factory=dict)
     # Functions that only macros may call.
     helpers: frozenset[str] = frozenset()
 
@@ -87,7 +86,7 @@ def translate_call(
     """Translate a call of a metric with columns by name."""
     values = {
         name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
-    } | {name: _literal(name, value) for name, value in options.items()}
+    } | {name: to_literal(value, typed=False) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=v) for n, v in values.items()]
     return _translate(function_call(metric, *named), target)
 
@@ -114,20 +113,6 @@ def render(tree: exp.Expr, name: str, dialect: str, pretty: bool = False) -> str
         )
     except sqlglot.errors.UnsupportedError as error:
         raise RankqlError(f"{name} does not support the query: {error}") from error
-
-
-def _literal(name: str, value: Any) -> exp.Expr:
-    """The literal of an option's value."""
-    if isinstance(value, list | tuple):
-        return exp.Array(expressions=[_literal(name, part) for part in value])
-    if isinstance(value, float) and not math.isfinite(value):
-        return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
-    if value is None or isinstance(value, bool | int | float | str):
-        return exp.convert(value)
-    raise RankqlError(
-        f"{name} must be a number, a text, a list of them or a column name, not "
-        f"{type(value).__name__}. Make it a column first."
-    )
 
 
 class Translator:
@@ -162,8 +147,8 @@ class Translator:
         rule = None if self.in_native_macro else self.target.rules.get(kind)
         if not self.in_native_macro and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
-        if self.in_user_sql:
-            _refuse_in_queries(self, node)
+        if self.in_user_sql and _is_ambiguous(node):
+            self.refuse(node.sql(AS_WRITTEN["duckdb"]), "put it into a view")
         made = kind(**{name: self.translate(part, scope) for name, part in node.args.items()})
         if self.in_user_sql:
             return rule(self, made) if rule else made
@@ -244,10 +229,7 @@ class Translator:
             return function_call(node.name, *self.translate(node.expressions, scope))
         if self.in_user_sql and name in target.helpers:
             self.refuse(f"{name}()")
-        macro = target.macros.get(name) or macro_trees(target.dialect).get(name)
-        if macro is None or len(macro.parameters) != len(node.expressions):
-            macro = macro_trees("duckdb").get(name)
-        if macro:
+        if macro := self.find_macro(name, len(node.expressions)):
             return self._expand(macro, node.expressions, scope)
         made = function_call(name, *self.translate(node.expressions, scope))
         if self._expanding and name not in _FAILING and is_constant(made):
@@ -258,22 +240,41 @@ class Translator:
             self.refuse(f"{name}()")
         return fold(made)
 
+    def find_macro(self, name: str, count: int) -> Macro | None:
+        """The macro of a name: that of the target with so many parameters, or that of sql/."""
+        macro = macro_trees(self.target.dialect).get(name)
+        is_native = macro is not None and len(macro.parameters) == count
+        return macro if is_native else macro_trees("duckdb").get(name)
+
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
         given, bound = bind_arguments(macro, arguments), {}
         for parameter, default in macro.parameters.items():
-            argument = self.translate(given[parameter], scope) if parameter in given else default
-            if argument is None:
+            if parameter not in given and default is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = parenthesise(argument)
+            bound[parameter] = parenthesise(self.bind(macro, parameter, given, scope))
         values = [*bound.values()]
-        if macro.name not in _FAILING and all(map(is_constant, values)) and is_scalar(macro.name):
+        in_duckdb = macro.native or macro is macro_trees("duckdb").get(macro.name)
+        in_duckdb &= macro.name not in _FAILING and is_scalar(macro.name)
+        if in_duckdb and all(map(is_constant, values)):
             return self.compute(function_call(macro.name, *values))
         self._expanding.append(macro)
         made = self.translate(macro.body, bound)
         self._expanding.pop()
         return parenthesise(made)
+
+    def bind(
+        self,
+        macro: Macro,
+        parameter: str,
+        given: Mapping[str, exp.Expr],
+        scope: Mapping[str, exp.Expr],
+    ) -> exp.Expr:
+        """The translated argument of a parameter, or its default."""
+        bound = given.get(parameter, macro.parameters[parameter])
+        assert bound
+        return cast(exp.Expr, self.translate(bound, scope)) if parameter in given else bound
 
     def _translate_filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name = node.this.name.lower()
@@ -295,35 +296,30 @@ class Translator:
 _FAILING = {"error", "rankql_fail", "rankql_few"}
 
 
-def _refuse_in_queries(translator: Translator, node: exp.Expr) -> None:
-    """Refuse what may mean something else in the target, outside the macros."""
+def _is_ambiguous(node: exp.Expr) -> bool:
+    """May it mean something else in the target? Macros know what they call."""
     match node:
-        case exp.Cast() | exp.TryCast() if not is_constant(node.this):
-            construct = "a cast"
-        case exp.Div() | exp.IntDiv() | exp.Mod():
-            construct = "a division"
-        case exp.Like() | exp.Struct() | exp.Bracket() | exp.SimilarTo():
-            construct = type(node).__name__
-        case exp.In() if node.args.get("query") or any(
-            isinstance(part, exp.Null) for part in node.expressions
-        ):
-            construct = "IN with a query or NULL"
-        case exp.Subquery() if not isinstance(node.parent, exp.From | exp.Join | exp.SetOperation):
-            construct = "a query within an expression"
-        case exp.Join() if {node.method, node.kind} & {"ASOF", "POSITIONAL", "SEMI", "ANTI"}:
+        case exp.Cast() | exp.TryCast():
+            return not is_constant(node.this)
+        case exp.Div() | exp.IntDiv() | exp.Mod() | exp.Like() | exp.Struct() | exp.Bracket():
+            return True
+        case exp.In():
+            nulls = any(isinstance(part, exp.Null) for part in node.expressions)
+            return nulls or bool(node.args.get("query"))
+        case exp.Subquery():
+            return not isinstance(node.parent, exp.From | exp.Join | exp.SetOperation)
+        case exp.Join():
             # Other engines may take the word for an alias of the table before it.
-            construct = f"{node.kind if node.kind in ('SEMI', 'ANTI') else node.method} JOIN"
-        case exp.SetOperation() if node.args.get("by_name"):
-            construct = "BY NAME"
-        case _:
-            return
-    translator.refuse(construct, "put it into a view")
+            return bool({node.method, node.kind} & {"ASOF", "POSITIONAL", "SEMI", "ANTI"})
+        case exp.SetOperation():
+            return bool(node.args.get("by_name"))
+    return isinstance(node, exp.SimilarTo)
 
 
-def average_as_double(node: exp.Anonymous) -> exp.Anonymous:
+def rewrite_average(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """avg() of values cast to DOUBLE, because that of DECIMAL has few decimal places."""
     (value,) = node.expressions
-    return function_call("avg", exp.cast(value, "DOUBLE"))
+    return function_call("avg", exp.cast(value, "DOUBLE")) if translator.in_user_sql else node
 
 
 def _replace_outermost(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -400,11 +396,6 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
     return node
 
 
-def _rewrite_avg(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """Cast the values of avg(), because that of DECIMAL has few decimal places."""
-    return average_as_double(node) if translator.in_user_sql else node
-
-
 SPARK = Target(
     "Spark",
     "spark",
@@ -423,37 +414,10 @@ SPARK = Target(
         exp.Bracket: _rewrite_bracket,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _rewrite_similar_to,
-        "avg": _rewrite_avg,
+        "avg": rewrite_average,
         exp.BitwiseRightShift: _shift_rule("shiftright"),
         exp.BitwiseLeftShift: _shift_rule("shiftleft"),
         exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),
         exp.Table: _rewrite_table,
     },
 )
-
-
-def spark_with_grades(grades: Iterable[float]) -> Target:
-    """Spark with a known set of grades: the largest values are counted instead of collected.
-
-    Only sums remain, which Spark adds up before the shuffle.
-    """
-    values = sorted({*map(float, grades)}, reverse=True)
-    if not values or not all(0 < value < math.inf for value in values):
-        raise RankqlError("grades must be finite numbers above 0.")
-    among = ", ".join(f"{value!r}D" for value in values)
-    listed = ", ".join(f"{value:g}" for value in reversed(values))
-    other = f"'rel must be one of grades={listed}, not ' || CAST(value AS STRING)"
-    # The first count checks all finite values; the metric refuses others.
-    first = (
-        f"CASE WHEN value IN ({among}) THEN value = {values[0]!r}D "
-        "WHEN value > 0 AND value < CAST('Infinity' AS DOUBLE) "
-        f"THEN CAST(raise_error({other}) AS BOOLEAN) END"
-    )
-    conditions = [first, *(f"value = {value!r}D" for value in values[1:])]
-    lists = (
-        f"array_repeat({value!r}D, CAST(least(k, count_if({condition})) AS INT))"
-        for value, condition in zip(values, conditions, strict=True)
-    )
-    largest = f"slice(rankql_keep(concat({', '.join(lists)})), 1, CAST(k AS INT))"
-    body = parse_sql(largest, "spark")
-    return replace(SPARK, macros={"max": Macro("max", {"value": None, "k": None}, body, True)})

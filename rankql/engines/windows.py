@@ -8,31 +8,26 @@ Constants, such as a cutoff, are computed while the query is written.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from rankql import macros
 from rankql.engines.sql_trees import (
     AGGREGATES,
     Macro,
-    alternative_form,
-    bind_arguments,
     compute_constant,
-    fold,
     function_call,
     is_constant,
     is_scalar,
     name_projection,
-    parenthesise,
     parse_sql,
     window_macros,
     window_metrics,
 )
-from rankql.engines.translation import FUNCTIONS, Target, Translator, average_as_double, render
+from rankql.engines.translation import Rule, Target, Translator, render, rewrite_average
 from rankql.errors import RankqlError
 
 
@@ -118,25 +113,55 @@ _COLUMNS = {
     "rankql_all_nonrelevant": "nonrelevant",
 }
 
-# Functions in macros that every engine here has.
-_FUNCTIONS = {"any_value", "error", "greatest", "least", "pow"}
-_UNCHANGED: Mapping[type[exp.Expr] | str, Any] = {
-    kind: lambda _, node: node for kind in (exp.Bracket, exp.Slice, exp.SimilarTo, exp.Lambda)
+
+def _rewrite_aggregate(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """With two arguments, max() and min() are other functions."""
+    if translator.in_user_sql and len(node.expressions) > 1:
+        translator.refuse(f"{node.name}()")
+    return node
+
+
+def _rewrite_finite(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    most = exp.Literal.number("1.7976931348623157e308")
+    return exp.LTE(this=function_call("abs", *node.expressions), expression=most)
+
+
+def _rewrite_log(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    two = translator.compute(function_call("ln", exp.Literal.number("2.0")))
+    return exp.Paren(this=exp.Div(this=function_call("ln", *node.expressions), expression=two))
+
+
+_UNCHANGED = (exp.Bracket, exp.Slice, exp.SimilarTo, exp.Lambda)
+_RULES: Mapping[type[exp.Expr] | str, Rule] = {
+    **{kind: lambda _, node: node for kind in _UNCHANGED},
+    **dict.fromkeys(("max", "min"), _rewrite_aggregate),
+    "avg": rewrite_average,
+    "isfinite": _rewrite_finite,
+    "log2": _rewrite_log,
+    # Macros cast all columns to DOUBLE.
+    "typeof": lambda self, x: exp.convert("DOUBLE") if x.find(exp.Column) else self.compute(x),
 }
+# Functions in macros that every engine here has.
+_FUNCTIONS = frozenset({"any_value", "error", "greatest", "least", "pow"})
 
 
 class _WindowTranslator(Translator):
     """Translates a query. Each SELECT that calls a metric becomes a sequence of steps."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(Target(engine.name, engine.dialect, rules=_UNCHANGED))
+        helpers = _FUNCTIONS | {"isfinite", "log2", "typeof"}
+        target = Target(engine.name, engine.dialect, _FUNCTIONS, rules=_RULES, helpers=helpers)
+        super().__init__(target)
         self.engine = engine
         # The steps of the current SELECT; None inside expressions over one row.
         self._steps: WindowSteps | None = None
 
     def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
         """Translate a tree and compute its constants."""
-        if isinstance(node, exp.Select) and any(map(calls_metric, metric_places(node))):
+        select = node if isinstance(node, exp.Select) else None
+        # The clauses that can call metrics.
+        parts = [*select.expressions, *map(select.args.get, ("having", "order"))] if select else []
+        if select and any(calls_metric(part) for part in parts if part):
             query = self._translate_select(node)
             in_set = isinstance(node.parent, exp.SetOperation)  # WITH is not possible there
             return exp.select("*").from_(query.subquery("rankql_part")) if in_set else query
@@ -171,6 +196,10 @@ class _WindowTranslator(Translator):
                 node = exp.DPipe(this=as_text(sides[0]), expression=as_text(sides[1]), safe=True)
         return node
 
+    def find_macro(self, name: str, count: int) -> Macro | None:
+        """The macro of a name."""
+        return window_macros().get(name)
+
     def compute(self, node: exp.Expr) -> exp.Expr:
         """The literal of a constant expression, numbers as they are written."""
         return compute_constant(node, typed=False)
@@ -189,88 +218,41 @@ class _WindowTranslator(Translator):
                 raise RankqlError(message.name)
         return made
 
-    def _translate_call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
-        name = node.name.lower()
-        if any(isinstance(argument, exp.Order) for argument in node.expressions):
-            self.refuse(f"ORDER BY within {name}()")
-        if name in window_macros():
-            return self._expand(window_macros()[name], node.expressions, scope)
-        made = function_call(name, *self.translate(node.expressions, scope))
-        if not self._expanding:
-            # With two arguments they are other functions.
-            largest = name in ("max", "min") and len(made.expressions) > 1
-            if name not in FUNCTIONS or largest:
-                self.refuse(f"{name}()")
-            return average_as_double(made) if name == "avg" else made
-        if name == "error":
-            return made
-        if is_constant(made):
-            return self.compute(made)
-        first = made.expressions[0] if made.expressions else exp.Null()
-        match name:
-            case "typeof":
-                # Macros cast all columns to DOUBLE.
-                return self.compute(made) if not first.find(exp.Column) else exp.convert("DOUBLE")
-            case "isfinite":
-                most = exp.Literal.number("1.7976931348623157e308")
-                return exp.LTE(this=function_call("abs", first), expression=most)
-            case "log2":
-                two = self.compute(function_call("ln", exp.Literal.number("2.0")))
-                return exp.Paren(
-                    this=self._simplify(exp.Div(this=function_call("ln", first), expression=two))
-                )
-            case "coalesce":
-                return fold(made)
-        if name not in _FUNCTIONS | FUNCTIONS:
-            self.refuse(f"{name}()")
-        return function_call(name, *made.expressions)
-
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
-        outermost = not self._expanding
-        if outermost and macro.name not in window_metrics():
-            self.refuse(
-                f"{macro.name}()", alternative_form(macro.name) or "DuckDB and Spark have it"
-            )
-        by_name, bound = bind_arguments(macro, arguments), {}
-        for parameter, default in macro.parameters.items():
-            argument = by_name.get(parameter, default)
-            if argument is None:
-                raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            if outermost:
-                option = default is not None and parameter != "query"
-                argument = self._translate_argument(macro.name, parameter, argument, option)
-            elif parameter in by_name:
-                argument = cast(exp.Expr, self.translate(argument, scope))
-            bound[parameter] = parenthesise(argument)
-        values = [*bound.values()]
+        if self.in_user_sql and macro.name not in window_metrics():
+            self.refuse(f"{macro.name}()", "DuckDB and Spark have it")
         if self._steps is None and not is_scalar(macro.name):
             place = "ask for it in a SELECT list, HAVING or ORDER BY"
             self.refuse(f"{macro.name}() where rows are not grouped", place)
-        same = macro.name not in macros.read_statements("windows")  # DuckDB has that macro
-        if same and is_scalar(macro.name) and all(map(is_constant, values)):
-            return self.compute(function_call(macro.name, *values))
-        self._expanding.append(macro)
-        made = parenthesise(self.translate(macro.body, bound))
-        self._expanding.pop()
+        made = super()._expand(macro, arguments, scope)
         if macro.name in _COLUMNS and self._steps and not is_constant(made):
             return self._steps.column(_COLUMNS[macro.name], made.unnest())
         return made
 
-    def _translate_argument(
-        self, metric: str, name: str, value: exp.Expr, option: bool
+    def bind(
+        self,
+        macro: Macro,
+        parameter: str,
+        given: Mapping[str, exp.Expr],
+        scope: Mapping[str, exp.Expr],
     ) -> exp.Expr:
-        """Translate an argument of a metric in the user's query."""
-        if option:
+        """The translated argument; of a metric in the user's query, a column or a constant."""
+        if not self.in_user_sql:
+            return super().bind(macro, parameter, given, scope)
+        default = macro.parameters[parameter]
+        value = given.get(parameter, default)
+        assert value
+        if default is not None and parameter != "query":
             if not is_constant(value):
-                self.refuse(f"{metric} with {name} from a column", "give a constant")
+                self.refuse(f"{macro.name} with {parameter} from a column", "give a constant")
             return self.compute(value)
-        made = self._translate_row_value(value, f"{metric}()")
+        made = self._translate_row_value(value, f"{macro.name}()")
         steps = self._steps
         if steps is None or isinstance(made, exp.Column) or is_constant(made):
             return made
-        return steps.column(name, made)
+        return steps.column(parameter, made)
 
     def _translate_row_value(self, value: exp.Expr, place: str) -> exp.Expr:
         """Translate an expression over one row."""
@@ -391,12 +373,6 @@ def calls_metric(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous) and node.name.lower() in window_macros():
         return not is_scalar(node.name.lower())
     return not isinstance(node, exp.Query) and any(map(calls_metric, node.iter_expressions()))
-
-
-def metric_places(select: exp.Select) -> Iterable[exp.Expr]:
-    """The clauses that can call metrics."""
-    yield from select.expressions
-    yield from filter(None, (select.args.get("having"), select.args.get("order")))
 
 
 def is_in_aggregate(column: exp.Column) -> bool:

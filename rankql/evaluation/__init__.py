@@ -5,8 +5,8 @@ each document, `shown` knows the items of train and the catalogue) and resolves 
 conventions. `compute` runs the plan: `reduce` writes the query that gives one row per ranking, and
 `columns` has the metrics as columns of polars; `readable` writes the query of named `steps` that
 `result.sql` shows, a macro per metric. The `checks` of the data read the counters of `overlap`, and
-so do the `notes`. `result` holds and checks the values, `means_result` what is displayed of them,
-laid out by `wide_table`. `means` averages them, with the intervals of `stats`; `corrected_means`
+so do the `notes`. `result` holds and checks the values, `means_result` what is displayed of them.
+`means` averages them, with the intervals of `stats`; `corrected_means`
 respects clusters and a judge, `combine` joins results, `values` reads tables of values per query,
 and `convert` writes runs and judgments in other formats. It imports sources and what is below; is
 imported by engines, diagnostics, decisions, output and cli. `plot` loads output when it is called,

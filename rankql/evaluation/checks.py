@@ -215,7 +215,7 @@ def find_duplicates(
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
     if source == "run" and not inputs.many:
-        hint += ", or pass the column of the systems: system="
+        hint += ", or pass the column of the systems as system=, or all of the query as query="
     return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
 

@@ -19,8 +19,7 @@ from rankql.evaluation.checks import evaluation_errors
 from rankql.evaluation.compute import compute
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.notes import COUNTED, OTHERS, Evaluated, describe_notes
-from rankql.evaluation.plan import Plan, make_plan
-from rankql.evaluation.readable import is_catalogue, write_catalogue_queries, write_query
+from rankql.evaluation.plan import make_plan
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluateArguments,
@@ -32,8 +31,9 @@ from rankql.evaluation.request import (
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.registry.argument_checks import require
+from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric
-from rankql.sources.reader import fetch, fetch_frame, reword_error
+from rankql.sources.reader import fetch_frame, reword_error
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
 from rankql.writing import PARQUET, output_path, remember_inputs
@@ -230,15 +230,18 @@ def evaluate(
 
 def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for checked arguments."""
-    with open_session(arguments.con, *arguments.sources) as session:
+    by = [*itertools.chain(*arguments.groupings)]
+    with (
+        open_session(arguments.con, *arguments.sources) as session,
+        cluster_errors(arguments.cluster, by),
+    ):
         words = (arguments.metrics, arguments.reading, arguments.groupings, arguments.weight)
         session.mentioned = repr(words).lower()
         plan = make_plan(session, arguments)
-        inputs, conventions = plan.inputs, plan.conventions
+        inputs = plan.inputs
         with (
-            cluster_errors(arguments.cluster, [*itertools.chain(*arguments.groupings)]),
-            evaluation_errors(session, inputs, conventions),
-            _own_metric_errors(plan),
+            evaluation_errors(session, inputs, plan.conventions),
+            _own_metric_errors(plan.metrics),
         ):
             values, catalogue, counters, notes = compute(plan)
             counters = replace(counters, check=arguments.check_call)
@@ -278,31 +281,19 @@ def _run_step(arguments: EvaluateArguments, sql: str) -> pl.DataFrame:
 
 
 @contextmanager
-def _own_metric_errors(plan: Plan) -> Iterator[None]:
-    """Name the metric of the user that DuckDB refuses."""
-    inputs, conventions = plan.inputs, plan.conventions
+def _own_metric_errors(metrics: Sequence[Metric]) -> Iterator[None]:
+    """Name the metrics of the user where DuckDB refuses the query."""
     try:
         yield
     except _REFUSED as error:
-        for metric in plan.metrics:
-            if metric.known is not None:
-                continue
-            try:
-                if is_catalogue(metric):
-                    ((_, sql),) = write_catalogue_queries(inputs, [metric], conventions, ())
-                else:
-                    sql = write_query(inputs, [metric], conventions).sql
-                fetch(plan.session, sql, True)
-            except _REFUSED as own:
-                line = re.sub(r'! Did you mean "(__|rankql ).*', "", reword_error(own))
-                if "rankql: " in str(own) or line.startswith("Referenced column"):
-                    continue
-                raise RankqlError(
-                    f"The metric {metric.label!r} = {metric.expression!r} does not give one number "
-                    f"per query ({line.rstrip('.!')}). Write an aggregate of DuckDB, such as "
-                    "avg(price) or count(*)"
-                ) from error
-        raise
+        own = [f"{m.label!r} = {m.expression!r}" for m in metrics if m.known is None]
+        line = re.sub(r'! Did you mean "(__|rankql ).*', "", reword_error(error))
+        if not own or "rankql: " in str(error) or line.startswith("Referenced column"):
+            raise
+        raise RankqlError(
+            f"The metric {' or '.join(own)} does not give one number per query "
+            f"({line.rstrip('.!')}). Write an aggregate of DuckDB, such as avg(price) or count(*)"
+        ) from error
 
 
 def render_query(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import duckdb
@@ -64,10 +64,6 @@ class Meta:
         """The name by which metrics match: RR for MRR."""
         return self.canonical.get(metric, metric)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON holds them."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Meta:
         """Read the fields; those of later versions are left out."""
@@ -94,27 +90,40 @@ def require_interval(interval: str | None, confidence: float) -> None:
 def summarise(
     con: duckdb.DuckDBPyConnection, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
-    """The summary of the values per query in `rows`, a table of the connection.
-
-    It has the column `ERROR` if there is an interval.
-    """
-    sql = _means_sql(meta, interval)
-    if interval:
-        names = ("error", "df", "skewness")
-        fields = ", ".join(f"CAST(jackknife.{name} AS DOUBLE) AS {name}" for name in names)
-        sql = f"SELECT * EXCLUDE (jackknife), {fields} FROM ({sql})"
-    means = read_frame(con, create_macros(con, sql))
-    summary = name_means(means, meta, interval, confidence)
-    if interval is None:
-        return summary
-    varied = pl.when(pl.col("least") < pl.col("most"))
-    return summary.with_columns(means.select(varied.then("error").alias(ERROR)).to_series())
+    """The summary of the values per query in `rows`, a table of the connection."""
+    groups = create_macros(con, _groups_sql(meta, interval))
+    return name_means(con, f"({groups})", meta, interval, confidence, jackknife=True)
 
 
 def name_means(
-    means: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
-) -> pl.DataFrame:
-    """The summary, from means with their standard errors."""
+    con: duckdb.DuckDBPyConnection, groups: str, meta: Meta, interval: str | None,
+    confidence: float, jackknife: bool = False,
+) -> pl.DataFrame:  # fmt: skip
+    """The summary, from the moments of `counted_values_sql` by system, slice and metric.
+
+    jackknife: they have it, if queries have weights. The summary has the column `ERROR` if there is
+    an interval.
+    """
+    attributes, systems = sliced_attributes(meta), system_columns(meta)
+    label, order = slice_columns(attributes, lambda column: f"{absent_column(column)} = 0")
+    mean = pooled_mean(meta, "total", "weights", "most")
+    mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
+    differ = "NOT micro AND least < most"
+    error = f"CASE WHEN {differ} THEN sqrt(variance / nullif(n - 1, 0)) WHEN NOT micro THEN 0 END"
+    columns = {"error": error, "df": "n - 1", "skewness": f"CASE WHEN {differ} THEN skewness END"}
+    if interval is None or meta.weight:
+        known = jackknife and interval is not None
+        columns = {x: f"jackknife.{x}" if known else "NULL" for x in columns}
+    numbers = ", ".join(f"CAST({sql} AS DOUBLE) AS {name}" for name, sql in columns.items())
+    means = read_frame(
+        con,
+        f"""
+        SELECT {", ".join([*systems, f"{label} AS slice", *attributes.values()])}, i,
+               CASE WHEN least = most AND NOT micro THEN least ELSE {mean} END AS mean, {numbers},
+               n AS units, least, most, pow(query_weights, 2) / query_squares AS n_eff,
+               queries, undefined, missing
+        FROM {groups} ORDER BY {", ".join([*systems, *order, "i"])}""",
+    )
     metrics = [meta.metrics[i] for i in means["i"]]
     ends = mean_intervals(means, metrics, interval, confidence)
     catalogue = {
@@ -122,14 +131,14 @@ def name_means(
         for name, rows in meta.catalogue.items()
         for row in rows
     }
-    systems = means["system"] if meta.system else [None] * means.height
-    keys = zip(metrics, systems, means["slice"], strict=True)
+    names = means["system"] if meta.system else [None] * means.height
+    keys = zip(metrics, names, means["slice"], strict=True)
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
-    attributes = {attribute_column(name): x for name, x in sliced_attributes(meta).items()}
+    varied = pl.when(pl.col("least") < pl.col("most")).then("error")
     return pl.DataFrame(
         [
-            *(means[name] for name in [*system_columns(meta), "slice"]),
-            *(means[column].alias(name) for name, column in attributes.items()),
+            *(means[name] for name in [*systems, "slice"]),
+            *(means[column].alias(attribute_column(name)) for name, column in attributes.items()),
             pl.Series("metric", metrics, pl.String),
             pl.Series("mean", values, pl.Float64),
             *(
@@ -139,6 +148,7 @@ def name_means(
             *(means[name].cast(pl.Int64) for name in ("queries", "undefined", "missing")),
             *([means["n_eff"]] if meta.weight else []),
             pl.Series(SKEWED, [skewed for *_, skewed in ends], pl.Boolean),
+            *([] if interval is None else [means.select(varied.alias(ERROR)).to_series()]),
         ]
     )
 
@@ -199,15 +209,6 @@ def _attribute(meta: Meta, name: str) -> str:
     return f"{INTERNAL_PREFIX}by_{meta.by.index(name)}"
 
 
-def counted_rows(meta: Meta) -> tuple[str, str]:
-    """The conditions of the rows that count in a mean, and of those with a value too."""
-    counted = ["NOT missing"] if meta.conventions["missing"] == "skip" else []
-    counted += ["query_weight > 0"] if meta.weight else []
-    # An undefined value weighs in a mean over all queries at once.
-    defined = [*counted, "(micro OR value IS NOT NULL)"]
-    return " AND ".join(counted or ["true"]), " AND ".join(defined)
-
-
 def grouping_sets(meta: Meta, attributes: Mapping[str, str], more: Sequence[str] = ("i",)) -> str:
     """The grouping sets of the slices: all queries, and those by attributes."""
     sets = (
@@ -217,68 +218,34 @@ def grouping_sets(meta: Meta, attributes: Mapping[str, str], more: Sequence[str]
     return ", ".join(f"({', '.join(each)})" for each in sets)
 
 
-def _means_sql(meta: Meta, interval: str | None) -> str:
-    """One row per system, slice and metric: the mean, and what its interval needs.
+def _groups_sql(meta: Meta, interval: str | None) -> str:
+    """The moments of the values in `rows` by system, slice and metric.
 
-    `jackknife` has the standard error of the mean, its degrees of freedom and the skewness.
+    `jackknife` has the standard error of a weighted mean, its degrees of freedom and the skewness.
     """
-    systems = system_columns(meta)
-    attributes = sliced_attributes(meta)
-    slice_, slice_order = slice_columns(attributes)
-    weighted = meta.weight
-    kept, defined = (f"FILTER (WHERE {rows})" for rows in counted_rows(meta))
-    columns = [*systems, f"{slice_} AS slice", *attributes.values(), "i"]
-    columns.append(f"{_mean_sql(meta, kept, defined)} AS mean")
-    squares = f"fsum(query_weight * query_weight) {defined}"
-    n_eff = f"pow(fsum(query_weight) {defined}, 2) / {squares}"
-    count = f"count(value) {kept}"
-    if interval:
-        columns += [
-            f"min(value) {kept} AS least",
-            f"max(value) {kept} AS most",
-            f"{count} AS units",
-        ]
-        keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
-        sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
-        jackknife = f"rankql_weighted_rows({sample})"
-        if not weighted:
-            jackknife = (
-                f"{{'error': stddev_samp(value) {kept} / sqrt({count}), 'df': {count} - 1, "
-                f"'skewness': {skewness_sql(kept)}}}"
-            )
-        columns.append(f"CASE WHEN NOT any_value(micro) THEN {jackknife} END AS jackknife")
-    columns.append(f"{n_eff if weighted else count} AS n_eff")
-    columns += [
-        "count(*) AS queries",
-        "count(*) FILTER (WHERE undefined) AS undefined",
-        "count(*) FILTER (WHERE missing) AS missing",
-    ]
+    systems, attributes = system_columns(meta), sliced_attributes(meta)
+    keys = [*systems, *attributes.values(), "i"]
+    absent = (f"grouping({x}) AS {absent_column(x)}" for x in attributes.values())
+    first, second, third = (f"favg({'value' + ' * value' * power})" for power in range(3))
+    third = f"{third} - 3 * {first} * {second} + 2 * pow({first}, 3)"
+    moments = {
+        "micro": "any_value(micro)", "n": "count(value)", "mean": first,
+        "variance": "var_pop(value)",
+        "skewness": f"({third}) / nullif(pow(var_pop(value), 1.5), 0)",
+        "least": "min(value)", "most": "max(value)", "total": "fsum(weighted)",
+        "weights": "fsum(weight)", "query_weights": "fsum(query_weight)",
+        "query_squares": "fsum(query_weight * query_weight)", "queries": "count(*)",
+        "undefined": "count_if(undefined)", "missing": "count_if(missing)",
+    }  # fmt: skip
+    if meta.weight and interval is not None:
+        order = ", ".join(f"{key} ASC" for key in [*systems, "query"])
+        sample = f"list({{'value': value, 'weight': weight}} ORDER BY {order})"
+        rows = f"rankql_weighted_rows({sample} FILTER (WHERE weight IS NOT NULL))"
+        moments["jackknife"] = f"CASE WHEN NOT any_value(micro) THEN {rows} END"
+    columns = [*keys, *absent, *(f"{sql} AS {name}" for name, sql in moments.items())]
     return f"""
-        SELECT {", ".join(columns)}
-        FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
-        ORDER BY {", ".join([*systems, *slice_order, "i"])}
-    """
-
-
-def skewness_sql(kept: str) -> str:
-    """The skewness of the values."""
-    first, second, third = (
-        f"favg({power}) {kept}" for power in ("value", "value * value", "value * value * value")
-    )
-    moment = f"{third} - 3 * {first} * {second} + 2 * pow({first}, 3)"
-    return f"({moment}) / nullif(pow(var_pop(value) {kept}, 1.5), 0)"
-
-
-def _mean_sql(meta: Meta, kept: str, defined: str) -> str:
-    """The mean over queries, or of a metric with a weight of its own over all rows at once."""
-    # Without weight, all values are the same.
-    total = f"fsum(value * weight) {kept}"
-    total = pooled_mean(meta, total, f"fsum(weight) {defined}", f"max(value) {kept}")
-    if meta.weight:
-        return total
-    mean = f"favg(value) {kept}"
-    micro = f"CASE WHEN any_value(micro) THEN {total} ELSE {mean} END"
-    return micro if meta.metric_weights else mean
+        SELECT {", ".join(columns)} FROM ({counted_values_sql(meta, "query")})
+        GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})"""
 
 
 def pooled_mean(meta: Meta, total: str, weights: str, highest: str) -> str:
@@ -407,46 +374,34 @@ def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
     return f"by_{attribute}" if attribute.lower() in columns else attribute
 
 
-def counted_values_sql(meta: Meta) -> str:
-    """One row per query and metric, as `values_sql`, for sums in another engine.
+def counted_values_sql(meta: Meta, *keys: str) -> str:
+    """One row per query and metric, as `values_sql`, of which another engine takes moments too.
 
     What does not count is NULL.
     """
-    kept, defined = counted_rows(meta)
+    counted = ["NOT missing"] if meta.conventions["missing"] == "skip" else []
+    counted += ["query_weight > 0"] if meta.weight else []
+    kept = " AND ".join(counted or ["true"])
+    # An undefined value weighs in a mean over all queries at once.
+    defined = f"{kept} AND (micro OR value IS NOT NULL)"
     columns = {
         "value": f"CASE WHEN {kept} THEN value END",
         "weighted": f"CASE WHEN {kept} THEN value * weight END",
         "weight": f"CASE WHEN {defined} THEN weight END",
         "query_weight": f"CASE WHEN {defined} THEN query_weight END",
     }
-    keys = [*system_columns(meta), *sliced_attributes(meta).values(), "i", "micro"]
-    fields = [*keys, *(f"{sql} AS {name}" for name, sql in columns.items()), "undefined", "missing"]
+    fields = [*keys, *system_columns(meta), *sliced_attributes(meta).values(), "i", "micro"]
+    fields += [*(f"{sql} AS {name}" for name, sql in columns.items()), "undefined", "missing"]
     return f"SELECT {', '.join(fields)} FROM ({values_sql(meta)})"
 
 
 def summarise_groups(
     groups: pl.DataFrame, meta: Meta, interval: str | None, confidence: float
 ) -> pl.DataFrame:
-    """The summary, from the moments of `counted_values_sql` by system, slice and metric."""
-    attributes = sliced_attributes(meta)
-    label, order = slice_columns(attributes, lambda column: f"{absent_column(column)} = 0")
-    mean = pooled_mean(meta, "total", "weights", "most")
-    mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
-    differ = "NOT micro AND least < most"
-    error = f"CASE WHEN {differ} THEN sqrt(variance / nullif(n - 1, 0)) WHEN NOT micro THEN 0 END"
-    sql = f"""
-        SELECT {", ".join([*system_columns(meta), f"{label} AS slice", *attributes.values()])}, i,
-               CASE WHEN least = most AND NOT micro THEN least ELSE {mean} END AS mean,
-               {"NULL::DOUBLE" if interval is None or meta.weight else error} AS error,
-               n - 1 AS df, n AS units, CASE WHEN {differ} THEN skewness END AS skewness,
-               least, most, pow(query_weights, 2) / query_squares AS n_eff,
-               queries, undefined, missing
-        FROM groups ORDER BY {", ".join([*system_columns(meta), *order, "i"])}
-    """
+    """The summary, from the moments that another engine has taken."""
     with private_connection(threads=1) as con:
         con.register("groups", groups)
-        means = read_frame(con, sql)
-    return name_means(means, meta, interval, confidence)
+        return name_means(con, "groups", meta, interval, confidence)
 
 
 def absent_column(column: str) -> str:

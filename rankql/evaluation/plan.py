@@ -6,7 +6,6 @@ options of its own.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from rankql.evaluation.readable import (
     write_catalogue_queries,
     write_query,
 )
-from rankql.evaluation.request import EvaluateArguments, Reading, cluster_errors
+from rankql.evaluation.request import EvaluateArguments, Reading
 from rankql.evaluation.shown import add_training, drop_seen, require_sources
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner
 from rankql.macros import quote
@@ -103,12 +102,11 @@ def make_plan(session: Session, arguments: EvaluateArguments) -> Plan:
     attached = groupings if arguments.cluster is None else [*groupings, [arguments.cluster]]
     metrics = parse(arguments.metrics)
     graded = not all(m.shown and "rel" not in m.shown.of_shown for m in metrics)
-    with cluster_errors(arguments.cluster, [*itertools.chain(*groupings)]):
-        inputs = read_rankings(
-            session, arguments.run, arguments.qrels, arguments.reading, graded,
-            attributes=arguments.attributes, groups=attached, weight=arguments.weight,
-            train=arguments.train, catalogue=arguments.catalogue,
-        )  # fmt: skip
+    inputs = read_rankings(
+        session, arguments.run, arguments.qrels, arguments.reading, graded,
+        attributes=arguments.attributes, groups=attached, weight=arguments.weight,
+        train=arguments.train, catalogue=arguments.catalogue,
+    )  # fmt: skip
     validate_columns(session, inputs, counted=True)
     require_sources(inputs, metrics, arguments.seen)
     if arguments.seen:
@@ -128,28 +126,13 @@ def read_rankings(
     qrels: Data | None,
     reading: Reading,
     graded: bool = True,
+    keeps_unjudged: bool = False,
     **others: Any,
 ) -> Inputs:
     """The inputs without unjudged queries, with documents instead of chunks if the caller says so.
 
     graded: a run without judgments needs grades. others: of `read_inputs`.
     """
-    inputs = open_inputs(session, run, qrels, reading, graded, **others)
-    inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
-    require_judged_queries(left_out)
-    inputs = replace(inputs, left_out=left_out)
-    return inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
-
-
-def open_inputs(
-    session: Session,
-    run: Data | Mapping[str, Data],
-    qrels: Data | None,
-    reading: Reading,
-    graded: bool = True,
-    **others: Any,
-) -> Inputs:
-    """The tables with their roles, as they are."""
     columns, alone = reading.columns, False
     if qrels is None and not graded:
         run = open_runs(session, run)
@@ -164,7 +147,12 @@ def open_inputs(
         session, run, qrels, attributes, columns, reading.system,
         descending=reading.descending, order=reading.order, **others,
     )  # fmt: skip
-    return replace(inputs, qrels=None) if alone else inputs
+    inputs = replace(inputs, qrels=None) if alone else inputs
+    if not keeps_unjudged:
+        inputs, left_out = leave_out_unjudged(session, replace(inputs, collapsible=True))
+        require_judged_queries(left_out)
+        inputs = replace(inputs, left_out=left_out)
+    return inputs if reading.collapse is None else collapse_chunks(session, inputs, reading)
 
 
 def plan_metrics(

@@ -41,6 +41,7 @@ from rankql.evaluation.steps import (
 )
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
+from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
@@ -258,58 +259,48 @@ def _keys(inputs: Inputs) -> dict[str, str]:
 
 def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
     """Refuse metrics and conventions that cannot be computed together."""
-    scores = all("score" in table.roles for table in inputs.runs.values())
-    for metric in metrics:
-        if metric.record and metric.record.compares_scores and not scores:
-            raise RankqlError(
-                f"{metric.name} compares grades with scores, but the run has none: score='...'"
-            )
+    tables, expected = inputs.runs.values(), conventions.ties == "expected"
+    compared = next((m.name for m in metrics if m.record and m.record.compares_scores), None)
+    require(
+        compared is None or all("score" in table.roles for table in tables),
+        f"{compared} compares grades with scores, but the run has none: score='...'",
+    )
     together = [metric.name for metric in metrics if is_catalogue(metric)]
     refuse_weights(together, inputs.weight)
     cut = next((m.name for m in metrics if is_cut(m) or m.shown or m.name in together), None)
-    if cut and conventions.ties == "expected":
-        raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
-    if conventions.ties == "expected":
-        _refuse_expected_ties(metrics, conventions)
-    if inputs.ascending and reads_original_scores(metrics):
-        _refuse_orders(inputs, metrics, conventions)
+    require(
+        cut is None or not expected,
+        f"{cut} needs positions, but ties='expected' has none. Use ties='item'",
+    )
+    for metric in metrics if expected else ():
+        refused = metric.record.no_expected_ties if metric.record else None
+        known = metric.arguments(vars(conventions)) if metric.record else {}
+        if metric.record and refused is not None and refused.items() <= known.items():
+            listed = "".join(f" with {name} {value!r}" for name, value in refused.items())
+            raise RankqlError(  # in the words of the macro
+                f"ties 'expected' is not available for {metric.record.macro}{listed}. Use 'item'"
+            )
+    reading = [metric.name for metric in metrics if reads_original_scores([metric])]
+    if inputs.ascending and reading:
+        require(
+            all(table.ascending for table in tables),
+            f"{reading[0]} reads scores, but the lowest is best in some runs and the highest in "
+            "others. Evaluate these runs one by one",
+        )
+        require(
+            not expected,
+            f"{reading[0]} reads scores, and ties='expected' requires that the highest is best. "
+            "Use ties='item', or pass -score",
+        )
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
         options = [m.options.get("discounts", ()) for m in metrics]
         falling = any([*d] != sorted(d) for d in (conventions.discounts or (), *options))
         rising = [gain for _, gain in sorted(gains)]
-        if falling or rising != sorted(rising):
-            raise RankqlError(
-                f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
-                "the grade, and discounts with the position"
-            )
-
-
-def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse metrics whose macros cannot average over the orders of tied items, in their words."""
-    for metric in metrics:
-        refused = metric.record.no_expected_ties if metric.record else None
-        if refused is None or not refused.items() <= metric.arguments(vars(conventions)).items():
-            continue
-        assert metric.record
-        options = "".join(f" with {name} {value!r}" for name, value in refused.items())
-        raise RankqlError(
-            f"ties 'expected' is not available for {metric.record.macro}{options}. Use 'item'"
-        )
-
-
-def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse metrics that read scores if it is unclear whether these are -score."""
-    name = next(metric.name for metric in metrics if reads_original_scores([metric]))
-    if not all(table.ascending for table in inputs.runs.values()):
-        raise RankqlError(
-            f"{name} reads scores, but the lowest is best in some runs and the highest in others. "
-            "Evaluate these runs one by one"
-        )
-    if conventions.ties == "expected":
-        raise RankqlError(
-            f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
-            "ties='item', or pass -score"
+        require(
+            not falling and rising == sorted(rising),
+            f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with the "
+            "grade, and discounts with the position",
         )
 
 
@@ -317,10 +308,10 @@ def require_different_names(names: Sequence[str]) -> None:
     """Refuse two columns of the same name."""
     seen: set[str] = set()
     for name in names:
-        if name.lower() in seen:
-            raise RankqlError(
-                f"Two columns of the result would be called {name!r}. Rename one of them"
-            )
+        require(
+            name.lower() not in seen,
+            f"Two columns of the result would be called {name!r}. Rename one of them",
+        )
         seen.add(name.lower())
 
 

@@ -176,18 +176,15 @@ def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
 
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     """The groupings of by=: names are one grouping, each list of names is one."""
-    if isinstance(by, str):
-        return [[name_expression(by)]]
-    message = f"by must be names of columns, or lists of them, not {by!r}"
-    if not isinstance(by, list | tuple):
-        raise RankqlError(message)
-    if all(isinstance(name, str) for name in by):
-        by = [by]
-    if not all(isinstance(group, str | list | tuple) for group in by):
-        raise RankqlError(message)
-    groups = [[group] if isinstance(group, str) else list(group) for group in by]
-    if not all(isinstance(name, str) for group in groups for name in group):
-        raise RankqlError(message)
+    listed = by if isinstance(by, list | tuple) else [by]
+    if all(isinstance(name, str) for name in listed):
+        listed = [listed]
+    groups = [[each] if isinstance(each, str) else each for each in listed]
+    valid = all(
+        isinstance(group, list | tuple) and all(isinstance(name, str) for name in group)
+        for group in groups
+    )
+    require(valid, f"by must be names of columns, or lists of them, not {by!r}")
     groups = [[*map(name_expression, group)] for group in groups]
     distinct: dict[frozenset[str], list[str]] = {}
     for group in filter(None, groups):

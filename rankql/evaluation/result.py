@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +277,7 @@ def write_values(meta: Meta, values: pl.DataFrame, path: Path) -> pl.DataFrame |
     """
     from pyarrow import parquet
 
-    kept = {"rankql": json.dumps(meta.as_dict(), ensure_ascii=False)}
+    kept = {"rankql": json.dumps(asdict(meta), ensure_ascii=False)}
     with write_file(path) as temporary:
         table = values.to_arrow(compat_level=pl.CompatLevel.oldest())
         parquet.write_table(table.replace_schema_metadata(kept), temporary)

@@ -16,6 +16,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples, run_label
 from rankql.evaluation.steps import SqlRunner, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.frames import may_lack_threads
@@ -23,9 +24,9 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
 from rankql.sources.reader import count_values, fetch, fetch_frame
 from rankql.sources.session import Session
-from rankql.text import is_or_are
+from rankql.text import is_or_are, unique_names
 
-LINE, QUERY, ITEM = (f"{INTERNAL_PREFIX}{name}" for name in ("line", "q", "i"))
+LINE = f"{INTERNAL_PREFIX}line"
 # The columns of ranked rows that metrics of shown items read.
 USERS_OF, PLACE, SEEN, KNOWN = COLUMNS = [
     f"{INTERNAL_PREFIX}{name}" for name in ("users_of", "place", "seen", "known")
@@ -52,25 +53,25 @@ IN_POLARS = range(500_000, 100_000_000)
 def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
     """Refuse metrics whose tables are missing, and options without a metric that reads them."""
     needs_train = "needs the interactions of training. Pass train= (CLI: --train)"
-    if seen is not None and inputs.train is None:
-        raise RankqlError(f"seen={seen!r} {needs_train}")
     shown = [metric for metric in metrics if metric.shown]
-    if inputs.catalogue is not None and not any(map(reads_catalogue, shown)):
-        raise RankqlError(
-            "catalogue is an option of Coverage and Gini, such as Coverage@10. Write it in the "
-            "metric of an expression: gini(item, catalogue := 500)"
-        )
+    require(seen is None or inputs.train is not None, f"seen={seen!r} {needs_train}")
+    require(
+        inputs.catalogue is None or any(map(reads_catalogue, shown)),
+        "catalogue is an option of Coverage and Gini, such as Coverage@10. Write it in the metric "
+        "of an expression: gini(item, catalogue := 500)",
+    )
+    has_ids, alone = inputs.every("item") and not inputs.numbered, inputs.train is None
     for metric in shown:
         assert metric.shown
-        if not inputs.every("item") or inputs.numbered:
-            raise RankqlError(f"{metric.name} needs ids of items. Name their column: item='...'")
-        if inputs.train is None and metric.shown.level == "list":
-            raise RankqlError(f"{metric.name} {needs_train}")
-        if inputs.train is None and inputs.catalogue is None and reads_catalogue(metric):
-            raise RankqlError(
-                f"{metric.name} needs the items that could be shown. Pass train= (CLI: --train), "
-                "or a table of them or their number as catalogue= (CLI: --catalogue)"
-            )
+        reads_train = metric.shown.level == "list"
+        uncounted = alone and inputs.catalogue is None and reads_catalogue(metric)
+        for wrong, problem in (
+            (not has_ids, "needs ids of items. Name their column: item='...'"),
+            (alone and reads_train, needs_train),
+            (uncounted, "needs the items that could be shown. Pass train= (CLI: --train), or a "
+             "table of them or their number as catalogue= (CLI: --catalogue)"),
+        ):  # fmt: skip
+            require(not wrong, f"{metric.name} {problem}")
 
 
 def reads_catalogue(metric: Metric) -> bool:
@@ -200,29 +201,27 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
     """The runs without the items that the user has in train; those below move up. With a note."""
     train, runs, notes = train_cte(inputs), {}, []
     for system, table in inputs.runs.items():
+        line, seen = map(quote, unique_names([LINE, SEEN], table.columns))
         query, item = (table.key(role, inputs.as_text(role)) for role in ("query", "item"))
-        pairs = f"(SELECT {query} AS query, {item} AS item FROM {table.sql}) AS run"
-        both = f"train SEMI JOIN {pairs} USING (query, item)"
-        seen = f"({train}SELECT DISTINCT query AS {QUERY}, item AS {ITEM} FROM {both})"
         place = table.roles["score" if inputs.scored else "pos"]
         value, assumed = quote(place), dict(table.assumed)
+        known = f"coalesce(({query}, {item}) IN (SELECT query, item FROM train), false)"
         rows = (
-            f"(SELECT run.*, {ITEM} IS NOT NULL AND {value} IS NOT NULL AS {SEEN} FROM (SELECT *, "
-            f"row_number() OVER () AS {LINE} FROM {table.sql}) AS run LEFT JOIN {seen} AS seen "
-            f"ON {query} = {QUERY} AND {item} = {ITEM})"
+            f"(SELECT *, {value} IS NOT NULL AND {known} AS {seen}, row_number() OVER () AS {line} "
+            f"FROM {table.sql})"
         )
         if not inputs.scored:
             ids = ", ".join(quote(x) for x in inputs.ids(table) if x != table.roles["item"])
             pos = table.number("pos")
             order = f"ORDER BY {pos} ASC NULLS LAST"
             before = f"dense_rank() OVER (PARTITION BY {ids} {order})"
-            after = f"dense_rank() OVER (PARTITION BY {ids}, {SEEN} {order})"
+            after = f"dense_rank() OVER (PARTITION BY {ids}, {seen} {order})"
             value = f"CAST({pos} - {before} + {after} AS BIGINT)"
             assumed["pos"] = f"{table.role_columns['pos']} (renumbered)"
-        moved = f"SELECT * REPLACE (CASE WHEN NOT {SEEN} THEN {value} END AS {quote(place)})"
-        order = f" ORDER BY {LINE}" if conventions.ties == "order" else ""
-        loaded = session.load(table.label, f"({moved} FROM {rows}{order})", text=False)
-        counts = f"count({quote(place)}), count(*) FILTER (WHERE {SEEN})"
+        moved = f"SELECT * REPLACE (CASE WHEN NOT {seen} THEN {value} END AS {quote(place)})"
+        order = f" ORDER BY {line}" if conventions.ties == "order" else ""
+        loaded = session.load(table.label, f"({train}{moved} FROM {rows}{order})", text=False)
+        counts = f"count({quote(place)}), count(*) FILTER (WHERE {seen})"
         ((left, count),) = fetch(session, f"SELECT {counts} FROM {loaded.sql}")
         if not left:
             raise RankqlError(
@@ -230,10 +229,10 @@ def drop_seen(session: Session, inputs: Inputs, conventions: Conventions) -> Inp
                 "the same user. Pass the interactions before the run as train="
             )
         # The item of a table with grades stays judged.
-        kept = f" WHERE NOT {SEEN}" if inputs.qrels else ""
+        kept = f" WHERE NOT {seen}" if inputs.qrels else ""
         runs[system] = replace(
             table,
-            sql=f"(SELECT * EXCLUDE ({SEEN}, {LINE}) FROM {loaded.sql}{kept})",
+            sql=f"(SELECT * EXCLUDE ({seen}, {line}) FROM {loaded.sql}{kept})",
             columns={**table.columns, place: loaded.columns[place]},
             lasting=False,
             assumed=assumed,

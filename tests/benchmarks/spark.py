@@ -84,13 +84,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder, session(options.master, **settings) as spark:
         ranked, run, qrels = written(spark, folder, options.rows, options.groups)
         by_user = ranked.groupBy("user")
-        grades = [1, 2, 3, 4]
         tasks = {
             "sum(rel)": lambda: ran(by_user.sum("rel")),
             "ndcg(k=10)": lambda: ran(by_user.agg(metrics.ndcg(k=10))),
-            f"ndcg(k=10, grades={grades})": lambda: ran(
-                by_user.agg(metrics.ndcg(k=10, grades=grades))
-            ),
             "join and sum": lambda: ran(
                 qrels.join(run, ["query", "item"], "left").groupBy("query").sum("rel")
             ),

@@ -1,6 +1,5 @@
 """The metrics in Spark: whole runs, errors, several executors."""
 
-import random
 import subprocess
 import sys
 import textwrap
@@ -18,7 +17,6 @@ from rankql.engines.translation import SPARK, translate_call, translate_expressi
 from rankql.registry.all_metrics import FUNCTIONS
 from support import case_matrix, metric_rows, signatures, spark_sessions
 from support.components import optional
-from support.parameters import cycled
 from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
@@ -262,14 +260,12 @@ def test_input_is_refused(spark, call, message):
 FRACTIONS = ("DOUBLE", "DECIMAL(9, 2)")
 
 
-@pytest.mark.parametrize(
-    ("kind", "grades"), cycled(["TINYINT", "BIGINT", *FRACTIONS], [[1, 3], None, None])
-)
-def test_integers_are_not_checked_for_fractions(spark, kind, grades):
+@pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", *FRACTIONS])
+def test_integers_are_not_checked_for_fractions(spark, kind):
     """Spark drops these checks of integers while it plans, and those only."""
     typed = f"CAST(rel AS {kind}) AS rel, CAST(pos AS {kind}) AS pos"
     frame = spark.sql(f"SELECT 1 AS g, {typed} FROM VALUES (1, 1), (3, 2) AS t (rel, pos)")
-    metric = metrics.ndcg(k=10, grades=grades)
+    metric = metrics.ndcg(k=10)
     values = frame.groupBy("g").agg(metric)
     assert values.collect()[0].ndcg == pytest.approx((1 + 3 / 1.584962500721156) / 3.63092975357146)
     plan = values._jdf.queryExecution().optimizedPlan().toString()
@@ -290,50 +286,6 @@ def test_integers_are_not_checked_for_fractions(spark, kind, grades):
                 bad.groupBy("g").agg(metric).collect()
 
 
-GRADED = {"whole": [1, 2, 3], "halves": [0.5, 1.5, 2.0], "decimals": [0.1, 0.25]}
-
-
-@pytest.mark.parametrize("kind", GRADED)
-def test_named_grades_need_no_list(spark, kind):
-    """Nothing is collected, and every value is the same; NULL where it is NULL."""
-    grades = GRADED[kind]
-    draw = random.Random(kind)
-    rows = [
-        [g, draw.choice([None, -1, 0, *grades]), draw.choice([None, pos, pos])]
-        for g in range(40)
-        for pos in draw.sample(range(1, 31), draw.choice([1, 5, 30]))
-    ]
-    rows += [[40, None, 1], [41, 0, 1], [42, -1, None]]
-    drawn = pl.DataFrame(rows, {"g": pl.Int64, "rel": pl.Float64, "pos": pl.Int64}, orient="row")
-    if kind != "halves":
-        drawn = drawn.cast({"rel": {"whole": pl.Int32, "decimals": pl.Decimal(9, 2)}[kind]})
-    con = duckdb.connect()
-    rankql.register(con)
-    by_group = framed(spark, drawn).groupBy("g")
-    columns, calls = [], ["g"]
-    for k in (1, 3, 10):
-        idcg = f"idcg(rel, pos, {k}, ideal := 'retrieved')"
-        columns += [metrics.ndcg(k=k, grades=iter(grades)), metrics.expr(idcg, grades)]
-        calls += [f"ndcg(rel, pos, {k})", idcg]
-    ours = con.sql(f"SELECT {', '.join(calls)} FROM drawn GROUP BY g ORDER BY g").pl()
-    theirs = by_group.agg(*(c.alias(n) for c, n in zip(columns, ours.columns[1:], strict=True)))
-    assert "collect_list" not in theirs._jdf.queryExecution().toString()
-    result = pl.DataFrame(theirs.sort("g").toArrow())
-    assert_frame_equal(result, ours, abs_tol=1e-12, rel_tol=0)
-    few = by_group.agg(metrics.ndcg(k=10, grades=grades[:-1]))
-    with pytest.raises(Exception, match=f"rel must be one of grades=.*{grades[-1]}"):
-        few.collect()
-
-
-def test_grades_without_use_are_refused(spark):
-    for column in (metrics.ap, metrics.ndcg, metrics.dcg):
-        with pytest.raises(rankql.RankqlError, match="grades= needs ndcg or idcg with k"):
-            column("rel", "pos", grades=[1])
-    for grades in ([], [0, 1], [float("nan")]):
-        with pytest.raises(rankql.RankqlError, match="grades must be finite numbers above 0"):
-            metrics.ndcg("rel", "pos", k=10, grades=grades)
-
-
 def test_unknown_arguments_are_refused():
     with pytest.raises(AttributeError, match=r"Did you mean .ndcg"):
         metrics.ndgc  # noqa: B018
@@ -341,7 +293,7 @@ def test_unknown_arguments_are_refused():
         rankql.RankqlError, match=r"'kk' is unknown or repeated\. Parameters: rel, pos, k"
     ):
         metrics.ndcg("rel", "pos", kk=3)
-    with pytest.raises(rankql.RankqlError, match="k must be a number, a text"):
+    with pytest.raises(rankql.RankqlError, match="An option must be a number, a text"):
         metrics.ndcg("rel", "pos", k=object())
     with pytest.raises(rankql.RankqlError, match="ties='order' is not supported in Spark"):
         metrics.evaluate(RUN, QRELS, "AP", ties="order")

@@ -1,5 +1,7 @@
 """Results know their conventions and judgments; results that differ in these are not compared."""
 
+from dataclasses import asdict
+
 import polars as pl
 import pytest
 
@@ -74,5 +76,5 @@ def test_a_scale_of_grades_that_one_result_does_not_need_is_no_difference():
 
 def test_files_of_later_versions_are_read():
     meta = rankql.evaluate(RUN, QRELS, ["nDCG@10", "microP@5"]).meta
-    later = meta.as_dict() | {"something new": 1}
+    later = asdict(meta) | {"something new": 1}
     assert Meta.from_dict(later) == meta

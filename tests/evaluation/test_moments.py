@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.engines.spark_evaluation import SparkResult
 from rankql.errors import RankqlError
-from rankql.evaluation.means import SKEWED, summarise_groups
+from rankql.evaluation.means import ERROR, SKEWED, summarise_groups
 from rankql.evaluation.result import Result, check_values
 from rankql.macros import MISSING
 from support.partition_sums import add_values
@@ -72,7 +72,7 @@ def test_weighted_means_of_parts_have_no_interval():
     summary = in_parts(result, 4)
     without = result.means[summary.columns].with_columns(
         pl.lit(None, pl.Float64).alias("lo"), pl.lit(None, pl.Float64).alias("hi"),
-        pl.lit(False).alias(SKEWED),
+        pl.lit(False).alias(SKEWED), pl.lit(None, pl.Float64).alias(ERROR),
     )  # fmt: skip
     assert_frame_equal(summary, without, rel_tol=0, abs_tol=1e-12)
 

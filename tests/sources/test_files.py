@@ -135,7 +135,7 @@ def test_metadata_of_another_program(tmp_path, meta):
     path = tmp_path / "values.parquet"
     duckdb.sql(f"""COPY (SELECT unnest(['q1', 'q2', 'q3']) AS query, random() AS worth)
         TO '{path}' (FORMAT parquet, KV_METADATA {{rankql: '{meta}'}})""")
-    with pytest.raises(RankqlError, match="was not written by rankql with values per query"):
+    with pytest.raises(RankqlError, match="is neither a result nor a file with values per query"):
         rankql.combine([path])
     assert rankql.compare({"a": path, "b": path}).metrics == ["worth"]
 
