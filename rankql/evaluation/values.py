@@ -21,7 +21,7 @@ from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.argument_checks import require_plain_name
+from rankql.registry.argument_checks import require, require_plain_name
 from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -330,22 +330,19 @@ def resolve_directions(
     own = [name for name in metrics if not is_metric(name) or find_shown(name)]
     known = {x: not lower_is_better(x) for x in metrics if x not in own and x not in neither}
     if isinstance(higher_is_better, Mapping):
-        every = [*dict.fromkeys([*metrics, *others])]
-        stated = {_metric_name(name, every): value for name, value in higher_is_better.items()}
+        every, stated = [*dict.fromkeys([*metrics, *others])], {}
+        for name, value in higher_is_better.items():
+            found = resolve_names(name, every, Conventions().as_dict())
+            unknown = describe_unknown("name in higher_is_better:", name, every)
+            require(len(found) == 1 and found[0] in every, unknown)
+            stated[found[0]] = value
     else:
         stated = {} if higher_is_better is None else dict.fromkeys(own or metrics, higher_is_better)
     for name, value in stated.items():
-        if not isinstance(value, bool):
-            raise RankqlError(
-                "higher_is_better must be True, False or a dict of name: True or False, "
-                f"not {value!r}."
-            )
-        if known.get(name, value) != value:
-            way = "higher" if known[name] else "lower"
-            raise RankqlError(
-                f"higher_is_better={value} contradicts {name}, for which {way} is better by "
-                "definition. Leave it out."
-            )
+        wrong = "higher_is_better must be True, False or a dict of name: True or False, not"
+        require(isinstance(value, bool), f"{wrong} {value!r}.")
+        contradicts = f"higher_is_better={value} contradicts the definition of {name}. Leave it out"
+        require(known.get(name, value) == value, contradicts)
     assumed = [name for name in own if name not in stated and name not in neither]
     directions = known | dict.fromkeys(assumed, True) | stated
     if not assumed:
@@ -355,11 +352,3 @@ def resolve_directions(
         "If not, set higher_is_better= (CLI: --lower-is-better)"
     )
     return directions, [note]
-
-
-def _metric_name(text: str, names: Sequence[str]) -> str:
-    """A metric as the result has it."""
-    name, *others = resolve_names(text, names, Conventions().as_dict())
-    if others or name not in names:
-        raise RankqlError(describe_unknown("name in higher_is_better:", text, names))
-    return name

@@ -12,7 +12,7 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import require
+from rankql.registry.argument_checks import as_number, require
 from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, TIMES, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
@@ -184,21 +184,10 @@ def add_attribute(
         if group and all(mentioned(table.columns, sql) for table in group):
             try:
                 group[:] = [add_column(session, table, argument, sql, name) for table in group]
-                if all(_at_midnight(session, table, name) for table in group):
-                    date = f"CAST({quote(name)} AS DATE)"
-                    group[:] = [table.with_values(name, date, "DATE") for table in group]
                 return found
             except RankqlError as error:
                 failure = failure or error
     raise failure or unknown_column(argument, name, tables)
-
-
-def _at_midnight(session: Session, table: Table, name: str) -> bool:
-    """Are the values of a column dates? date_trunc gives times in some versions of DuckDB."""
-    midnight = f"bool_and({quote(name)} = CAST({quote(name)} AS DATE))"
-    return table.columns[name] == "TIMESTAMP" and bool(
-        session.con.execute(f"SELECT {midnight} FROM {table.sql}").fetchall()[0][0]
-    )
 
 
 def add_column(
@@ -218,18 +207,16 @@ def add_column(
         raise unknown_column(role, name, [table])
     require_scalar(name, f"{role}={name!r}")
     reads = mentioned(table.columns, name)
-    value, failure = f"(\n{name}\n)", None
-    for flags in (False, True) if role not in _IDS else (None,):  # true is 1 if it must be a number
-        source, kept = table.sql, "*"
-        if flags or (table.text and flags is False):
-            source, kept = _with_numbers(session, table, reads, bool(flags))
-        try:
-            # A condition may have no aggregate and no window function.
-            sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
-            ((_, kind, *_),) = session.con.execute(sql).fetchall()
-            return table.with_column(called or name, value, kind, reads, source, kept)
-        except (duckdb.Error, ValueError) as error:
-            failure = failure or error
+    value = f"(\n{name}\n)"
+    numbers = table.text and role not in _IDS
+    source, kept = _with_numbers(session, table, reads) if numbers else (table.sql, "*")
+    try:
+        # A condition may have no aggregate and no window function.
+        sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
+        ((_, kind, *_),) = session.con.execute(sql).fetchall()
+        return table.with_column(called or name, value, kind, reads, source, kept)
+    except (duckdb.Error, ValueError) as error:
+        failure = error
     why = database_message(failure) if isinstance(failure, duckdb.Error) else "it has many columns"
     raise RankqlError(
         f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
@@ -247,25 +234,10 @@ def _key_text(table: Table, name: str) -> str:
     return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
-def _with_numbers(
-    session: Session, table: Table, columns: Sequence[str], flags: bool = False
-) -> tuple[str, str]:
-    """A source whose columns of numbers are numbers, and what selects them as they are again.
-
-    flags: true and false are 1 and 0 too, and times in text are times.
-    """
-    numbers = {}
-    for column in columns:
-        name, kind = quote(column), number_type(session, table, column) if table.text else None
-        is_flag = f"SELECT bool_and(lower(CAST({name} AS VARCHAR)) IN ('true', 'false')) "
-        if kind:
-            numbers[name] = f"CAST({name} AS {kind})"
-        elif flags and session.con.execute(f"{is_flag} FROM {table.sql}").fetchall()[0][0]:
-            numbers[name] = f"CAST(CAST({name} AS BOOLEAN) AS INTEGER)"
-        elif flags and is_text(table.columns[column]):
-            times = f"SELECT count({name}) = count(TRY_CAST({name} AS TIMESTAMP)) FROM {table.sql}"
-            if session.con.execute(times).fetchall()[0][0]:
-                numbers[name] = f"CAST({name} AS TIMESTAMP)"
+def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tuple[str, str]:
+    """A source whose columns of numbers are numbers, and what selects them as they are again."""
+    kinds = {column: number_type(session, table, column) for column in columns}
+    numbers = {quote(x): f"CAST({quote(x)} AS {kind})" for x, kind in kinds.items() if kind}
     if not numbers:
         return table.sql, "*"
     texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
@@ -381,12 +353,9 @@ def _map_events(
     session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
 ) -> Table:
     """The table with the grades of its events, in a column of this or a known name."""
-    for event, grade in grades.items():
-        number = isinstance(grade, int | float) and not isinstance(grade, bool)
-        if not isinstance(event, str) or not number or not math.isfinite(grade):
-            raise RankqlError(f"rel must map events (text) to grades, not {event!r} to {grade!r}")
-    if not grades:
-        raise RankqlError("rel={} has no grades. Map events to grades: rel={'buy': 3, 'click': 1}")
+    numbers = all(math.isfinite(as_number(grade)) for grade in grades.values())
+    ok = bool(grades) and numbers and all(isinstance(event, str) for event in grades)
+    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
     known, rel = (*EVENTS, *ROLES["rel"]), format_mapping(grades)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = find_name(texts, known)
@@ -394,9 +363,9 @@ def _map_events(
     flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
     if column is not None:
         event = require_column(table, column, "rel")
-        if event not in texts:
-            kind = table.columns[event]
-            raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
+        kind = table.columns[event]
+        cast = f"{table.label}: {event} must be text to map it, not {kind}. Cast it"
+        require(event in texts, cast)
     elif len(flags) == len(grades):
         if event is not None:
             raise RankqlError(

@@ -198,10 +198,10 @@ def read_inputs(
     catalogue: Data | int | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns."""
-    if descending is not None and not isinstance(descending, bool):
-        raise RankqlError(f"descending must be True or False, not {descending!r}")
-    if not (weight is None or isinstance(weight, str)):
-        raise RankqlError(f"weight must be the name of a column, not {weight!r}")
+    ok = descending is None or isinstance(descending, bool)
+    require(ok, f"descending must be True or False, not {descending!r}")
+    ok = weight is None or isinstance(weight, str)
+    require(ok, f"weight must be the name of a column, not {weight!r}")
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     given, opened = columns, open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
@@ -276,10 +276,8 @@ def read_inputs(
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
-        if is_several_runs(run):
-            raise RankqlError(
-                "system= is for a single run. The runs of a dict have their names already"
-            )
+        several = "system= is for a single run. The runs of a dict have their names already"
+        require(not is_several_runs(run), several)
     inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
@@ -427,8 +425,7 @@ def _assign_run(
         if descending is not None:
             raise RankqlError(
                 f"descending={descending} orders scores, but {table.label} is ordered by its "
-                f"positions ({table.role_columns['pos']}). Leave out descending"
-                + "".join(f", or pass score={name!r}" for name in table.known("score")[:1])
+                f"positions ({table.role_columns['pos']}). Leave it out, or pass score="
             )
         return table
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
@@ -478,11 +475,7 @@ def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> st
     for home, tables in places.items():
         if any(name in table.columns for table in tables):
             for table in tables:
-                if not table.has(name):
-                    raise RankqlError(
-                        f"{argument}={name!r}: {table.label} has no such column, but other runs "
-                        "have. Add it, or pass attributes="
-                    )
+                require_column(table, name, argument)
             return home
     raise unknown_column(argument, name, [*itertools.chain(*places.values())])
 

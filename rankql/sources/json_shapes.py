@@ -44,16 +44,6 @@ from rankql.text import join_words
 _LISTS = (list, tuple, set, frozenset)
 _DICTS = (dict, Mapping)  # the check of Mapping is slow
 _QUERIES = {squash(name) for name in ROLES["query"]}
-# What errors call the values of a dict.
-_WORDS = {
-    "": "empty",
-    "a run": "not a list or a dict of numbers",
-    "items": "a list of items",
-    "numbers": "a dict of numbers",
-    "objects": "a list of objects",
-    "pairs": "a list of pairs",
-    "rows": "a list of rows",
-}
 
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -136,12 +126,9 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     data = {query: _as_list(value) for query, value in data.items()}
     kinds = kinds_of(data)
     if len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"]):
-        examples = {_kind_of_value(value): key for key, value in data.items()}
-        seen = join_words([f"{key!r} is {_WORDS[kind]}" for kind, key in examples.items()])
-        what = (
-            "must be one table, not a dict of runs" if kinds == ["a run"] else f"is mixed: {seen}"
+        raise RankqlError(
+            f"{label} must be one table of queries, not {' and '.join(kinds)}. {_shapes(label)}"
         )
-        raise RankqlError(f"{label} {what}. {_shapes(label)}")
     if not any(data.values()):
         raise RankqlError(f"{label} is empty: the dict has no items")
     judged = label == "qrels"

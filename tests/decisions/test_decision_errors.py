@@ -103,7 +103,7 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
         ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
         ((RUN, QRELS, RUN), {"max_drop": "AP:1"}, "max_drop='AP:1' can never fail: AP is between"),
-        ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
+        ((RUN, QRELS), {"minimum": "AP=>0.4"}, "Cannot parse the metric 'AP='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),
         ((RUN, QRELS), {"minimum": 0.4}, "minimum= must be a string or a list of strings, not 0.4"),
         ((RUN, QRELS), {"minimum": "microP@1>=0", "minimum_bound": True},

@@ -95,9 +95,12 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1", "d2"}}, "^run: a set of items has no order. Pass a list"),
         (
             {"q1": {"d1": 1}, "q2": ["d1"]},
-            "^run is mixed: 'q1' is a dict of numbers and 'q2' is a list of items. Pass",
+            "^run must be one table of queries, not numbers and items. Pass",
         ),
-        ({"a": "a.parquet", "q1": {"d1": 1}}, "'a' is not a list or a dict of numbers and 'q1' is"),
+        (
+            {"a": "a.parquet", "q1": {"d1": 1}},
+            "^run must be one table .*, not a run and",
+        ),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
         ({"query": ["q1"], "item": ["d1"]}, r"^run looks like a dict of columns \(query, item\)"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
@@ -193,15 +196,20 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
     [
         (EVENTS, {"buy": 3}, "^qrels: rel=.* has no grade for event 'click'"),
         (BOUGHT, {"buy": 3}, r"^rel=.*--rel buy=3\) needs a text column in qrels: one of event, "),
-        (EVENTS, {}, r"^rel=\{\} has no grades"),
-        (EVENTS, {"buy": "much"}, r"^rel must map events \(text\) to grades, not 'buy' to 'much'"),
-        (EVENTS, {"buy": float("nan")}, r"^rel must map .* not 'buy' to nan"),
+        *(
+            (EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
+            for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})
+        ),
         (
             {"one": QRELS, "two": QRELS},
             None,
             "^qrels: in the dict, 'one' and 'two' may be the data",
         ),
-        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels is mixed: 'q1' is a dict of numbers"),
+        (
+            {"q1": {"d1": 1}, "q2": ["d1"]},
+            None,
+            "^qrels must be one table .*, not numbers and",
+        ),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
     ],
 )
