@@ -162,7 +162,10 @@ def spread_judgments(
     sql = f"(SELECT q_.*, {names} FROM {qrels.sql} q_ JOIN (SELECT DISTINCT * FROM ({rows})) k_ "
     kinds = {name: runs[0].columns[runs[0].actual_name(name)] for name in others}
     said = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
-    fields: dict[str, Any] = {"columns": qrels.columns | kinds, "assumed": {"query": said}}
+    fields: dict[str, Any] = {
+        "columns": qrels.columns | kinds,
+        "assumed": {**qrels.assumed, "query": said},
+    }
     fields |= {"shared": parts[-1], "lasting": False}
     return replace(qrels, sql=f"{sql} ON {condition})", **fields)
 
@@ -315,7 +318,7 @@ def assume_grades(
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
         return table, names
-    assumed = {"rel": "1 for every row"}
+    assumed = {**table.assumed, "rel": "1 for every row"}
     return table.with_column("rel", "1", "INTEGER", assumed=assumed), names
 
 
@@ -402,7 +405,7 @@ def _with_grades(
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     said = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
     sql = f"CAST({value} AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, reads, assumed={"rel": said})
+    return table.with_column(_MAPPED, sql, kind, reads, assumed={**table.assumed, "rel": said})
 
 
 def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:

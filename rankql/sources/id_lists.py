@@ -46,6 +46,7 @@ from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
+    CHOSEN,
     Table,
     assign_roles,
     format_mapping,
@@ -219,7 +220,8 @@ def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     """The table with the query and the item as roles, and the column of lists with the ids."""
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
-    table = replace(table, roles=roles, chosen=choice.named)
+    chosen = {CHOSEN: choice.named} if choice.named else {}
+    table = replace(table, roles=roles, assumed={**table.assumed, **chosen})
     if item.column and not is_nested(table.columns[item.column]):
         said = "one id" if item.reading == 0 else "several ids"
         cells = {item.column: f"{item.column} ({said} per cell)"}
@@ -393,9 +395,8 @@ def _load(
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
     fields: dict[str, Any] = {"roles": roles, "assumed": {**table.assumed, **assumed}}
-    fields |= {"cells": table.cells, "chosen": table.chosen, "part": table.part}
-    system = "" if "rel" in roles else table.system
-    return session.load(table.label, sql, text=False, unit="ids", system=system, **fields)
+    fields |= {"cells": table.cells, "system": "" if "rel" in roles else table.system}
+    return session.load(table.label, sql, text=False, unit="ids", **fields)
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:

@@ -385,15 +385,10 @@ def _require_different_names(inputs: Inputs) -> None:
     """Refuse two columns of the result with the same name."""
     query = inputs.query.lower()
     for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
-        if argument != "query" and name.lower() == query:
-            raise RankqlError(
-                f"{argument}={name!r} is the column of the queries. Name an attribute of them"
-            )
-        if inputs.many and name.lower() == "system":
-            raise RankqlError(
-                f"{argument}: {name!r} is also the column that names the runs in the result. "
-                "Rename it"
-            )
+        own = argument == "query" or name.lower() != query
+        require(own, f"{argument}={name!r} is the column of the queries. Name an attribute of them")
+        runs = f"{argument}: {name!r} is also the column that names the runs in the result"
+        require(not (inputs.many and name.lower() == "system"), f"{runs}. Rename it")
 
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
@@ -489,19 +484,17 @@ def _number_rows(
     """The run with positions from the order of its rows; lists have an order."""
     if "pos" in table.roles:
         return table
-    for role in ("pos", "score"):
-        if names.get(role) is not None:
-            raise RankqlError(f"order='rows' and {role}={names[role]!r} exclude each other")
+    named = names.get("pos") is None and names.get("score") is None
+    require(named, "order='rows' excludes pos= and score=. Leave out one of them")
     query = table.find("query", names.get("query"))
     if query is None:
         return table  # an error of the roles
     keys = ", ".join(map(quote, [*([system] if system else []), query]))
-    if not table.ordered:
-        raise RankqlError(
-            f"order='rows' needs a file or a frame, because rows of a table have no order. Number "
-            f"those of {table.label} in SQL: row_number() OVER (PARTITION BY {keys} ORDER BY ...) "
-            "AS pos"
-        )
+    require(
+        table.ordered,
+        f"order='rows' needs a file or a frame, because rows of a table have no order. Number "
+        f"those of {table.label} in SQL: row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
+    )
     return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
 
 
@@ -541,7 +534,7 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     left_out = format_count(repeated, "row")
     assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
     fields = {"roles": table.roles, "computed": table.computed, "split": table.split}
-    return replace(rows, assumed={"rel": assumed}, **fields)  # type: ignore[arg-type]
+    return replace(rows, assumed={**table.assumed, "rel": assumed}, **fields)  # type: ignore[arg-type]
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:

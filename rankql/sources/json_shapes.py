@@ -250,7 +250,7 @@ def load_object(
         value = objects[0][part]
         table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None
         table = table or load_objects(reader, label, value)
-        return replace(table, part=str(part))
+        return replace(table, assumed={**table.assumed, "part": str(part)})
     kinds = {kind for each in objects for kind in kinds_of(each)}
     if kinds == {"objects"}:
         name = "relevant" if label == "qrels" else "retrieved"
