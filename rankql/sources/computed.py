@@ -109,8 +109,8 @@ def parse_pair(
             raise RankqlError(f"{role}={value!r} has an empty name. Name a column, or leave it out")
     if value is None or isinstance(value, str):
         return value, value
-    if not isinstance(value, list | tuple):
-        raise RankqlError(f"{role} must be a column or an SQL expression in quotes, not {value!r}")
+    listed = isinstance(value, list | tuple)
+    require(listed, f"{role} must be a column or an SQL expression in quotes, not {value!r}")
     names = {name for name in value if isinstance(name, str)}
     distinct = len(names) == len(value) and names.isdisjoint(items)
     is_key = distinct and (
@@ -118,8 +118,8 @@ def parse_pair(
     )
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
-    if len(value) != 2 or not pairs:
-        raise RankqlError(f"{role}={value!r}: a pair names the columns of run and qrels")
+    paired = len(value) == 2 and pairs
+    require(paired, f"{role}={value!r}: a pair names the columns of run and qrels")
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
 
@@ -187,10 +187,21 @@ def add_attribute(
         if group and all(mentioned(table.columns, sql) for table in group):
             try:
                 group[:] = [add_column(session, table, argument, sql, name) for table in group]
+                if all(_at_midnight(session, table, name) for table in group):
+                    date = f"CAST({quote(name)} AS DATE)"
+                    group[:] = [table.with_values(name, date, "DATE") for table in group]
                 return found
             except RankqlError as error:
                 failure = failure or error
     raise failure or unknown_column(argument, name, tables)
+
+
+def _at_midnight(session: Session, table: Table, name: str) -> bool:
+    """Are the values of a column dates? date_trunc gives times in some versions of DuckDB."""
+    midnight = f"bool_and({quote(name)} = CAST({quote(name)} AS DATE))"
+    return table.columns[name] == "TIMESTAMP" and bool(
+        session.con.execute(f"SELECT {midnight} FROM {table.sql}").fetchall()[0][0]
+    )
 
 
 def add_column(
@@ -211,15 +222,18 @@ def add_column(
     require_scalar(name, f"{role}={name!r}")
     reads = mentioned(table.columns, name)
     value = f"(\n{name}\n)"
-    numbers = table.text and role not in _IDS
-    source, kept = _with_numbers(session, table, reads) if numbers else (table.sql, "*")
-    try:
-        # A condition may have no aggregate and no window function.
-        sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
-        ((_, kind, *_),) = session.con.execute(sql).fetchall()
-        return table.with_column(called or name, value, kind, reads, source, kept)
-    except (duckdb.Error, ValueError) as error:
-        failure = error
+    typed, failure = table.text and role not in _IDS, None
+    for times in (False, True) if typed else (False,):
+        source, kept = table.sql, "*"
+        if typed:
+            source, kept = _with_numbers(session, table, reads, times)
+        try:
+            # A condition may have no aggregate and no window function.
+            sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
+            ((_, kind, *_),) = session.con.execute(sql).fetchall()
+            return table.with_column(called or name, value, kind, reads, source, kept)
+        except (duckdb.Error, ValueError) as error:
+            failure = failure or error
     why = database_message(failure) if isinstance(failure, duckdb.Error) else "it has many columns"
     raise RankqlError(
         f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
@@ -237,9 +251,18 @@ def _key_text(table: Table, name: str) -> str:
     return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
-def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tuple[str, str]:
-    """A source whose columns of numbers are numbers, and what selects them as they are again."""
+def _with_numbers(
+    session: Session, table: Table, columns: Sequence[str], times: bool
+) -> tuple[str, str]:
+    """A source whose columns of numbers are numbers, and what selects them as they are again.
+
+    times: those of times in text are times.
+    """
     kinds = {column: number_type(session, table, column) for column in columns}
+    others = [x for x, kind in kinds.items() if not kind and is_text(table.columns[x])]
+    for name in others if times else ():
+        sql = f"SELECT count({quote(name)}) = count(TRY_CAST({quote(name)} AS TIMESTAMP)) FROM "
+        kinds[name] = "TIMESTAMP" * session.con.execute(sql + table.sql).fetchall()[0][0]
     numbers = {quote(x): f"CAST({quote(x)} AS {kind})" for x, kind in kinds.items() if kind}
     if not numbers:
         return table.sql, "*"
@@ -366,9 +389,6 @@ def _map_events(
     flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
     if column is not None:
         event = require_column(table, column, "rel")
-        kind = table.columns[event]
-        cast = f"{table.label}: {event} must be text to map it, not {kind}. Cast it"
-        require(event in texts, cast)
     elif len(flags) == len(grades):
         if event is not None:
             raise RankqlError(
@@ -377,7 +397,7 @@ def _map_events(
             )
         columns = dict(zip(flags, grades.values(), strict=True))
         return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
-    if event is None:
+    if event not in texts:
         raise RankqlError(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
             f"of yes and no for each grade. Found: {', '.join(table.own_columns)}. Name it: "

@@ -152,7 +152,11 @@ class Reader:
                 path = found[1] if found else file.paths[0]
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
-            raise file.error(f"cannot be read: {reword_error(error)}") from error
+            form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
+            why = re.findall(form, str(error)) or [reword_error(error)]
+            if "Error when sniffing file" in str(error):
+                why = ["its lines have different numbers of values"]
+            raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error
 
     @contextmanager
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:

@@ -343,7 +343,7 @@ def test_rows_without_an_order_are_refused():
         ("run", {"con": con, "order": "rows"}, "^order='rows' needs a file .* row_number"),
         (con.table("run"), {"con": con, "order": "rows"}, "^order='rows' needs a file"),
         (UNORDERED, {"order": "score"}, "^order must be 'rows' or None, not 'score'"),
-        (RUN, {"order": "rows", "pos": "pos"}, "^order='rows' excludes pos= and score="),
+        (RUN, {"order": "rows", "pos": "pos"}, "^order='rows' needs a file"),
     ):
         with pytest.raises(RankqlError, match=message):
             rankql.evaluate(run, QRELS, "RR", **options)

@@ -147,7 +147,7 @@ def test_grades_of_a_named_column(form, tmp_path):
     for name, grades, message in (
         ("esci", {"E": 3}, "no grade for esci 'I'"),
         ("esic", {"E": 3}, "esic.*esci"),
-        ("user_id", {"E": 3}, "user_id must be text|no grade for user_id '1'"),
+        ("user_id", {"E": 3}, "needs a text column in qrels|no grade for user_id '1'"),
     ):
         with pytest.raises(RankqlError, match=message):
             rankql.evaluate(RUN, data, "RR", rel=(name, grades), con=con)

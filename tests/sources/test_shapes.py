@@ -92,7 +92,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": ["d1"], 2: ["d1"]}, "^run: query ids must be .*, not int and str"),
         ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 ids"),
         ({UUID(int=1): ["d1"]}, "^run: query ids must be .*, not UUID. Pass .* as text: str"),
-        ({"q1": {"d1", "d2"}}, "^run: a set of items has no order. Pass a list"),
+        ({"q1": {"d1", "d2"}}, "^run has a set of items, which has no order. Pass a list"),
         (
             {"q1": {"d1": 1}, "q2": ["d1"]},
             "^run must be one table of queries, not numbers and items. Pass",
@@ -102,7 +102,7 @@ def test_numeric_ids_match_ids_as_text():
             "^run must be one table .*, not a run and",
         ),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
-        ({"query": ["q1"], "item": ["d1"]}, r"^run looks like a dict of columns \(query, item\)"),
+        ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
         ({1: numpy.array([["a", "b"]])}, "^run: item ids must be all text or all whole numbers"),
     ],
