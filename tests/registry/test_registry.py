@@ -1,7 +1,6 @@
 """A metric is one record: it agrees with SQL and polars, and nothing else knows its name."""
 
 import ast
-from string import Formatter
 
 import pytest
 
@@ -19,26 +18,6 @@ def test_no_metric_lacks_anything():
     """The one test that names what a new metric lacks, and where it belongs."""
     lines = completeness.missing()
     assert not lines, "\n".join(lines)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_definition_is_a_sentence(name):
-    assert FUNCTIONS[name].definition.endswith(".")
-
-
-def placeholders(template):
-    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_templates(function):
-    """What stands in braces is known where the SQL is filled in."""
-    record = FUNCTIONS[function]
-    gains = {"gain", "threshold", "negative", "max_rel", "stop"}
-    weights = {"place", "hits", "left", "over", "discount", *record.options}
-    if record.explanation:
-        assert placeholders(record.explanation.gain) <= gains
-        assert placeholders(record.explanation.weight) <= weights
 
 
 def test_options_have_a_default_within_their_range():

@@ -255,23 +255,6 @@ def test_empty_lists(tmp_path):
         rankql.evaluate(write(tmp_path / "none.jsonl", empty[:1]), None, "RR")
 
 
-WORSE = LISTS.with_columns(pl.col("retrieved").list.reverse())
-
-
-def test_every_function_takes_lists(tmp_path):
-    LISTS.write_parquet(tmp_path / "a.parquet")
-    path = write(tmp_path / "b.jsonl", WORSE.to_dicts())
-    comparison = rankql.compare(tmp_path / "a.parquet", path, "RR")
-    assert comparison.result.summary.select("system", "mean").rows() == [("a", 0.75), ("b", 0.5)]
-    limits = {"minimum": "RR>=0.5", "max_drop": "RR:0.3"}
-    assert rankql.gate(WORSE, baseline=LISTS, **limits).failures.is_empty()
-    assert rankql.explain(LISTS, None, "q1", "RR").value == 0.5
-    assert rankql.check(LISTS).ok
-    systems = [run.with_columns(system=pl.lit(name)) for name, run in (("a", LISTS), ("b", WORSE))]
-    summary = rankql.evaluate(pl.concat(systems), None, "RR", system="system").summary
-    assert summary["mean"].to_list() == [0.75, 0.5]
-
-
 @pytest.mark.parametrize(
     "run, message",
     [
@@ -298,9 +281,6 @@ def test_every_function_takes_lists(tmp_path):
 def test_lists_that_cannot_be_right_are_refused(run, message):
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, None, "RR")
-
-
-def test_runs_of_lists_are_not_judgments():
     with pytest.raises(RankqlError, match=r"^qrels has lists of retrieved ids, as a run"):
         rankql.evaluate(LISTS, LISTS, "RR")
 

@@ -425,14 +425,6 @@ def test_names_of_distances(name):
     assert result.columns["run"]["order"] == "ascending"
 
 
-@pytest.mark.parametrize(
-    "name", ["_score", "cosine_similarity", "cosineSimilarity", "vector_score", "hamming_sim"]
-)
-def test_names_of_similarities(name):
-    run = NEGATED.rename({"score": name})
-    assert rankql.evaluate(run, NEAREST, "AP").columns["run"]["score"] == name
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["cosine", "inner_product", "DotProduct", "distance_score", "l2"])
 def test_a_name_without_a_direction_asks(name):
@@ -456,17 +448,6 @@ def test_two_measures_of_one_kind_ask():
     assert rankql.evaluate(named, NEAREST, "AP").columns["run"]["score"] == "score"
     features = two.with_columns(note_distances=1, score=-pl.col("l2_distance"))
     assert rankql.evaluate(features, NEAREST, "AP").columns["run"]["score"] == "score"
-
-
-def test_functions_of_polars_refuse_a_distance():
-    rows = DISTANCES.join(NEAREST, on=["query", "item"], how="left").with_columns(
-        pl.col("rel").fill_null(0)
-    )
-    assert (
-        rankql.auc_by_score(rows, score=-pl.col("distance"), item="item")["auc_by_score"][0] > 0.9
-    )
-    with pytest.raises(RankqlError, match=r"^distance may be the score, .*=-pl.col\('distance'\)"):
-        rankql.auc_by_score(rows)
 
 
 def test_check_reads_the_order_of_distances_next_to_positions():

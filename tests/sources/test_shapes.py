@@ -53,21 +53,6 @@ def test_dicts_hold_series_and_arrays():
     assert rankql.evaluate({"one": runs[2]}, QRELS, "RR").per_query.columns[0] == "system"
 
 
-def test_every_function_takes_dicts():
-    runs = {"one": RUN, "two": frame(RUN, "score").with_columns(score=-pl.col("score"))}
-    assert rankql.evaluate(runs, QRELS, "RR").summary["mean"].to_list() == [
-        pytest.approx(5 / 12),
-        1,
-    ]
-    worse = {query: items[1:] for query, items in LISTS.items()}
-    assert rankql.compare(LISTS, worse, QRELS, "RR").systems == ["run 1", "run 2"]
-    assert rankql.compare({1: ["d1"]}, {1: {"d1": 1}}, "RR").systems == ["run"]
-    assert rankql.compare({"a": LISTS, "b": worse}, QRELS, "RR").systems == ["a", "b"]
-    assert rankql.gate(worse, QRELS, baseline=RUN, minimum="RR>=0.4").failures.is_empty()
-    assert rankql.check(RUN, QRELS).ok
-    assert rankql.explain(LISTS, QRELS, "q2", "RR").value == 0.5
-
-
 def test_numeric_ids_match_ids_as_text():
     run = {numpy.int64(1): {7: 0.5, 8: 0.4}}
     assert rankql.evaluate(run, {"1": {"8": 1}}, "RR")["RR"] == 0.5
@@ -293,16 +278,6 @@ def test_files_without_rows_are_refused(tmp_path, name):
     for run, qrels, label in ((RUN, tmp_path / name, "qrels"), (tmp_path / name, QRELS, "run")):
         with pytest.raises(RankqlError, match=rf"^{label}: '.*{name}' is empty"):
             rankql.evaluate(run, qrels, "RR")
-
-
-def test_folders_of_hive_have_columns(tmp_path):
-    """Of CSV; those of Parquet are in test_sources.py."""
-    for query in RUN:
-        folder = tmp_path / f"day={query[1]}"
-        folder.mkdir()
-        frame({query: RUN[query]}, "score").write_csv(folder / "a.csv")
-    result = rankql.evaluate(tmp_path / "*/*.csv", QRELS, "RR", by="day").per_query
-    assert [str(day) for day in result["day"]] == ["1", "2"]
 
 
 # Files of MS MARCO, which have no header
