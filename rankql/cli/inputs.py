@@ -74,7 +74,7 @@ def name_runs(runs: Sequence[Path], kind: str = "run") -> dict[str, Path]:
 
 
 def split_name(run: Path) -> tuple[str, Path]:
-    """Split NAME=PATH; a path alone is named after its file, a table of a database as it is.
+    """Split NAME=PATH; a path alone is named after its file.
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
@@ -84,5 +84,4 @@ def split_name(run: Path) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     if equals and "/" not in name and not is_path(text):
         return name, path if isinstance(run, str) else replace(run, path=path)
-    file, colon, table = re.sub(r"\.(gz|zst)$", "", text).rpartition(":")
-    return table if colon and is_path(file) else pathlib.Path(table).stem, run
+    return pathlib.Path(re.sub(r"\.(gz|zst)$", "", text)).stem, run

@@ -131,7 +131,7 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     other = len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"])
     for wrong, why in (
         (other, f"must be one table of queries, not {' and '.join(kinds)}. {_shapes(label)}"),
-        (not any(values), "is empty: the dict has no items"),
+        (not kinds, "is empty: the dict has no items"),
         (columns, "looks like a dict of columns, not of queries. Pass polars.DataFrame(...) of it"),
         (sets and not judged, "has a set of items, which has no order. Pass a list"),
     ):
