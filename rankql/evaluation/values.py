@@ -233,25 +233,17 @@ def _recognise_columns(
 def _find_system(session: Session, table: Table, request: Request) -> str | None:
     """The column of the systems: `system`, or `variant` if that makes rows of a key unique."""
     key = request.query if request.query in table.columns else table.find("query")
-    for name in SYSTEMS:
-        if name in table.columns and (
-            name == "system"
-            or (
-                key
-                and name not in (key, *request.attributes)
-                and not _one_row_per(session, table, key)
-                and _one_row_per(session, table, key, name)
-            )
-        ):
+    if "system" in table.columns or not key:
+        return "system" if "system" in table.columns else None
+    for name in {*SYSTEMS} & {*table.columns} - {key, *request.attributes}:
+        both = f"{quote(key)}, {quote(name)}"
+        counts = (f"(SELECT count(*) FROM (SELECT DISTINCT {x} FROM {table.sql}))"
+                  for x in (quote(key), both))  # fmt: skip
+        sql = f"SELECT count(*), {', '.join(counts)} FROM {table.sql}"
+        ((rows, keys, rankings),) = session.con.execute(sql).fetchall()
+        if keys < rankings == rows:
             return name
     return None
-
-
-def _one_row_per(session: Session, table: Table, *columns: str | None) -> bool:
-    names = ", ".join(quote(name) for name in columns if name)
-    distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
-    sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
-    return bool(session.con.execute(sql).fetchall()[0][0])
 
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:

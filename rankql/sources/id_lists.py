@@ -262,7 +262,6 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     kind, name = table.columns[column], quote(column)
     graded = f"grades in {column}"
     if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
-        pairs = f"map_entries({name})"
         if kind.startswith("STRUCT("):
             fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
             texts = [quote(x) for x, kind in fields.items() if is_text(kind)]
@@ -273,9 +272,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
             if not numbers or not session.con.execute(rows).fetchall()[0][0]:
                 raise wrong_type(table, column)
-            pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
-            pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
-        return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
+        return _Lists(column, item.lists, item.sql, "x_['value']", graded, scored=True)
     if kind.endswith("[][]"):
         number = "x_[2] ->> '$'" if kind.startswith("JSON") else "x_[2]"
         number = f"TRY_CAST({number} AS DOUBLE)"
