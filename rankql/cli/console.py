@@ -28,12 +28,16 @@ def call(*data: Any, **options: Any) -> Any:
     module, _, name = ctx.command.function.partition(":")
     name = name or module.rpartition(".")[2]
     function = getattr(import_module(f"rankql.{module}"), name)
+    import duckdb
+
     from rankql.sources.private import private_connection
 
     output = ctx.meta["output"] or ""
     if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):
         options["output"], ctx.meta["output"] = output, None  # the values per query
-    con = ctx.with_resource(private_connection())
+    database = ctx.meta.get("database")
+    con = duckdb.connect(database, read_only=True) if database else private_connection()
+    ctx.with_resource(con)
     return function(*data, con=con, **options)
 
 

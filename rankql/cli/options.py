@@ -28,17 +28,11 @@ FORMATS = ("table", "markdown", "latex", "csv", "json", "jsonl")
 class _DataPath(click.types.StringParamType):
     """A file, or NAME=FILE. The shell completes the path of a file.
 
-    With --database, what is not a file is one of its tables; with --columns, a file has these.
+    With --columns, it has these.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         meta = ctx.meta if ctx and param and param.name not in ("output", "target") else {}
-        if database := meta.get("database"):
-            from rankql.sources.files import is_path
-
-            name, equals, table = value.rpartition("=")
-            if ":" not in table and not is_path(value) and not is_path(table):
-                value = f"{name}{equals}{database}:{table}"
         if columns := meta.get("columns"):
             from rankql.writing import HeaderlessPath
 

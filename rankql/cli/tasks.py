@@ -320,7 +320,7 @@ def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPa
 
 
 def split_name(run: InputPath) -> tuple[str, InputPath]:
-    """Split NAME=PATH; a path alone is named after its file, a table of a database as it is.
+    """Split NAME=PATH; a path alone is named after its file.
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
@@ -330,5 +330,4 @@ def split_name(run: InputPath) -> tuple[str, InputPath]:
     name, equals, path = text.partition("=")
     if equals and "/" not in name and not is_path(text):
         return name, path if isinstance(run, str) else replace(run, path=path)
-    file, colon, table = re.sub(r"\.(gz|zst)$", "", text).rpartition(":")
-    return table if colon and is_path(file) else Path(table).stem, run
+    return Path(re.sub(r"\.(gz|zst)$", "", text)).stem, run

@@ -17,7 +17,6 @@ from rankql.evaluation.overlap import (
     Counters,
     find_judged_queries,
     format_examples,
-    hint_queries,
     require_common_items,
     require_judged_queries,
     require_ranked_rows,
@@ -25,6 +24,7 @@ from rankql.evaluation.overlap import (
 from rankql.evaluation.steps import SqlRunner, has_one_value
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
+from rankql.sources.choice import suggest_query
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
@@ -62,9 +62,9 @@ def require_sound(
     counters = replace(counters, attributes=match_attributes(run_sql, inputs))
     if inputs.qrels is not None:
         overlap = counters.queries
-        judged = None if all(x.judged for x in overlap) else find_judged_queries(run_sql)
-        hint = "" if all(x.judged for x in overlap) else hint_queries(session, inputs)
-        require_judged_queries(overlap, judged, hint)
+        if not all(x.judged for x in overlap):
+            hint = suggest_query(session.con, next(iter(inputs.runs.values())), inputs.qrels)
+            require_judged_queries(overlap, find_judged_queries(run_sql), hint)
         if graded and not one_query:
             counters = require_common_items(run_sql, inputs, counters)
     require_unique_rows(run_sql, inputs, unique, counters.unique)

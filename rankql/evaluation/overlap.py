@@ -12,7 +12,6 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.sources.choice import suggest_query
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch
 from rankql.sources.session import Session
@@ -155,14 +154,6 @@ def require_judged_queries(
         if not each.judged:
             run = run_label(each.system)
             raise RankqlError(no_judged_query_message(run, each.unjudged, judged) + hint)
-
-
-def hint_queries(session: Session, inputs: Inputs) -> str:
-    """The columns of a run and of the judgments whose queries match; or ""."""
-    run, qrels = next(iter(inputs.runs.values())), inputs.qrels
-    if qrels is None or "item" not in run.roles:
-        return ""
-    return suggest_query(session.con, run, qrels)
 
 
 def no_judged_query_message(

@@ -21,7 +21,7 @@ from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.argument_checks import require_plain_name
+from rankql.registry.argument_checks import require, require_plain_name
 from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
@@ -233,25 +233,17 @@ def _recognise_columns(
 def _find_system(session: Session, table: Table, request: Request) -> str | None:
     """The column of the systems: `system`, or `variant` if that makes rows of a key unique."""
     key = request.query if request.query in table.columns else table.find("query")
-    for name in SYSTEMS:
-        if name in table.columns and (
-            name == "system"
-            or (
-                key
-                and name not in (key, *request.attributes)
-                and not _one_row_per(session, table, key)
-                and _one_row_per(session, table, key, name)
-            )
-        ):
+    if "system" in table.columns or not key:
+        return "system" if "system" in table.columns else None
+    for name in {*SYSTEMS} & {*table.columns} - {key, *request.attributes}:
+        both = f"{quote(key)}, {quote(name)}"
+        counts = (f"(SELECT count(*) FROM (SELECT DISTINCT {x} FROM {table.sql}))"
+                  for x in (quote(key), both))  # fmt: skip
+        sql = f"SELECT count(*), {', '.join(counts)} FROM {table.sql}"
+        ((rows, keys, rankings),) = session.con.execute(sql).fetchall()
+        if keys < rankings == rows:
             return name
     return None
-
-
-def _one_row_per(session: Session, table: Table, *columns: str | None) -> bool:
-    names = ", ".join(quote(name) for name in columns if name)
-    distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
-    sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
-    return bool(session.con.execute(sql).fetchall()[0][0])
 
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:
@@ -330,22 +322,19 @@ def resolve_directions(
     own = [name for name in metrics if not is_metric(name) or find_shown(name)]
     known = {x: not lower_is_better(x) for x in metrics if x not in own and x not in neither}
     if isinstance(higher_is_better, Mapping):
-        every = [*dict.fromkeys([*metrics, *others])]
-        stated = {_metric_name(name, every): value for name, value in higher_is_better.items()}
+        every, stated = [*dict.fromkeys([*metrics, *others])], {}
+        for name, value in higher_is_better.items():
+            found = resolve_names(name, every, Conventions().as_dict())
+            unknown = describe_unknown("name in higher_is_better:", name, every)
+            require(len(found) == 1 and found[0] in every, unknown)
+            stated[found[0]] = value
     else:
         stated = {} if higher_is_better is None else dict.fromkeys(own or metrics, higher_is_better)
     for name, value in stated.items():
-        if not isinstance(value, bool):
-            raise RankqlError(
-                "higher_is_better must be True, False or a dict of name: True or False, "
-                f"not {value!r}."
-            )
-        if known.get(name, value) != value:
-            way = "higher" if known[name] else "lower"
-            raise RankqlError(
-                f"higher_is_better={value} contradicts {name}, for which {way} is better by "
-                "definition. Leave it out."
-            )
+        wrong = "higher_is_better must be True, False or a dict of name: True or False, not"
+        require(isinstance(value, bool), f"{wrong} {value!r}.")
+        contradicts = f"higher_is_better={value} contradicts the definition of {name}. Leave it out"
+        require(known.get(name, value) == value, contradicts)
     assumed = [name for name in own if name not in stated and name not in neither]
     directions = known | dict.fromkeys(assumed, True) | stated
     if not assumed:
@@ -355,11 +344,3 @@ def resolve_directions(
         "If not, set higher_is_better= (CLI: --lower-is-better)"
     )
     return directions, [note]
-
-
-def _metric_name(text: str, names: Sequence[str]) -> str:
-    """A metric as the result has it."""
-    name, *others = resolve_names(text, names, Conventions().as_dict())
-    if others or name not in names:
-        raise RankqlError(describe_unknown("name in higher_is_better:", text, names))
-    return name

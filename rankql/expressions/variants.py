@@ -118,8 +118,7 @@ def metric(
             known = column_names(frame)
             defaults = {name: each.default for name, each in signature.parameters.items()}
             given = signature.bind_partial(*args, **options).arguments
-            by_score = f"{name}_by_score" if name in FUNCTIONS and FUNCTIONS[name].has_forms else ""
-            options |= recognise_defaults(defaults, given, known, by_score)
+            options |= recognise_defaults(defaults, given, known)
             value = of_columns_or_frame(*args, **options)
             require_columns(frame, value)
             if isinstance(by, EllipsisType):

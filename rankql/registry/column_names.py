@@ -242,20 +242,15 @@ def find_key(columns: Sequence[str]) -> str:
 
 
 def recognise_defaults(
-    defaults: Mapping[str, Any], given: Iterable[str], columns: Sequence[str], by_score: str = ""
+    defaults: Mapping[str, Any], given: Iterable[str], columns: Sequence[str]
 ) -> dict[str, str]:
-    """The columns of arguments that are left out, if the table has no column of their default.
-
-    by_score: the function that takes a score instead of the position.
-    """
+    """The columns of arguments that are left out, if the table has no column of their default."""
     found = {}
     for role, default in defaults.items():
         known = role in ROLES or role == "moment"
         if known and role not in given and isinstance(default, str) and default not in columns:
             if (column := recognise(role, columns)) is None:
-                score = recognise("score", columns) if role == "pos" and by_score else None
-                hint = f", or rank by {score} with rankql.{by_score}" if score else ""
-                raise missing_column(role, "", columns, hint=hint)
+                raise missing_column(role, "", columns)
             if role == "score" and is_distance(column):
                 raise RankqlError(
                     f"{column} may be the score, but its lowest value is the best, and here the "

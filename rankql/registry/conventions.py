@@ -128,24 +128,18 @@ UNDEFINED_VALUES = {"zero": 0, "one": 1}
 # What each tool does; tests/registry/test_profiles.py compares them with the tools.
 # trec_eval is its version 9, which pytrec_eval and ir_measures run.
 # Version 10 no longer rounds scores to 32 bits, and rounds recalls to the nearest item.
+_TREC_EVAL = Conventions(
+    "trec_eval_10",
+    ap_denominator="R",
+    recall_rounding="nearest",
+    negative="unjudged",
+    undefined="zero",
+    missing="skip",
+)
 PROFILES = {
     "rankql": Conventions(),
-    "trec_eval": Conventions(
-        "trec_eval",
-        ap_denominator="R",
-        negative="unjudged",
-        float32=True,
-        undefined="zero",
-        missing="skip",
-    ),
-    "trec_eval_10": Conventions(
-        "trec_eval_10",
-        ap_denominator="R",
-        recall_rounding="nearest",
-        negative="unjudged",
-        undefined="zero",
-        missing="skip",
-    ),
+    "trec_eval": replace(_TREC_EVAL, profile="trec_eval", recall_rounding="up", float32=True),
+    "trec_eval_10": _TREC_EVAL,
     "sklearn": Conventions(
         "sklearn",
         ideal="retrieved",

@@ -50,8 +50,8 @@ def parse(names: str | Sequence[str]) -> list[Metric]:
     by_name: dict[str, Metric] = {}
     for metric in (metric for text in texts for metric in _parse_one(text)):
         other = by_name.setdefault(metric.canonical, metric)
-        if other.expression != metric.expression:
-            raise RankqlError(f"Two metrics are called {metric.name!r}. Rename one of them")
+        same = other.expression == metric.expression
+        require(same, f"Two metrics are called {metric.name!r}. Rename one of them")
     return list(by_name.values())
 
 
@@ -82,8 +82,8 @@ def list_metrics(metrics: Any) -> Any:
     """Metrics as texts: a dict, or one in a list, holds the user's own as label: SQL."""
     if isinstance(metrics, Mapping):
         for label in metrics:
-            if "=" in str(label):
-                raise RankqlError(f"The label {label!r} of a metric contains '='. Write it without")
+            plain = "=" not in str(label)
+            require(plain, f"The label {label!r} of a metric contains '='. Write it without")
         return [f"{label} = {sql}" for label, sql in metrics.items()]
     if isinstance(metrics, list | tuple) and any(isinstance(each, Mapping) for each in metrics):
         return [

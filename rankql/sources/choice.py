@@ -190,8 +190,9 @@ def find_items(
         return [*cells, *(x for x in found if x.name not in {*taken, *names})]
     kind = table.columns[column]
     if not (kind.startswith("STRUCT(") and kind.endswith("]")):
-        forms = {"STRUCT(": "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"}
-        forms |= {"MAP(": "map_entries({})", "": "{}"}
+        numbers = "map_entries(TRY_CAST(to_json({}) AS MAP(VARCHAR, DOUBLE)))"
+        numbers = f"list_filter({numbers}, lambda x_: x_['value'] IS NOT NULL)"
+        forms = {"STRUCT(": numbers, "MAP(": "map_entries({})", "": "{}"}
         start = next(x for x in forms if kind.startswith(x) and not (x and kind.endswith("]")))
         each = "x_[1]" if kind.endswith("[][]") else "x_"  # pairs of id and number
         item = "x_['key']" if start else f"{each} ->> '$'" if kind.startswith("JSON") else each

@@ -12,7 +12,7 @@ import duckdb
 
 from rankql.errors import RankqlError, database_message
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import require
+from rankql.registry.argument_checks import as_number, require
 from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, TIMES, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session
@@ -109,8 +109,8 @@ def parse_pair(
             raise RankqlError(f"{role}={value!r} has an empty name. Name a column, or leave it out")
     if value is None or isinstance(value, str):
         return value, value
-    if not isinstance(value, list | tuple):
-        raise RankqlError(f"{role} must be a column or an SQL expression in quotes, not {value!r}")
+    listed = isinstance(value, list | tuple)
+    require(listed, f"{role} must be a column or an SQL expression in quotes, not {value!r}")
     names = {name for name in value if isinstance(name, str)}
     distinct = len(names) == len(value) and names.isdisjoint(items)
     is_key = distinct and (
@@ -118,8 +118,8 @@ def parse_pair(
     )
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
-    if len(value) != 2 or not pairs:
-        raise RankqlError(f"{role}={value!r}: a pair names the columns of run and qrels")
+    paired = len(value) == 2 and pairs
+    require(paired, f"{role}={value!r}: a pair names the columns of run and qrels")
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
 
@@ -162,7 +162,10 @@ def spread_judgments(
     sql = f"(SELECT q_.*, {names} FROM {qrels.sql} q_ JOIN (SELECT DISTINCT * FROM ({rows})) k_ "
     kinds = {name: runs[0].columns[runs[0].actual_name(name)] for name in others}
     said = f"{', '.join(key)} (judgments of {', '.join(parts)} hold for each {', '.join(others)})"
-    fields: dict[str, Any] = {"columns": qrels.columns | kinds, "assumed": {"query": said}}
+    fields: dict[str, Any] = {
+        "columns": qrels.columns | kinds,
+        "assumed": {**qrels.assumed, "query": said},
+    }
     fields |= {"shared": parts[-1], "lasting": False}
     return replace(qrels, sql=f"{sql} ON {condition})", **fields)
 
@@ -218,11 +221,12 @@ def add_column(
         raise unknown_column(role, name, [table])
     require_scalar(name, f"{role}={name!r}")
     reads = mentioned(table.columns, name)
-    value, failure = f"(\n{name}\n)", None
-    for flags in (False, True) if role not in _IDS else (None,):  # true is 1 if it must be a number
+    value = f"(\n{name}\n)"
+    typed, failure = table.text and role not in _IDS, None
+    for times in (False, True) if typed else (False,):
         source, kept = table.sql, "*"
-        if flags or (table.text and flags is False):
-            source, kept = _with_numbers(session, table, reads, bool(flags))
+        if typed:
+            source, kept = _with_numbers(session, table, reads, times)
         try:
             # A condition may have no aggregate and no window function.
             sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
@@ -248,24 +252,18 @@ def _key_text(table: Table, name: str) -> str:
 
 
 def _with_numbers(
-    session: Session, table: Table, columns: Sequence[str], flags: bool = False
+    session: Session, table: Table, columns: Sequence[str], times: bool
 ) -> tuple[str, str]:
     """A source whose columns of numbers are numbers, and what selects them as they are again.
 
-    flags: true and false are 1 and 0 too, and times in text are times.
+    times: those of times in text are times.
     """
-    numbers = {}
-    for column in columns:
-        name, kind = quote(column), number_type(session, table, column) if table.text else None
-        is_flag = f"SELECT bool_and(lower(CAST({name} AS VARCHAR)) IN ('true', 'false')) "
-        if kind:
-            numbers[name] = f"CAST({name} AS {kind})"
-        elif flags and session.con.execute(f"{is_flag} FROM {table.sql}").fetchall()[0][0]:
-            numbers[name] = f"CAST(CAST({name} AS BOOLEAN) AS INTEGER)"
-        elif flags and is_text(table.columns[column]):
-            times = f"SELECT count({name}) = count(TRY_CAST({name} AS TIMESTAMP)) FROM {table.sql}"
-            if session.con.execute(times).fetchall()[0][0]:
-                numbers[name] = f"CAST({name} AS TIMESTAMP)"
+    kinds = {column: number_type(session, table, column) for column in columns}
+    others = [x for x, kind in kinds.items() if not kind and is_text(table.columns[x])]
+    for name in others if times else ():
+        sql = f"SELECT count({quote(name)}) = count(TRY_CAST({quote(name)} AS TIMESTAMP)) FROM "
+        kinds[name] = "TIMESTAMP" * session.con.execute(sql + table.sql).fetchall()[0][0]
+    numbers = {quote(x): f"CAST({quote(x)} AS {kind})" for x, kind in kinds.items() if kind}
     if not numbers:
         return table.sql, "*"
     texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
@@ -343,7 +341,7 @@ def assume_grades(
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(session, table):
         return table, names
-    assumed = {"rel": "1 for every row"}
+    assumed = {**table.assumed, "rel": "1 for every row"}
     return table.with_column("rel", "1", "INTEGER", assumed=assumed), names
 
 
@@ -381,12 +379,9 @@ def _map_events(
     session: Session, table: Table, column: str | None, grades: Mapping[Any, Any]
 ) -> Table:
     """The table with the grades of its events, in a column of this or a known name."""
-    for event, grade in grades.items():
-        number = isinstance(grade, int | float) and not isinstance(grade, bool)
-        if not isinstance(event, str) or not number or not math.isfinite(grade):
-            raise RankqlError(f"rel must map events (text) to grades, not {event!r} to {grade!r}")
-    if not grades:
-        raise RankqlError("rel={} has no grades. Map events to grades: rel={'buy': 3, 'click': 1}")
+    numbers = all(math.isfinite(as_number(grade)) for grade in grades.values())
+    ok = bool(grades) and numbers and all(isinstance(event, str) for event in grades)
+    require(ok, f"rel must map events (text) to grades, as {{'buy': 3, 'click': 1}}, not {grades}")
     known, rel = (*EVENTS, *ROLES["rel"]), format_mapping(grades)
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = find_name(texts, known)
@@ -394,9 +389,6 @@ def _map_events(
     flags = [x for x in flags if is_number(table.columns[x]) or is_text(table.columns[x])]
     if column is not None:
         event = require_column(table, column, "rel")
-        if event not in texts:
-            kind = table.columns[event]
-            raise RankqlError(f"{table.label}: {event} must be text to map it, not {kind}. Cast it")
     elif len(flags) == len(grades):
         if event is not None:
             raise RankqlError(
@@ -405,7 +397,7 @@ def _map_events(
             )
         columns = dict(zip(flags, grades.values(), strict=True))
         return _with_grades(table, columns, _read_flags(session, table, columns, rel), flags)
-    if event is None:
+    if event not in texts:
         raise RankqlError(
             f"{rel} needs a text column in {table.label}: one of {', '.join(known)}; or a column "
             f"of yes and no for each grade. Found: {', '.join(table.own_columns)}. Name it: "
@@ -433,7 +425,7 @@ def _with_grades(
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     said = pairs if [*grades] == [*reads] else f"{reads[0]} ({pairs})"
     sql = f"CAST({value} AS {kind})"
-    return table.with_column(_MAPPED, sql, kind, reads, assumed={"rel": said})
+    return table.with_column(_MAPPED, sql, kind, reads, assumed={**table.assumed, "rel": said})
 
 
 def _read_flags(session: Session, table: Table, grades: Mapping[str, float], rel: str) -> str:

@@ -21,7 +21,7 @@ from typing import IO
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
-from rankql.registry.argument_checks import parse_number
+from rankql.registry.argument_checks import parse_number, require
 from rankql.registry.column_names import COLUMN_NAMES, squash
 
 PARQUET = (".parquet", ".pq")
@@ -147,15 +147,13 @@ def _find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
 
 def _refuse_lake(folder: Path, label: str) -> None:
     """Refuse the folder of a Delta or Iceberg table, which also holds deleted rows."""
-    for kind, logs, remedy in (
-        ("Delta", "_delta_log/*.json", "deltalake.DeltaTable(...).to_pyarrow_dataset() in Python"),
-        ("Iceberg", "metadata/*.metadata.json", "table.scan().to_arrow() of pyiceberg in Python"),
-    ):
-        if any(folder.glob(logs)):
-            raise RankqlError(
-                f"{label}: {str(folder)!r} is a table of {kind}. Write it to Parquet, or pass "
-                f"{remedy}"
-            )
+    logs = ("_delta_log/*.json", "metadata/*.metadata.json")
+    lake = any(any(folder.glob(log)) for log in logs)
+    require(
+        not lake,
+        f"{label}: {str(folder)!r} is a table of Delta or Iceberg. Write it to Parquet, or pass "
+        "DeltaTable(...).to_pyarrow_dataset() or table.scan().to_arrow() in Python",
+    )
 
 
 def suffix_of(path: str) -> str:

@@ -46,6 +46,7 @@ from rankql.sources.computed import column_name
 from rankql.sources.frames import fetch_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
+    CHOSEN,
     Table,
     assign_roles,
     format_mapping,
@@ -148,30 +149,18 @@ def unnest_lists(
 def _require_both(
     table: Table, item: Any, ours: Sequence[Ids] = (), theirs: Sequence[Ids] = ()
 ) -> None:
-    """Refuse a table with lists that no name says what they are, or with one of two lists."""
+    """Refuse a table with lists, if no names say which are retrieved and which are relevant."""
     lists = [x for x, kind in table.columns.items() if kind.endswith("]")]
     lists = [x for x in lists if not VECTOR.fullmatch(table.columns[x])]
-    remedy = "Name the retrieved ids: item='...'"
-    if len(lists) > 1:
-        remedy = (
-            "Name the retrieved and the relevant ids: item=[RETRIEVED, RELEVANT] (CLI: --item "
-            f"RETRIEVED,RELEVANT), two of: {', '.join(lists)}"
-        )
-    known = [next((x.column for x in each if x.column), "") for each in (ours, theirs)]
-    if not any(known) and lists and not item and not table.known("item"):
-        raise RankqlError(
-            f"{table.label} has lists ({', '.join(lists)}), but none with a known name, such as "
-            f"{RETRIEVED[0]} and {RELEVANT[0]}. {remedy}"
-        )
-    if any(known) and not all(known):
-        has, lacks = ("retrieved", "relevant") if known[0] else ("relevant", "retrieved")
-        expected = RELEVANT if known[0] else RETRIEVED
-        raise RankqlError(
-            f"{table.label} has lists of {has} ids ({''.join(known)}), but none of {lacks} ids: "
-            f"expected {', '.join(expected[:3])} or {lacks}. Found: "
-            f"{', '.join(table.own_columns)}. Pass qrels= (CLI: the judgments as the last file). "
-            f"{remedy}"
-        )
+    known = [any(x.column for x in each) for each in (ours, theirs)]
+    if all(known) or (not any(known) and (not lists or item or table.known("item"))):
+        return
+    raise RankqlError(
+        f"{table.label} has no lists of retrieved and of relevant ids with known names, such as "
+        f"{RETRIEVED[0]} and {RELEVANT[0]}. Pass qrels= (CLI: the judgments as the last file), or "
+        "name the retrieved and the relevant ids: item=[RETRIEVED, RELEVANT] (CLI: --item "
+        f"RETRIEVED,RELEVANT), two of: {', '.join(lists or table.own_columns)}"
+    )
 
 
 def _find_row_keys(
@@ -184,23 +173,17 @@ def _find_row_keys(
     keyed = {}
     for label, table in runs.items():
         key = table.find("query", column_name(name), QUESTIONS)
-        if (
-            key
-            and name is None
-            and len(runs) == 1
-            and not system
-            and _repeats_text(session, table, key)
-        ):
+        alone = name is None and len(runs) == 1 and not system
+        if key and alone and _repeats_text(session, table, key):
             session.notes.append(f"{key} repeats in rows that differ, so each row is a query")
             key = None
         others = [t for t in runs.values() if t is not table]
         for each in find_ids(table, "query", OTHER if others else LIKE_ID) if key is None else ():
             keys = ", ".join(quote(x) for x in (each.name, system) if x)
-            unique = (
-                f"SELECT count(*) = count(DISTINCT ({keys})) AND count(*) = count({each.sql}) FROM "
-            )
+            unique = f"SELECT count(*) = count(DISTINCT ({keys})) AND bool_and({each.sql} NOT NULL)"
             if all(t.has(each.name) for t in others) and all(
-                session.con.execute(unique + t.sql).fetchall()[0][0] for t in runs.values()
+                session.con.execute(f"{unique} FROM {t.sql}").fetchall()[0][0]
+                for t in runs.values()
             ):
                 key = each.name
                 break
@@ -237,7 +220,8 @@ def _read_side(table: Table, choice: Choice, side: int) -> tuple[Table, str]:
     """The table with the query and the item as roles, and the column of lists with the ids."""
     query, item = choice.queries[side], choice.items[side]
     roles = table.roles if query is ROW else {**table.roles, "query": query.name}
-    table = replace(table, roles=roles, chosen=choice.named)
+    chosen = {CHOSEN: choice.named} if choice.named else {}
+    table = replace(table, roles=roles, assumed={**table.assumed, **chosen})
     if item.column and not is_nested(table.columns[item.column]):
         said = "one id" if item.reading == 0 else "several ids"
         cells = {item.column: f"{item.column} ({said} per cell)"}
@@ -278,7 +262,6 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     kind, name = table.columns[column], quote(column)
     graded = f"grades in {column}"
     if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
-        pairs = f"map_entries({name})"
         if kind.startswith("STRUCT("):
             fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
             texts = [quote(x) for x, kind in fields.items() if is_text(kind)]
@@ -289,9 +272,7 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
             if not numbers or not session.con.execute(rows).fetchall()[0][0]:
                 raise wrong_type(table, column)
-            pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
-            pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
-        return _Lists(column, pairs, "x_['key']", "x_['value']", graded, scored=True)
+        return _Lists(column, item.lists, item.sql, "x_['value']", graded, scored=True)
     if kind.endswith("[][]"):
         number = "x_[2] ->> '$'" if kind.startswith("JSON") else "x_[2]"
         number = f"TRY_CAST({number} AS DOUBLE)"
@@ -411,9 +392,8 @@ def _load(
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
     fields: dict[str, Any] = {"roles": roles, "assumed": {**table.assumed, **assumed}}
-    fields |= {"cells": table.cells, "chosen": table.chosen, "part": table.part}
-    system = "" if "rel" in roles else table.system
-    return session.load(table.label, sql, text=False, unit="ids", system=system, **fields)
+    fields |= {"cells": table.cells, "system": "" if "rel" in roles else table.system}
+    return session.load(table.label, sql, text=False, unit="ids", **fields)
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:

@@ -198,10 +198,15 @@ def read_inputs(
     catalogue: Data | int | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns."""
-    if descending is not None and not isinstance(descending, bool):
-        raise RankqlError(f"descending must be True or False, not {descending!r}")
-    if not (weight is None or isinstance(weight, str)):
-        raise RankqlError(f"weight must be the name of a column, not {weight!r}")
+    flag, weighs = isinstance(descending, bool | None), isinstance(weight, str | None)
+    alone = system is None or not is_several_runs(run)
+    for ok, message in (
+        (flag, f"descending must be True or False, not {descending!r}"),
+        (weighs, f"weight must be the name of a column, not {weight!r}"),
+        (order in (None, "rows"), f"order must be 'rows' or None, not {order!r}"),
+        (alone, "system= is for a single run. The runs of a dict have their names already"),
+    ):
+        require(ok, message)
     by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     given, opened = columns, open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
@@ -210,9 +215,9 @@ def read_inputs(
     judgments, history = split_log(session, judgments, history, columns)
     opened_runs = [*runs.values()]
     if system is None and not is_several_runs(run):
-        ((name, table),) = runs.items()
+        ((none, table),) = runs.items()
         if found := _find_system(session, table, columns, by):
-            system, runs = found, {name: replace(table, system=found)}
+            system, runs = found, {none: replace(table, system=found)}
     if judgments:
         judgments = spread_judgments(session, [*runs.values()], judgments, columns)
     words = (re.findall(r"\w+", getattr(name, "sql", name)) for name in by)
@@ -232,7 +237,6 @@ def read_inputs(
         argument = "weight" if name == weight else "by"
         abouts, others, opened = add_attribute(session, name, argument, [abouts, others, opened])
     if order is not None:
-        require(order == "rows", f"order must be 'rows' or None, not {order!r}")
         opened = [_number_rows(session, table, sides[0], system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments = others[0] if judgments else None
@@ -254,9 +258,9 @@ def read_inputs(
             "Some runs have positions, others scores. Name the column that all have, such as score="
         )
     if len({"score" in table.roles for table in runs.values()}) > 1:  # all have positions
-        for name, table in runs.items():
+        for label, table in runs.items():
             roles = {role: column for role, column in table.roles.items() if role != "score"}
-            runs[name] = replace(table, roles=roles)
+            runs[label] = replace(table, roles=roles)
     if judgments:
         needed = ("query", "item", "rel")
         judgments = assign_roles(judgments, sides[1], needed, only=True)
@@ -276,10 +280,6 @@ def read_inputs(
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
-        if is_several_runs(run):
-            raise RankqlError(
-                "system= is for a single run. The runs of a dict have their names already"
-            )
     inputs = Inputs(runs, judgments, about, system, by, homes, weight=weight)
     if system is not None and opened_runs[0].has(system):
         inputs = replace(inputs, first_to_last=list_in_order(session, opened_runs[0], system))
@@ -387,23 +387,18 @@ def _require_different_names(inputs: Inputs) -> None:
     """Refuse two columns of the result with the same name."""
     query = inputs.query.lower()
     for argument, name in [("query", inputs.query), *((inputs.argument(x), x) for x in inputs.by)]:
-        if argument != "query" and name.lower() == query:
-            raise RankqlError(
-                f"{argument}={name!r} is the column of the queries. Name an attribute of them"
-            )
-        if inputs.many and name.lower() == "system":
-            raise RankqlError(
-                f"{argument}: {name!r} is also the column that names the runs in the result. "
-                "Rename it"
-            )
+        own = argument == "query" or name.lower() != query
+        require(own, f"{argument}={name!r} is the column of the queries. Name an attribute of them")
+        runs = f"{argument}: {name!r} is also the column that names the runs in the result"
+        require(not (inputs.many and name.lower() == "system"), f"{runs}. Rename it")
 
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     """The table of the run, or the tables of several runs by name."""
     if not is_several_runs(run):
         return session.table(run, "run")
-    if not run or not all(isinstance(name, str) and name for name in run):
-        raise RankqlError("A dict of runs must map at least one name to a run")
+    named = bool(run) and all(isinstance(name, str) and name for name in run)
+    require(named, "A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
 
 
@@ -427,8 +422,7 @@ def _assign_run(
         if descending is not None:
             raise RankqlError(
                 f"descending={descending} orders scores, but {table.label} is ordered by its "
-                f"positions ({table.role_columns['pos']}). Leave out descending"
-                + "".join(f", or pass score={name!r}" for name in table.known("score")[:1])
+                f"positions ({table.role_columns['pos']}). Leave it out, or pass score="
             )
         return table
     if not judged and "score" in roles and "item" not in roles and not names.get("item"):
@@ -478,11 +472,7 @@ def _home(name: str, places: Mapping[str, Sequence[Table]], argument: str) -> st
     for home, tables in places.items():
         if any(name in table.columns for table in tables):
             for table in tables:
-                if not table.has(name):
-                    raise RankqlError(
-                        f"{argument}={name!r}: {table.label} has no such column, but other runs "
-                        "have. Add it, or pass attributes="
-                    )
+                require_column(table, name, argument)
             return home
     raise unknown_column(argument, name, [*itertools.chain(*places.values())])
 
@@ -496,19 +486,15 @@ def _number_rows(
     """The run with positions from the order of its rows; lists have an order."""
     if "pos" in table.roles:
         return table
-    for role in ("pos", "score"):
-        if names.get(role) is not None:
-            raise RankqlError(f"order='rows' and {role}={names[role]!r} exclude each other")
-    query = table.find("query", names.get("query"))
+    query, named = table.find("query", names.get("query")), (names.get("pos"), names.get("score"))
     if query is None:
         return table  # an error of the roles
     keys = ", ".join(map(quote, [*([system] if system else []), query]))
-    if not table.ordered:
-        raise RankqlError(
-            f"order='rows' needs a file or a frame, because rows of a table have no order. Number "
-            f"those of {table.label} in SQL: row_number() OVER (PARTITION BY {keys} ORDER BY ...) "
-            "AS pos"
-        )
+    require(
+        table.ordered and named == (None, None),
+        "order='rows' needs a file or a frame, because rows of a table have no order, and no pos= "
+        f"or score=. In SQL, write row_number() OVER (PARTITION BY {keys} ORDER BY ...)",
+    )
     return _number(session, table, "pos", f"{INTERNAL_PREFIX}row", "order of the rows", keys)
 
 
@@ -548,7 +534,7 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     left_out = format_count(repeated, "row")
     assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
     fields = {"roles": table.roles, "computed": table.computed, "split": table.split}
-    return replace(rows, assumed={"rel": assumed}, **fields)  # type: ignore[arg-type]
+    return replace(rows, assumed={**table.assumed, "rel": assumed}, **fields)  # type: ignore[arg-type]
 
 
 def list_subtopics(session: Session, table: Table, threshold: float) -> tuple[Table, list[str]]:

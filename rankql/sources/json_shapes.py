@@ -25,7 +25,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.macros import literal, quote
-from rankql.registry.argument_checks import parse_number
+from rankql.registry.argument_checks import parse_number, require
 from rankql.registry.column_names import (
     COLUMN_NAMES,
     QUESTIONS,
@@ -44,16 +44,6 @@ from rankql.text import join_words
 _LISTS = (list, tuple, set, frozenset)
 _DICTS = (dict, Mapping)  # the check of Mapping is slow
 _QUERIES = {squash(name) for name in ROLES["query"]}
-# What errors call the values of a dict.
-_WORDS = {
-    "": "empty",
-    "a run": "not a list or a dict of numbers",
-    "items": "a list of items",
-    "numbers": "a dict of numbers",
-    "objects": "a list of objects",
-    "pairs": "a list of pairs",
-    "rows": "a list of rows",
-}
 
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -135,26 +125,17 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
     data = {query: _as_list(value) for query, value in data.items()}
     kinds = kinds_of(data)
-    if len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"]):
-        examples = {_kind_of_value(value): key for key, value in data.items()}
-        seen = join_words([f"{key!r} is {_WORDS[kind]}" for kind, key in examples.items()])
-        what = (
-            "must be one table, not a dict of runs" if kinds == ["a run"] else f"is mixed: {seen}"
-        )
-        raise RankqlError(f"{label} {what}. {_shapes(label)}")
-    if not any(data.values()):
-        raise RankqlError(f"{label} is empty: the dict has no items")
-    judged = label == "qrels"
-    values = list(data.values())
-    if kinds == ["items"]:
-        names = {str(key).lower() for key in data}
-        if len(names & COLUMN_NAMES) > 1:
-            raise RankqlError(
-                f"{label} looks like a dict of columns ({', '.join(map(str, data))}), not of "
-                "queries. Pass polars.DataFrame(...) of it"
-            )
-        if not judged and any(isinstance(value, set | frozenset) for value in values):
-            raise RankqlError(f"{label}: a set of items has no order. Pass a list")
+    judged, values = label == "qrels", list(data.values())
+    columns = kinds == ["items"] and len({str(key).lower() for key in data} & COLUMN_NAMES) > 1
+    sets = kinds == ["items"] and any(isinstance(value, set | frozenset) for value in values)
+    other = len(kinds) > 1 or kinds in (["a run"], ["rows"], ["objects"])
+    for wrong, why in (
+        (other, f"must be one table of queries, not {' and '.join(kinds)}. {_shapes(label)}"),
+        (not kinds, "is empty: the dict has no items"),
+        (columns, "looks like a dict of columns, not of queries. Pass polars.DataFrame(...) of it"),
+        (sets and not judged, "has a set of items, which has no order. Pass a list"),
+    ):
+        require(not wrong, f"{label} {why}")
     rows = pl.DataFrame(
         {"query": id_column(list(data), label, "query"), "n": list(map(len, values))}
     )
@@ -165,8 +146,8 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
         places = rows.select(pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")).to_series()
         return pl.DataFrame([queries, items, *([] if judged else [places])])
     pairs = [*chain.from_iterable(x.items() if isinstance(x, _DICTS) else x for x in values)]
-    if not all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs):
-        raise RankqlError(f"{label}: some items are pairs, others are not. {_shapes(label)}")
+    paired = all(isinstance(x, list | tuple) and len(x) == 2 for x in pairs)
+    require(paired, f"{label}: some items are pairs, others are not. {_shapes(label)}")
     items = id_column([item for item, _ in pairs], label, "item")
     numbers = _numbers(pairs, queries, label, "rel" if judged else "score")
     return pl.DataFrame([queries, items, numbers])
@@ -178,12 +159,12 @@ def id_column(ids: list[Any], label: str, role: str) -> pl.Series:
         with suppress(TypeError, ValueError, OverflowError):
             return pl.Series(role, ids, dtype=kind, strict=True)
     types = _types(ids)
-    if not all(issubclass(each, Integral) for each in types):
-        names = join_words(sorted(each.__name__ for each in types))
-        raise RankqlError(
-            f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
-            f"{_shapes(label)}, with ids as text: str(id)"
-        )
+    names = join_words(sorted(each.__name__ for each in types))
+    require(
+        all(issubclass(each, Integral) for each in types),
+        f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
+        f"{_shapes(label)}, with ids as text: str(id)",
+    )
     return pl.Series(role, [None if each is None else int(each) for each in ids])
 
 
@@ -263,7 +244,7 @@ def load_object(
         value = objects[0][part]
         table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None
         table = table or load_objects(reader, label, value)
-        return replace(table, part=str(part))
+        return replace(table, assumed={**table.assumed, "part": str(part)})
     kinds = {kind for each in objects for kind in kinds_of(each)}
     if kinds == {"objects"}:
         name = "relevant" if label == "qrels" else "retrieved"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,8 +14,8 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, database_message
-from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.sources.files import DATA, File, suffix_of
+from rankql.macros import literal, quote
+from rankql.sources.files import File
 from rankql.sources.frames import (
     fetch_rows,
     plain_booleans,
@@ -46,8 +45,6 @@ class Reader:
         self.hint = "No table has this name"
         # May values decide which columns are read? Not of a part of the rows.
         self.reads_values = True
-        # The names of the DuckDB files that are attached, by path.
-        self.catalogs: dict[str, str] = {}
         # What the caller wrote of columns and metrics, if only columns in it are read.
         self.mentioned: str | None = None
         # What was left out of the files.
@@ -109,20 +106,6 @@ class Reader:
         self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
         del self.loaded[name]
 
-    def attach(self, label: str, path: str) -> str:
-        """Attach a DuckDB file until the session ends, and return its name."""
-        if path not in self.catalogs:
-            catalog = f"{INTERNAL_PREFIX}database_{next(_CATALOGS)}"
-            try:
-                self.con.execute(_ATTACH.format(literal(path), catalog)).fetchall()
-            except duckdb.Error as error:
-                raise RankqlError(
-                    f"{label}: {path!r} cannot be opened: {reword_error(error)}. If a connection "
-                    "has it open, pass con= and the name of the table"
-                ) from error
-            self.catalogs[path] = catalog
-        return self.catalogs[path]
-
     def describe(
         self, label: str, sql: str, problem: str = " cannot be read: {}", **fields: Any
     ) -> Table:
@@ -152,7 +135,11 @@ class Reader:
                 path = found[1] if found else file.paths[0]
                 line = f" (line {number[1]})" if number else ""
                 raise file.not_utf8(path, line) from error
-            raise file.error(f"cannot be read: {reword_error(error)}") from error
+            form = r"(?<=Error on )Line: \d+|Expected Number of Columns: .*|Value with untermin.*"
+            why = re.findall(form, str(error)) or [reword_error(error)]
+            if "Error when sniffing file" in str(error):
+                why = ["its lines have different numbers of values"]
+            raise file.error(f"cannot be read: {', '.join(why)}. Correct it") from error
 
     @contextmanager
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
@@ -181,13 +168,13 @@ class Reader:
                 con.close()
 
     def close(self) -> None:
-        """Remove our tables from the connection, and detach the DuckDB files."""
+        """Remove our tables from the connection."""
         self._names.difference_update(self.registered, self.loaded)
         for name in self.registered:
             with suppress(duckdb.Error):  # the transaction may have failed
                 self.con.unregister(name)
         statements = [f"DROP TABLE {quote(name)}" for name in self.loaded]
-        for statement in (*statements, *(f"DETACH {quote(x)}" for x in self.catalogs.values())):
+        for statement in statements:
             with suppress(duckdb.Error):  # in a transaction that failed they are gone already
                 self.con.execute(statement).fetchall()
 
@@ -204,10 +191,6 @@ _CANDIDATES = """
 _DATABASES = """
     SELECT database_name, type, current_database(), current_schema() FROM duckdb_databases()
 """
-
-
-_ATTACH = 'ATTACH {} AS "{}" (READ_ONLY)'
-_CATALOGS = itertools.count()  # of our names of attached files, which a database has once
 
 
 class CatalogTable(NamedTuple):
@@ -252,16 +235,6 @@ def find_table(con: duckdb.DuckDBPyConnection, name: str, label: str = "") -> Ca
     return nearest[0] if nearest else None
 
 
-def split_database(name: str) -> tuple[str, str] | None:
-    """Split path:table into a DuckDB file and its table; None if it is another name."""
-    path, colon, table = name.rpartition(":") if not os.path.isfile(name) else (name, "", "")
-    path = os.path.expanduser(path if colon else name)
-    if (not colon and suffix_of(path) in DATA) or not os.path.isfile(path):
-        return None
-    with open(path, "rb") as file:
-        return (path, table) if file.read(12)[8:] == b"DUCK" else None
-
-
 def reword_error(error: duckdb.Error) -> str:
     """One line for an error of DuckDB."""
     line = database_message(error)
@@ -290,8 +263,7 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False, few: bool = Tr
 
 def render_script(session: Reader, sql: str) -> str:
     """A query, after the statements that read the text files."""
-    files = (_ATTACH.format(literal(path), name) for path, name in session.catalogs.items())
-    return ";\n".join([*files, *session.loaded.values(), sql])
+    return ";\n".join([*session.loaded.values(), sql])
 
 
 # So many systems are read in order: each is sought in the rows.

@@ -37,7 +37,7 @@ from rankql.sources.json_shapes import (
     load_shape,
 )
 from rankql.sources.private import is_private, private_connection
-from rankql.sources.reader import CatalogTable, Reader, find_table, reword_error, split_database
+from rankql.sources.reader import CatalogTable, Reader, reword_error
 from rankql.sources.tables import Data, Table, repeated_names
 from rankql.sources.text_files import is_headerless, is_trec, load_csv, load_headerless, load_trec
 from rankql.writing import HeaderlessPath
@@ -180,14 +180,11 @@ class Source:
         return self.reader.find_table(self.name, self.label) if self.name else None
 
     @cached_property
-    def database(self) -> tuple[str, str] | None:
-        """The DuckDB file and the table in it."""
-        return split_database(self.name)
-
-    @cached_property
     def file(self) -> File:
         """The file of this name. A text file without any text is an error."""
         file = open_file(os.path.expanduser(self.name), self.label, self.reader.hint)
+        if "DUCK" in file.start[:16]:
+            raise file.error("is a database. Pass con= (CLI: --database) and its table's name")
         alone = file.suffix not in PARQUET and len(file.paths) == 1
         if alone and re.fullmatch(r"\s*(\[\s*\])?\s*", file.start):
             raise file.error("is empty")
@@ -200,23 +197,6 @@ def _load_entry(source: Source) -> Table:
     if entry.kind == "sqlite":  # twice in one query DuckDB fails to read it
         return reader.load(source.label, entry.sql, text=False)
     return reader.describe(source.label, entry.sql, lasting=entry.permanent)
-
-
-def _load_database(source: Source) -> Table:
-    """A table of a DuckDB file."""
-    assert source.database
-    (path, name), reader, label = source.database, source.reader, source.label
-    catalog = reader.attach(label, path)
-    if name and (table := find_table(reader.con, f"{catalog}.{name}")):
-        return reader.describe(label, table.sql, lasting=table.permanent)
-    tables = reader.con.execute(
-        "SELECT list(table_schema || '.' || table_name ORDER BY ALL) "
-        "FROM information_schema.tables WHERE table_catalog = ?", [catalog],
-    ).fetchall()[0][0]  # fmt: skip
-    raise RankqlError(
-        f"{label}: {path!r} has no table {name!r}. Name one as PATH:TABLE: "
-        f"{', '.join(tables or ['none'])}"
-    )
 
 
 def _load_parquet(source: Source) -> Table:
@@ -292,7 +272,6 @@ SHAPES = (
     ),
     Shape("frame or relation", lambda x: not x.name, _load_frame),
     Shape("table of the connection", lambda x: x.entry is not None, _load_entry),
-    Shape("table of a DuckDB file", lambda x: x.database is not None, _load_database),
     Shape("Parquet", lambda x: x.file.suffix in PARQUET, _load_parquet),
     Shape(
         "file without a header",

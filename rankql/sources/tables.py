@@ -49,7 +49,8 @@ class Table:
     lasting: bool = False
     # The lowest score is the best: `number` and `read` return -score.
     ascending: bool = False
-    # What the Columns line says of roles whose values are not in a column of the source.
+    # What the Columns line says of roles whose values are not in a column of the source, and of
+    # the part of a file, and how to name columns that values decided.
     assumed: Mapping[str, str] = field(default_factory=dict)
     # The columns of the source that each computed column reads.
     computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -68,24 +69,19 @@ class Table:
     unnested: bool = False
     # What the Columns line says of columns whose cells may have several ids.
     cells: Mapping[str, str] = field(default_factory=dict)
-    # How to name the columns of query and item that values decided.
-    chosen: str = ""
     # The column of the judgments that several queries share, because it is one of their key.
     shared: str = ""
-    # The part of the file that it is.
-    part: str = ""
     # The value of `split`, if these are its rows in a table of train and test.
     split: str = ""
 
     @property
     def role_columns(self) -> dict[str, str]:
         """The columns by role, and the order of the scores if the lowest is best."""
-        assumed = {role: what for role, what in self.assumed.items() if role in self.roles}
+        said = self.assumed.items()
+        assumed = {x: what for x, what in said if x in self.roles or x not in ROLES}
         assumed |= {role: self.cells[x] for role, x in self.roles.items() if x in self.cells}
         assumed |= {"system": self.system} if self.system else {}
         assumed |= {"split": self.split} if self.split else {}
-        assumed |= {"part": self.part} if self.part else {}
-        assumed |= {CHOSEN: self.chosen} if self.chosen else {}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
     @property

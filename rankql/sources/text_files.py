@@ -98,13 +98,12 @@ def load_headerless(reader: Reader, file: File, columns: Sequence[Sequence[str]]
     marks = {"\t": line.count("\t") + 1}
     marks |= {mark: len(split_line(line, mark)[1]) for mark in ",;| "}
     mark = next((mark for mark in marks if marks[mark] in map(len, columns)), "")
-    if not mark:
-        expected = " or ".join(",".join(each) for each in columns)
+    fitting = [each for each in columns if mark and len(each) == marks[mark]] or [()]
+    names = fitting[-(file.label == "qrels")]
+    if not names or len({*map(str.lower, names)} - {""}) < len(names):
+        given = " or ".join(",".join(each) for each in columns)
         what = f"has {max(marks.values())} columns without a header"
-        raise file.error(f"{what}, not {expected}. Name all of them")
-    names = [each for each in columns if len(each) == marks[mark]][-(file.label == "qrels")]
-    if len({*map(str.lower, names)} - {""}) < len(names):
-        raise file.error(f"needs a name of its own for each column, not {','.join(names)}")
+        raise file.error(f"{what}, not {given}. Write a name of its own for each column")
     with reader.reading(file):
         sql = read_as_text(file.pattern, mark, names, QUOTED)
         return _load_quoted(reader, file, sql, mark == "\t")

@@ -441,7 +441,7 @@ def counts(**columns):
         ({"confidence": 1.0}, "confidence must lie between 0 and 1, not 1.0"),
         ({"baseline": "old"}, "baseline= must be one of two systems in both tables (), not 'old'"),
         (scores(AP=pl.lit("x"), part=pl.lit("x")), "per_query has no numeric column"),
-        ({"per_query": {"old": SCORES, "new": SCORES}}, "per_query must be one table, not a dict"),
+        ({"per_query": {"old": SCORES, "new": SCORES}}, "per_query must be one table of"),
         (counts(clicks=pl.lit("x"), shown=pl.lit("x")), "outcomes has no numeric column except"),
         ({"outcomes": COUNTS.head(0)},
          "No key is in both tables: per_query has (1,), (2,), (3,) and outcomes has no rows"),

@@ -1,6 +1,5 @@
 """Errors about unknown names suggest what people meant."""
 
-import duckdb
 import polars as pl
 import pytest
 
@@ -69,15 +68,3 @@ def test_names_of_columns_that_people_use(query, item):
     names = {"query": query, "item": item}
     result = rankql.evaluate(RUN.rename(names), QRELS.rename(names), ["AP"])
     assert result.per_query.columns[0] == query
-
-
-@pytest.mark.parametrize("con", [None, duckdb.connect()])
-def test_a_table_of_a_duckdb_file_by_path_and_name(tmp_path, con):
-    path = f"{tmp_path}/wh.duckdb"
-    with duckdb.connect(path) as warehouse:
-        warehouse.execute("CREATE SCHEMA s; CREATE TABLE s.impressions AS FROM ROWS")
-    result = rankql.evaluate(f"{path}:s.impressions", metrics=["AP"], con=con)
-    assert result["AP"] == 1 and result.sql.startswith("ATTACH ")
-    for name in (":impresions", ""):
-        with pytest.raises(rankql.RankqlError, match=r"PATH:TABLE: s\.impressions$"):
-            rankql.evaluate(f"{path}{name}", QRELS, ["AP"])

@@ -208,11 +208,12 @@ def test_a_database_and_columns_on_the_command_line(tmp_path, monkeypatch):
     for command in (
         "impressions judged --database wh.duckdb",
         f"run=impressions qrels.csv --database wh.duckdb {columns}",
-        "wh.duckdb:impressions wh.duckdb:judged",
         f"run.csv qrels.csv {columns}",
     ):
         done = CliRunner().invoke(main, f"eval {command} -m RR --format jsonl")
         assert done.exit_code == 0 and json.loads(done.stdout)["mean"] == 0.5, done.output
+    with pytest.raises(RankqlError, match=r"is a database\. Pass con="):
+        rankql.evaluate("wh.duckdb")
     # Tables are named as they are.
     command = "compare impressions b=impressions judged --database wh.duckdb -m RR"
     done = CliRunner().invoke(main, command)

@@ -19,7 +19,6 @@ from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
-from rankql.sources.reader import count_values
 from rankql.sources.session import open_session
 from support.partition_sums import add_counters
 
@@ -212,35 +211,6 @@ def test_threads_without_a_connection_see_nothing_of_each_other():
     assert con.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
 
 
-def test_macros_are_created_once():
-    """On a connection of the user too, unless a transaction that is undone created them."""
-    con = duckdb.connect()
-    con.register("frame", RUN.with_columns(rel=pl.Series([1.0, 2, 1, 0.5, 1])).to_arrow())
-    con.execute("CREATE TABLE t AS FROM frame").fetchall()
-
-    def macros():
-        named = "FROM duckdb_functions() WHERE function_name LIKE 'rankql %'"
-        return con.sql(f"SELECT function_name, function_oid {named} ORDER BY ALL").fetchall()
-
-    def evaluate(metric):
-        return rankql.evaluate("t", metrics=metric, con=con, interval=None)[metric]
-
-    con.execute("BEGIN")
-    value = evaluate("nDCG@10")
-    assert macros()
-    con.execute("ROLLBACK")
-    assert not macros()
-    assert evaluate("nDCG@10") == value
-    before = macros()
-    con.execute("BEGIN")
-    assert evaluate("nDCG@10") == value
-    evaluate("AP")
-    assert {*before} < {*macros()}
-    con.execute("ROLLBACK")
-    assert evaluate("nDCG@10") == value
-    assert macros() == before
-
-
 def test_connections_that_cannot_be_used_are_refused():
     con = duckdb.connect()
     con.execute("CREATE TABLE t (i INTEGER PRIMARY KEY); BEGIN")
@@ -369,31 +339,12 @@ def test_nan_is_refused_in_every_frame(role, kind, problem):
     assert rankql.evaluate(frame, metrics="RR")["RR"] == rankql.evaluate(null, metrics="RR")["RR"]
 
 
-def test_every_function_refuses_scores_of_nan():
-    run = RUN.with_columns(score=float("nan"))
-    for call in calls(run, QRELS):
-        with pytest.raises(RankqlError, match=r"^run( 'one')?: score must be a number, not nan"):
-            call()
-
-
 def test_judgments_without_a_grade_are_noted():
     null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
     result = rankql.evaluate(RUN, null, "AP", interval=None)
     assert result.notes[1].startswith("1 of 4 rows of qrels have no grade (rel is NULL)")
     assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
     assert rankql.evaluate(RUN, QRELS, "AP").notes == []
-
-
-def test_polars_counts_values_as_duckdb_does():
-    """DuckDB calls one of two columns of a name differently."""
-    frame = pl.DataFrame({"query": ["a", None, "b"], "Query": [None, None, 1.5], "item": [1, 2, 3]})
-    with open_session(None) as session:
-        polars, arrow = session.table(frame, "run"), session.table(frame.to_arrow(), "qrels")
-        names = [*polars.columns]
-        expected = (3, dict(zip(names, (2, 1, 3), strict=True)))
-        assert session.counts == {polars.sql: expected, arrow.sql: None}
-        for table in (polars, arrow):
-            assert count_values(session, table, names) == expected
 
 
 def test_queries_without_attributes_are_noted():
@@ -463,21 +414,6 @@ def test_distances_are_best_where_they_are_lowest(options):
             assert_frame_equal(values.per_query, expected.per_query)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("run", "options"), FORMS)
-def test_every_function_takes_distances(run, options):
-    ap = pytest.approx(rankql.evaluate(NEGATED, NEAREST, "AP")["AP"], abs=1e-12)
-    assert rankql.evaluate(SCORES, NEAREST, "AP")["AP"] < 0.1
-    runs = {"one": run, "two": run}
-    assert rankql.compare(runs, NEAREST, "AP", **options).pairs["mean_a"][0] == ap
-    assert rankql.gate(run, NEAREST, minimum="AP>=0.8", **options).passed
-    assert rankql.explain(run, NEAREST, "a", "AP", **options).value == ap
-    graded = run.join(NEAREST, on=["query", "item"], how="left")
-    assert rankql.evaluate(graded, metrics="AP", **options)["AP"] == ap
-    mixed = {"one": DISTANCES, "two": NEGATED}
-    assert rankql.evaluate(mixed, NEAREST, "AP").summary["mean"].to_list() == [ap] * 2
-
-
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", [
     *("_distance", "Distance", "dist", "l2_distance", "L2Distance", "cosineDistance"),
@@ -487,14 +423,6 @@ def test_names_of_distances(name):
     result = rankql.evaluate(DISTANCES.rename({"distance": name}), NEAREST, "AP")
     assert result["AP"] == rankql.evaluate(NEGATED, NEAREST, "AP")["AP"]
     assert result.columns["run"]["order"] == "ascending"
-
-
-@pytest.mark.parametrize(
-    "name", ["_score", "cosine_similarity", "cosineSimilarity", "vector_score", "hamming_sim"]
-)
-def test_names_of_similarities(name):
-    run = NEGATED.rename({"score": name})
-    assert rankql.evaluate(run, NEAREST, "AP").columns["run"]["score"] == name
 
 
 @pytest.mark.few(2)
@@ -520,17 +448,6 @@ def test_two_measures_of_one_kind_ask():
     assert rankql.evaluate(named, NEAREST, "AP").columns["run"]["score"] == "score"
     features = two.with_columns(note_distances=1, score=-pl.col("l2_distance"))
     assert rankql.evaluate(features, NEAREST, "AP").columns["run"]["score"] == "score"
-
-
-def test_functions_of_polars_refuse_a_distance():
-    rows = DISTANCES.join(NEAREST, on=["query", "item"], how="left").with_columns(
-        pl.col("rel").fill_null(0)
-    )
-    assert (
-        rankql.auc_by_score(rows, score=-pl.col("distance"), item="item")["auc_by_score"][0] > 0.9
-    )
-    with pytest.raises(RankqlError, match=r"^distance may be the score, .*=-pl.col\('distance'\)"):
-        rankql.auc_by_score(rows)
 
 
 def test_check_reads_the_order_of_distances_next_to_positions():
@@ -664,34 +581,6 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
 def test_parts_have_the_same_errors(run, qrels, message):
     with pytest.raises(RankqlError, match=message):
         in_parts(run, qrels, attributes=[["part"]] if "part" in run.columns else ())
-
-
-@pytest.mark.slow
-def test_parts_have_the_same_notes():
-    null = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score"))
-    values, notes = in_parts(null, QRELS)
-    assert notes == rankql.evaluate(null, QRELS, "RR").notes != []
-    assert values["RR"].to_list() == [0.5, 1.0, 1.0]
-    values, notes = in_parts(RUN, QRELS, descending=False)
-    assert values["RR"].to_list() == [1.0, 1.0, 1.0] and notes == []
-    # No part has many items in common, and one has none: all of them count.
-    run = pl.DataFrame({"query": ["a"] * 40 + ["b"] * 40, "item": [*range(40)] * 2})
-    run = run.with_columns(score=-pl.col("item"))
-    qrels = run.select("query", item=pl.Series([0, *range(41, 120)]), rel=1)
-    notes = in_parts(run, qrels)[1]
-    assert notes == rankql.evaluate(run, qrels, "RR").notes
-    assert [note[:32] for note in notes] == ["Only 1 of 80 items of the run is"]
-    # None is in common, which may be true of few queries.
-    run = RUN.with_columns(item="i" + pl.col("item"))
-    for count in (1, 2):
-        more = [run.with_columns(query=f"{i}" + pl.col("query")) for i in range(count)]
-        judged = [QRELS.with_columns(query=f"{i}" + pl.col("query")) for i in range(count)]
-        data = pl.concat(more), pl.concat(judged)
-        if count == 1:
-            assert in_parts(*data)[1] == rankql.evaluate(*data, "RR").notes
-            continue
-        with pytest.raises(RankqlError, match=r"^No item of the run is judged .* Write"):
-            in_parts(*data)
 
 
 @pytest.mark.few(2)
