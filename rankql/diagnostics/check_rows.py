@@ -9,7 +9,6 @@ from typing import Any
 
 from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
-from rankql.diagnostics.spelling import repair, with_normal
 from rankql.evaluation.notes import RATINGS, RATINGS_PROBLEM
 from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
 from rankql.evaluation.steps import BY_ITEM
@@ -28,7 +27,8 @@ def check_rows(data: CheckData) -> Iterator[Finding]:
     """Run every check on the tables it applies to."""
     for check in CHECKS:
         for table in getattr(data, check.tables):
-            if table.roles.keys() >= {*check.needs} and check.applies(table):
+            known = table.roles.keys() - {table.unused} if check.read_only else table.roles.keys()
+            if known >= {*check.needs} and check.applies(table):
                 yield from _find(data, table, check)
 
 
@@ -51,8 +51,8 @@ class RowCheck:
     # What a row stands for; '' if `problem` contains the number.
     noun: str = "query"
     needs: tuple[str, ...] = ()
-    # The checked column, if any: findings are notes if evaluate ignores it.
-    role: str = ""
+    # Is it of columns that evaluate reads, and not of one that it ignores?
+    read_only: bool = True
     applies: Callable[[CheckedTable], bool] = lambda table: True
 
 
@@ -68,14 +68,9 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
     for row in data.fetch(table, sql):
         count = int(row["count"])
         words = names | row | {"share": count / table.rows}
-        if check.kind == "id-spelling":
-            pairs = [[example["run"], example["qrels"]] for example in row["examples"]]
-            words["repair"] = repair(table.table, data.inputs.qrels, {check.role: pairs})
         message = check.problem.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)
-        if check.role and check.role == table.unused:
-            level, why = "note", table.unused_reason
         hidden = {"sort", "system"} if by_system else {"sort"}
         examples = as_examples(row.get("examples"), hidden)
         label = table.system_label(row.get("system"))
@@ -104,6 +99,17 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
     }
 
 
+_BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
+# How ids are made alike, one step after the other, and where a step may change an id.
+STEPS = {
+    f"trim(x, {_BLANKS})": "true",
+    "nfc_normalize(x)": "true",
+    "lower(x)": "true",
+    r"regexp_replace(x, '^(-?[0-9]+)[.]0+$', '\1')": "contains(x, '.')",
+    r"regexp_replace(x, '^(-?)0+([0-9])', '\1\2')": "x[:1] IN ('0', '-')",
+}
+
+
 def _check_spelling(role: str) -> RowCheck:
     """A check for ids of the run that match ids of qrels except for spelling."""
 
@@ -111,17 +117,21 @@ def _check_spelling(role: str) -> RowCheck:
         return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
 
     def normalised(ids: str) -> str:
-        return with_normal(f"(SELECT CAST(id AS VARCHAR) AS id FROM {ids})", "id")
+        sql = f"(SELECT CAST(id AS VARCHAR) AS id, CAST(id AS VARCHAR) AS x FROM {ids})"
+        for step, where in STEPS.items():
+            sql = f"(SELECT * REPLACE (CASE WHEN {where} THEN {step} ELSE x END AS x) FROM {sql})"
+        return sql
 
     ids = [f"(SELECT DISTINCT {role} AS id FROM {table})" for table in ("rows", "qrels")]
     unmatched = f"(FROM {ids[0]} ANTI JOIN {ids[1]} USING (id))"
     sql = f"""SELECT r.id AS run, min(q.id) AS qrels
-              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (normal_id)
+              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (x)
               GROUP BY r.id"""
     return RowCheck(
         "id-spelling", "error", "pairs", sql, f"{role} is spelled differently in qrels",
-        "These ids count as unjudged or missing. {repair}.",
-        noun="id", needs=(role,), applies=has_text, role=role,
+        f"These ids count as unjudged or missing. Write them the same way in both tables, or pass "
+        f'an expression that does, such as {role}="lower(trim({{{role}_column}}))".',
+        noun="id", needs=(role,), applies=has_text,
     )  # fmt: skip
 
 
@@ -162,7 +172,7 @@ CHECKS = (
            GROUP BY ALL HAVING count(*) > 1""",
         "several items at one position",
         "Metrics would exceed 1. Number the positions with row_number(){systems}.",
-        noun="position", needs=("pos",), role="pos",
+        noun="position", needs=("pos",),
     ),
     *(RowCheck(
         kind, "error", "judgments",
@@ -187,17 +197,7 @@ CHECKS = (
         "{score_column} is not in the order of {pos_column}",
         "{ranking_column} orders the ranking. To use the other column, pass score= or pos=. If low "
         "scores are best, pass descending=False.",
-        needs=("pos", "score"),
-    ),
-    RowCheck(
-        "position-gaps", "note", "runs",
-        """SELECT {keys}, count(DISTINCT pos) AS positions, max(pos) AS last
-           FROM rows WHERE pos BETWEEN 1 AND 9007199254740992 AND pos = floor(pos)
-           GROUP BY {keys} HAVING max(pos) > count(DISTINCT pos)""",
-        "positions are missing within a ranking",
-        "Missing positions count as not relevant. That is right if their rows were left out on "
-        "purpose.",
-        needs=("pos",), applies=lambda run: run.unused != "pos",
+        needs=("pos", "score"), read_only=False,
     ),
     RowCheck(
         "missing-queries", "warning", "matched",
@@ -232,23 +232,6 @@ CHECKS = (
         "Item ids decide which of these items is in the top {k}. Pass ties='expected' to average "
         "over all orders.",
         applies=lambda run: run.scored,
-    ),
-    RowCheck(
-        "tied-rows", "note", "runs",
-        """SELECT sum(rows) AS count, min(example, 3) AS examples
-           FROM (SELECT -count(*) AS sort, {keys}, {sign}score AS score, count(*) AS rows FROM rows
-                 WHERE score IS NOT NULL GROUP BY {keys}, score HAVING count(*) > 1) AS example
-           HAVING count(*) > 0""",
-        "several items have the same score: {count:,} of {rows:,} rows ({share:.1%})",
-        "The order of these items is arbitrary. ties= sets how it is resolved.",
-        noun="", applies=lambda run: run.scored,
-    ),
-    RowCheck(
-        "short-rankings", "note", "runs",
-        """SELECT {keys}, count({place}) AS items FROM rows
-           GROUP BY {keys} HAVING count({place}) < {k}""",
-        "fewer than {k} items",
-        "P@{k} still divides by {k}. Change this with precision_denominator=.",
     ),
     RowCheck(
         "reversed-scores", "warning", "judged", _REVERSED,
@@ -321,11 +304,6 @@ class CheckedTable:
     def system_label(self, system: str | None) -> str:
         """The label of the table, or of one of the systems in it."""
         return self.label if system is None or self.label != "run" else f"run, system {system!r}"
-
-    @property
-    def unused_reason(self) -> str:
-        """The `why` of a finding about the ignored column."""
-        return f"Not used: {self.ranking_role} orders the ranking."
 
     def ctes(self, k: int) -> str:
         """The steps (CTEs) that the SQL of checks can read.

@@ -95,5 +95,5 @@ def test_p_adjusted_is_never_said_to_exceed_1():
     keys = [f"q{i}" for i in range(30)]
     runs = {f"run {i:02}": pl.DataFrame({"query": keys, "AP": rng.random(30)}) for i in range(17)}
     comparison = rankql.compare(runs, test="randomisation", resamples=100)
-    (note,) = [note for note in comparison.notes if "resamples cannot give" in note]
-    assert "1.3" not in note and comparison.pairs["p_adjusted"].max() <= 1
+    assert any("no interval: too few queries" in note for note in comparison.notes)
+    assert comparison.pairs["p_adjusted"].max() <= 1
