@@ -95,7 +95,6 @@ from .expressions.precision import (
 )
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
-from .logs.agreement import cohen_kappa, krippendorff_alpha
 from .logs.debiasing import counterfactual, debiased, harvested_propensity, randomised_propensity
 from .logs.interleaving import (
     sign_test,
@@ -103,10 +102,12 @@ from .logs.interleaving import (
     team_draft_credit,
 )
 from .logs.labels import (
+    cohen_kappa,
     collapsed,
     consensus,
     grade_events,
     graded,
+    krippendorff_alpha,
     leave_one_out,
     tally,
     time_split,
