@@ -34,8 +34,8 @@ from rankql.macros import quote
 from rankql.sources.id_lists import FLOATS, is_rounded
 from rankql.sources.reader import fetch
 from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.tables import Data, same_kind
-from rankql.text import format_count, format_queries, is_or_are, join_words
+from rankql.sources.tables import Data
+from rankql.text import format_count, format_queries, is_or_are
 from rankql.writing import remember_inputs
 
 # The highest k of max(score, k).
@@ -90,7 +90,6 @@ def check(
                 *check_columns(data),
                 *_find_unjudged(data),
                 *check_rows(data),
-                *_find_id_types(data),
                 *_find_rounded_ids(data),
                 # Lines of a TREC file that look like rows, but are comments.
                 *(
@@ -102,25 +101,6 @@ def check(
                        for table in data.tables}  # fmt: skip
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
     return Report(findings, sources, k)
-
-
-def _find_id_types(data: CheckData) -> Iterator[Finding]:
-    """Ids that are numbers in one table and text in the other."""
-    for run in data.pairs:
-        tables = [run, *data.judgments]
-        if any(table.table.text for table in tables):
-            continue  # Text files have no types.
-        for role in ("query", "item"):
-            types = {table.label: table.table.columns[table.roles[role]]
-                     for table in tables if role in table.roles}  # fmt: skip
-            if not same_kind(list(types.values())):
-                where = join_words([f"{kind} in {label}" for label, kind in types.items()])
-                yield Finding(
-                    "id-types", "warning", run.label, 1, f"{role} ids are {where}",
-                    "They are compared as text, where 1.0 and 01 differ from 1. Cast both to one "
-                    "type.",
-                    (types,),
-                )  # fmt: skip
 
 
 def _find_rounded_ids(data: CheckData) -> Iterator[Finding]:
@@ -188,7 +168,8 @@ def _find_unjudged(data: CheckData) -> Iterator[Finding]:
 def check_columns(data: CheckData) -> Iterator[Finding]:
     """Look for suspect values in all columns, in one pass over each table."""
     for table in data.tables:
-        rules = [(role, rule) for role in table.roles for rule in RULES[role]]
+        read = [role for role in table.roles if role != table.unused]
+        rules = [(role, rule) for role in read for rule in RULES[role]]
         aggregates = (_count_and_examples(table, role, rule) for role, rule in rules)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"
         ((*values,),) = fetch(data.session, sql)
@@ -202,10 +183,10 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
                 )  # fmt: skip
         for role in ("score", "pos", "rel"):
             column = table.roles.get(role)
-            if column and not table.table.text and not is_numeric(table.table, column):
-                level = "note" if role == table.unused else "error"
+            readable = table.table.text or role == table.unused
+            if column and not readable and not is_numeric(table.table, column):
                 yield Finding(
-                    "column-type", level, table.label, table.rows,
+                    "column-type", "error", table.label, table.rows,
                     f"{column} has type {table.table.columns[column]} instead of a number",
                     REFUSED + "Cast the column to a number.",
                 )  # fmt: skip
@@ -241,8 +222,6 @@ def _severity(
             return None
         if is_unranked:
             return "error", REFUSED + "Nothing is ranked."
-    if role == table.unused:
-        return "note", table.unused_reason
     return rule.level, rule.why
 
 
@@ -294,9 +273,6 @@ RULES = {
         ColumnRule("grades-below-1", "warning", "rel > 0 AND rel < 1",
                    "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
                    "this with threshold=."),
-        ColumnRule("fractional-grades", "note", "rel > 1 AND isfinite(rel) AND rel <> floor(rel)",
-                   "is not a whole number",
-                   "Some tools, such as trec_eval, truncate grades to whole numbers."),
         ColumnRule("high-grades", "warning", "rel > 10 AND isfinite(rel)",
                    "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
                    "Is this a count or a percentage?"),

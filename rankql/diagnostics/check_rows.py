@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from rankql import text
 from rankql.diagnostics.findings import Finding, as_examples
-from rankql.diagnostics.spelling import repair, with_normal
 from rankql.evaluation.notes import RATINGS, RATINGS_PROBLEM
 from rankql.evaluation.overlap import QueryOverlap, RunSql, query_overlap
 from rankql.evaluation.steps import BY_ITEM
@@ -18,7 +18,7 @@ from rankql.registry.column_names import is_distance
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
-from rankql.sources.tables import Table, same_kind, text_number
+from rankql.sources.tables import Table, is_text, same_kind, text_number
 
 # Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
@@ -28,7 +28,8 @@ def check_rows(data: CheckData) -> Iterator[Finding]:
     """Run every check on the tables it applies to."""
     for check in CHECKS:
         for table in getattr(data, check.tables):
-            if table.roles.keys() >= {*check.needs} and check.applies(table):
+            known = table.roles.keys() - {table.unused} if check.read_only else table.roles.keys()
+            if known >= {*check.needs} and check.applies(table):
                 yield from _find(data, table, check)
 
 
@@ -51,8 +52,8 @@ class RowCheck:
     # What a row stands for; '' if `problem` contains the number.
     noun: str = "query"
     needs: tuple[str, ...] = ()
-    # The checked column, if any: findings are notes if evaluate ignores it.
-    role: str = ""
+    # Is it of columns that evaluate reads, and not of one that it ignores?
+    read_only: bool = True
     applies: Callable[[CheckedTable], bool] = lambda table: True
 
 
@@ -69,13 +70,11 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
         count = int(row["count"])
         words = names | row | {"share": count / table.rows}
         if check.kind == "id-spelling":
-            pairs = [[example["run"], example["qrels"]] for example in row["examples"]]
-            words["repair"] = repair(table.table, data.inputs.qrels, {check.role: pairs})
+            ids = [example[name] for example in row["examples"] for name in ("run", "qrels")]
+            words["repair"] = _repair(data, table.table, check.needs[0], ids)
         message = check.problem.format(**words)
         message += f": {text.format_count(count, check.noun)}" if check.noun else ""
         level, why = row.get("level", check.level), check.why.format(**words)
-        if check.role and check.role == table.unused:
-            level, why = "note", table.unused_reason
         hidden = {"sort", "system"} if by_system else {"sort"}
         examples = as_examples(row.get("examples"), hidden)
         label = table.system_label(row.get("system"))
@@ -104,6 +103,43 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
     }
 
 
+_BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
+# How an id {0} is made like another, step by step, and where a step may change it. There
+# is no backslash, because the SQL is copied from messages.
+STEPS = {
+    "trim({0})": "true",
+    f"trim({{0}}, {_BLANKS})": "true",
+    "nfc_normalize({0})": "true",
+    "lower({0})": "true",
+    "coalesce(nullif(regexp_extract({0}, '^(-?[0-9]+)[.]0+$', 1), ''), {0})": "contains({0}, '.')",
+    "coalesce(nullif(regexp_extract({0}, '^0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '0'",
+    "coalesce('-' || nullif(regexp_extract({0}, '^-0*([0-9].*)$', 1), ''), {0})": "{0}[:1] = '-'",
+}
+
+
+def _step(step: str, where: str, value: str) -> str:
+    return f"CASE WHEN {where.format(value)} THEN {step.format(value)} ELSE {value} END"
+
+
+def _repair(data: CheckData, run: Table, role: str, ids: Sequence[str]) -> str:
+    """What to pass so that these ids of run and judgments match."""
+    assert data.inputs.qrels
+    tables = (run, data.inputs.qrels)
+    columns = [table.roles[role] for table in tables]
+    if any(table.unit == "ids" and table.roles[role] != role for table in tables):
+        return "Write them the same way in both tables"
+    values = [x if re.fullmatch(r"[A-Za-z_]\w*", x) else quote(x) for x in columns]
+    if not all(is_text(table.columns[x]) for table, x in zip(tables, columns, strict=True)):
+        values = [f"CAST({value} AS VARCHAR)" for value in values]
+    for step, where in STEPS.items():
+        sql = f"SELECT list_transform($1, lambda x: {_step(step, where, 'x')})"
+        ((changed,),) = data.session.con.execute(sql, [ids]).fetchall()
+        if changed != ids:
+            values = [step.format(value) for value in values]
+        ids = changed
+    return f'Pass {role}="{values[0]}"' if values[0] == values[1] else f"Pass {role}={values!r}"
+
+
 def _check_spelling(role: str) -> RowCheck:
     """A check for ids of the run that match ids of qrels except for spelling."""
 
@@ -111,17 +147,20 @@ def _check_spelling(role: str) -> RowCheck:
         return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
 
     def normalised(ids: str) -> str:
-        return with_normal(f"(SELECT CAST(id AS VARCHAR) AS id FROM {ids})", "id")
+        sql = f"(SELECT CAST(id AS VARCHAR) AS id, CAST(id AS VARCHAR) AS x FROM {ids})"
+        for step, where in STEPS.items():
+            sql = f"(SELECT * REPLACE ({_step(step, where, 'x')} AS x) FROM {sql})"
+        return sql
 
     ids = [f"(SELECT DISTINCT {role} AS id FROM {table})" for table in ("rows", "qrels")]
     unmatched = f"(FROM {ids[0]} ANTI JOIN {ids[1]} USING (id))"
     sql = f"""SELECT r.id AS run, min(q.id) AS qrels
-              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (normal_id)
+              FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (x)
               GROUP BY r.id"""
     return RowCheck(
         "id-spelling", "error", "pairs", sql, f"{role} is spelled differently in qrels",
         "These ids count as unjudged or missing. {repair}.",
-        noun="id", needs=(role,), applies=has_text, role=role,
+        noun="id", needs=(role,), applies=has_text,
     )  # fmt: skip
 
 
@@ -162,7 +201,7 @@ CHECKS = (
            GROUP BY ALL HAVING count(*) > 1""",
         "several items at one position",
         "Metrics would exceed 1. Number the positions with row_number(){systems}.",
-        noun="position", needs=("pos",), role="pos",
+        noun="position", needs=("pos",),
     ),
     *(RowCheck(
         kind, "error", "judgments",
@@ -187,17 +226,7 @@ CHECKS = (
         "{score_column} is not in the order of {pos_column}",
         "{ranking_column} orders the ranking. To use the other column, pass score= or pos=. If low "
         "scores are best, pass descending=False.",
-        needs=("pos", "score"),
-    ),
-    RowCheck(
-        "position-gaps", "note", "runs",
-        """SELECT {keys}, count(DISTINCT pos) AS positions, max(pos) AS last
-           FROM rows WHERE pos BETWEEN 1 AND 9007199254740992 AND pos = floor(pos)
-           GROUP BY {keys} HAVING max(pos) > count(DISTINCT pos)""",
-        "positions are missing within a ranking",
-        "Missing positions count as not relevant. That is right if their rows were left out on "
-        "purpose.",
-        needs=("pos",), applies=lambda run: run.unused != "pos",
+        needs=("pos", "score"), read_only=False,
     ),
     RowCheck(
         "missing-queries", "warning", "matched",
@@ -232,23 +261,6 @@ CHECKS = (
         "Item ids decide which of these items is in the top {k}. Pass ties='expected' to average "
         "over all orders.",
         applies=lambda run: run.scored,
-    ),
-    RowCheck(
-        "tied-rows", "note", "runs",
-        """SELECT sum(rows) AS count, min(example, 3) AS examples
-           FROM (SELECT -count(*) AS sort, {keys}, {sign}score AS score, count(*) AS rows FROM rows
-                 WHERE score IS NOT NULL GROUP BY {keys}, score HAVING count(*) > 1) AS example
-           HAVING count(*) > 0""",
-        "several items have the same score: {count:,} of {rows:,} rows ({share:.1%})",
-        "The order of these items is arbitrary. ties= sets how it is resolved.",
-        noun="", applies=lambda run: run.scored,
-    ),
-    RowCheck(
-        "short-rankings", "note", "runs",
-        """SELECT {keys}, count({place}) AS items FROM rows
-           GROUP BY {keys} HAVING count({place}) < {k}""",
-        "fewer than {k} items",
-        "P@{k} still divides by {k}. Change this with precision_denominator=.",
     ),
     RowCheck(
         "reversed-scores", "warning", "judged", _REVERSED,
@@ -321,11 +333,6 @@ class CheckedTable:
     def system_label(self, system: str | None) -> str:
         """The label of the table, or of one of the systems in it."""
         return self.label if system is None or self.label != "run" else f"run, system {system!r}"
-
-    @property
-    def unused_reason(self) -> str:
-        """The `why` of a finding about the ignored column."""
-        return f"Not used: {self.ranking_role} orders the ranking."
 
     def ctes(self, k: int) -> str:
         """The steps (CTEs) that the SQL of checks can read.

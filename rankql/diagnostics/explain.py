@@ -13,7 +13,6 @@ import polars as pl
 from rankql import text
 from rankql.diagnostics.contributions import (
     EXPLAINED,
-    ROUNDING_ERROR,
     items_sql,
     losses_sql,
     metric_terms,
@@ -35,7 +34,7 @@ from rankql.evaluation.request import EvaluationOptions, Reading
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.argument_checks import require_whole_number
+from rankql.registry.argument_checks import require, require_whole_number
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
 from rankql.registry.parse import parse
@@ -92,10 +91,10 @@ def explain(
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
     require_whole_number("worst", worst, 1)
-    parsed, reading = _parse_one(metric), Reading.of(options, explain)
+    reading = Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, reading)
-        task = _prepare(_Task(session, inputs, parsed, reading.conventions, which))
+        task = _prepare(session, inputs, metric, reading.conventions, which)
         with evaluation_errors(session, inputs, task.conventions):
             if which is not None:
                 task = replace(task, inputs=select_system(session, inputs, which))
@@ -116,10 +115,10 @@ def explain_items(
     One query computes them, because to explain one query after the other takes 20 times as long.
     The second value is the formula of a contribution.
     """
-    parsed, reading = _parse_one(metric), Reading.of(options, explain)
+    reading = Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, reading)
-        task = _prepare(_Task(session, inputs, parsed, reading.conventions, None))
+        task = _prepare(session, inputs, metric, reading.conventions)
         terms = metric_terms(task.metric, task.conventions)
         inputs = select_queries(inputs, of)
         with evaluation_errors(session, inputs, task.conventions):
@@ -138,40 +137,25 @@ class _Task:
     system: str | None
 
 
-def _parse_one(name: str) -> Metric:
+def _prepare(
+    session: Session, inputs: Inputs, name: str, conventions: Conventions, which: str | None = None
+) -> _Task:
+    """What to explain, with validated inputs and resolved conventions."""
     metrics = parse(name)
-    if len(metrics) > 1:
-        raise RankqlError(
-            f"explain takes one metric, not {len(metrics)}: {', '.join(m.name for m in metrics)}"
-        )
-    return metrics[0]
-
-
-def _prepare(task: _Task) -> _Task:
-    """The task with validated inputs and resolved conventions."""
-    session, inputs = task.session, task.inputs
+    names = ", ".join(m.name for m in metrics)
+    require(len(metrics) == 1, f"explain takes one metric, not {len(metrics)}: {names}")
     validate_columns(session, inputs)
     for table in inputs.runs.values():
         assign_roles(table, {}, () if "item" in table.roles else ("item",))
-    conventions, (metric,) = resolve_conventions(
-        Facts(session, inputs, task.conventions, packs=False), [task.metric], task.conventions
-    )
-    _require_explainable(metric, conventions)
-    return replace(task, metric=metric, conventions=conventions)
-
-
-def _require_explainable(metric: Metric, conventions: Conventions) -> None:
-    """Refuse metrics and conventions that explain does not support."""
-    if metric.record is None or metric.record.name not in EXPLAINED:
-        raise RankqlError(
-            f"explain does not support {metric.name}, which is not a sum over positions. "
-            f"Use one of: {', '.join(EXPLAINED)}"
-        )
-    if conventions.ties not in ("item", "order"):
-        raise RankqlError(
-            f"explain does not support ties={conventions.ties!r}, which gives items no single "
-            "position. Use ties='item' or ties='order'"
-        )
+    facts = Facts(session, inputs, conventions, packs=False)
+    conventions, (metric,) = resolve_conventions(facts, metrics, conventions)
+    known = metric.record is not None and metric.record.name in EXPLAINED
+    require(known, f"explain does not support {metric.name}, which is not a sum over positions. "
+            f"Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
+    require(conventions.ties in ("item", "order"), f"explain does not support "
+            f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' or "
+            "ties='order'")  # fmt: skip
+    return _Task(session, inputs, metric, conventions, which)
 
 
 def _explain_query(task: _Task, of: Any) -> Explanation:
@@ -292,8 +276,6 @@ def _evaluate(
     return result, rows_read(inputs, plan.metrics, conventions)
 
 
-# Longer tables hide positions without gain.
-MAX_ROWS = 40
 # NULL if the metric is undefined.
 LOSS_COLUMNS = ["contribution", "ideal_contribution", "loss"]
 
@@ -339,30 +321,16 @@ class Explanation(EvaluatedTable):
 
     @property
     def sentences(self) -> list[str]:
-        """The formula of the query, and the sum of its losses; or the sums, by system."""
-        if self.positions is None:
-            assert self.means is not None
-            return [self._sum(mean) for mean in self.means.to_dicts()]
-        if self.value is None or self.ideal is None:
-            total = f"{self.metric} is undefined for this query: it has no relevant item."
-        else:
-            loss = float(self.positions["loss"].sum())
-            total = f"Losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"
-        left_out = len(self.positions) - len(self.displayed()[0])
+        """The value and that of the ideal ranking, by system; of a query also the formula."""
+        if self.means is not None:
+            return [self._value_of(row) for row in self.means.to_dicts()]
         system = "" if self.system is None else f"{text.escape_controls(self.system)}, "
-        return [
-            *([f"{left_out:,} positions without gain are hidden."] if left_out else []),
-            f"{system}query {text.escape_controls(str(self.query))}: {self.formula}",
-            total,
-        ]
+        formula = f"{system}query {text.escape_controls(str(self.query))}: {self.formula}"
+        return [formula, self._value_of({"value": self.value, "ideal": self.ideal})]
 
     def displayed(self) -> list[pl.DataFrame]:
         """The positions, or the queries and items with the largest losses."""
-        frames = self._frames()
-        if self.positions is not None and len(self.positions) > MAX_ROWS:
-            changed = pl.any_horizontal(pl.col(LOSS_COLUMNS).fill_null(0) != 0)
-            frames = [self.positions.filter(changed)]
-        return [drop_idle_columns(frame) for frame in frames]
+        return [drop_idle_columns(frame) for frame in self._frames()]
 
     def _details(self) -> dict[str, Any]:
         names = ("metric", "system", "query", "value", "ideal")
@@ -377,24 +345,12 @@ class Explanation(EvaluatedTable):
             return [self.positions]
         return [f.head(self.worst) for f in (self.queries, self.items) if f is not None]
 
-    def _sum(self, mean: dict[str, Any]) -> str:
-        system, value, ideal = mean.get("system", self.system), mean["value"], mean["ideal"]
-        of_system = "" if system is None else f" of {text.escape_controls(system)}"
+    def _value_of(self, row: Mapping[str, Any]) -> str:
+        system, value = row.get("system"), row["value"]
+        name = self.metric if system is None else f"{self.metric} of {text.escape_controls(system)}"
         if value is None:
-            return f"{self.metric}{of_system} is undefined for all queries."
-        assert self.queries is not None
-        one = self.queries.filter(system=system) if "system" in mean else self.queries
-        losses = one["loss"].drop_nulls()
-        return (
-            f"The losses of {text.format_queries(len(losses))}{of_system} add up to "
-            f"{losses.sum():z,.4f}. "
-            f"The mean loss is {_equation(ideal - value, ideal, self.metric, value)}"
-        )
-
-
-def _equation(loss: float, ideal: float, metric: str, value: float) -> str:
-    best = f"ideal {ideal:z.4f}" if abs(ideal - 1) > ROUNDING_ERROR else "1"
-    return f"{loss:z.4f} = {best} - {metric} {value:z.4f}"
+            return f"{name} is undefined: no relevant item."
+        return f"{name} is {value:z.4f}, that of the ideal ranking {row['ideal']:z.4f}."
 
 
 def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
@@ -418,10 +374,10 @@ def select_query(
 ) -> tuple[Inputs, Any, bool]:
     """The inputs with the rows of one query, its id, and whether it is missing in the run."""
     selected = select_queries(inputs, [key])
-    in_run = _read_queries(session, selected, conventions, "run", "LIMIT 1")
-    judged = in_run
-    if inputs.qrels is not None:
-        judged = _read_queries(session, selected, conventions, "qrels", "LIMIT 1")
+    in_run, judged = (
+        _read_query(session, selected, conventions, source)
+        for source in ("run", "run" if inputs.qrels is None else "qrels")
+    )
     if judged:
         return selected, judged[0], not in_run
     if in_run:
@@ -429,14 +385,7 @@ def select_query(
             f"Query {in_run[0]!r} is not judged: qrels has no rows for it. Select a judged query"
         )
     source = "run" if inputs.qrels is None else "qrels"
-    name = "CAST(query AS VARCHAR)"
-    closest = f"jaro_winkler_similarity({name}, {literal(str(key))}) DESC, {name} LIMIT 5"
-    rest = f"GROUP BY query ORDER BY {closest}"
-    names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
-    raise RankqlError(
-        f"Unknown query {key!r}: {source} has no rows for it. Others, the most similar first: "
-        f"{', '.join(map(text.escape_controls, names))}"
-    )
+    raise RankqlError(f"Unknown query {key!r}: {source} has no rows for it. Select another one")
 
 
 def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
@@ -459,10 +408,11 @@ def _read_systems(session: Session, inputs: Inputs) -> list[str]:
     return [row[0] for row in session.con.execute(sql).fetchall()]
 
 
-def _read_queries(
-    session: Session, inputs: Inputs, conventions: Conventions, source: str, rest: str
+def _read_query(
+    session: Session, inputs: Inputs, conventions: Conventions, source: str
 ) -> list[Any]:
-    sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} {rest}"
+    """A query of a table, if there is one."""
+    sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} LIMIT 1"
     return [row[0] for row in fetch(session, sql)]
 
 

@@ -14,8 +14,6 @@ from rankql import text
 from rankql.results import TableResult
 
 LEVELS = ("error", "warning", "note")
-# A displayed report hides further findings of one kind.
-MAX_PER_KIND = 5
 _COLUMNS = ("level", "kind", "table", "count", "message", "examples", "why")
 _SCHEMA = {name: pl.Int64 if name == "count" else pl.String for name in _COLUMNS}
 # Starts the `why` of a finding that is an error of `evaluate`.
@@ -100,46 +98,27 @@ class Report(TableResult):
         return f"Check of {tables} at k = {self.k}: {totals or 'no problems found'}"
 
     def __repr__(self) -> str:
-        lines, entries = [self.title], self._entries()
-        cells = [("", "", ""), *((f.kind, f.table, f"{f.count:,}") for f, _ in entries)]
+        lines = [self.title]
+        cells = [("", "", ""), *((f.kind, f.table, f"{f.count:,}") for f in self.findings)]
         kind, table, count = (max(map(len, column)) for column in zip(*cells, strict=True))
         margin = " " * (kind + table + count + 8)
         for level in LEVELS:
-            of_level = [(f, more) for f, more in entries if f.level == level]
+            of_level = [f for f in self.findings if f.level == level]
             lines += ["", f"{level}s"] if of_level else []
-            for f, more in of_level:
+            for f in of_level:
                 head = f"  {f.kind:{kind}}  {f.table:{table}}  {f.count:>{count},}"
                 lines.append(f"{head}  {f.message}")
                 lines += [f"{margin}e.g. {_example_text(example)}" for example in f.examples]
                 lines.append(f"{margin}why: {f.why}")
-                lines += [f"{margin}{_and_more(f, more)}"] if more else []
         return "\n".join(map(text.escape_controls, lines))
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The findings, at most five of a kind."""
-        rows = []
-        for finding, more in self._entries():
-            examples = "; ".join(map(_example_text, finding.examples))
-            rows.append({**asdict(finding), "examples": examples})
-            if more:
-                rows.append({"level": finding.level, "kind": finding.kind,
-                             "message": _and_more(finding, more)})  # fmt: skip
-        return [pl.DataFrame(rows, schema=_SCHEMA)] if rows else []
-
-    def _entries(self) -> list[tuple[Finding, int]]:
-        """The findings to display; the last of a kind with the number of hidden ones."""
-        kinds: dict[tuple[str, str], list[Finding]] = {}
-        for finding in self.findings:
-            kinds.setdefault((finding.level, finding.kind), []).append(finding)
-        return [
-            (finding, len(findings) - MAX_PER_KIND if i == MAX_PER_KIND else 0)
-            for findings in kinds.values()
-            for i, finding in enumerate(findings[:MAX_PER_KIND], 1)
+        """The findings, with their examples as text."""
+        rows = [
+            {**asdict(finding), "examples": "; ".join(map(_example_text, finding.examples))}
+            for finding in self.findings
         ]
-
-
-def _and_more(finding: Finding, more: int) -> str:
-    return f"and {more:,} more of {finding.kind}: see .table"
+        return [pl.DataFrame(rows, schema=_SCHEMA)] if rows else []
 
 
 def _example_text(example: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from rankql.evaluation.request import EvaluationOptions, Reading, parse_grouping
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, number_positions, score_order, with_source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.argument_checks import require_whole_number
+from rankql.registry.argument_checks import require, require_whole_number
 from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
 from rankql.results import draw_chart
@@ -111,10 +111,9 @@ def funnel(
     """
     require_whole_number("k", k, 1)
     named = _name_stages(stages)
-    if options.get("system") is not None:
-        raise RankqlError("funnel has no option system=. Pass the stages of one system")
-    for name in _FIXED.keys() & options.keys():
-        raise RankqlError(f"funnel has no option {name}=: every query with a relevant item counts")
+    for name in ("system", *_FIXED):
+        require(options.get(name) is None, f"funnel has no option {name}=. Pass the stages of one "
+                "system: every query with a relevant item counts")  # fmt: skip
     reading = Reading.of(options, funnel)
     settings = replace(reading.conventions, **_FIXED)
     roles = {name: reading.columns[name] for name in ("query", "item", "rel")}
@@ -237,11 +236,11 @@ class Funnel(EvaluatedTable):
     def notes(self) -> list[str]:
         """What to know about the numbers."""
         added = [
-            f"{stage} has {text.format_count(count, 'item')} that the stage before lacks"
+            f"{stage} has {text.format_count(count, 'item')} that the stage before lacks: its loss "
+            "may be negative"
             for stage, count in self.added.items()
         ]
-        more = ["Added items can make the loss of a stage negative"] if added else []
-        return [*self.result.notes, *added, *more]
+        return [*self.result.notes, *added]
 
     @property
     def title(self) -> str:
@@ -250,43 +249,13 @@ class Funnel(EvaluatedTable):
         if rows.is_empty():
             return f"{self.metric} is undefined: no query has a relevant item"
         value = rows["after"][-1]
-        place = int(rows["loss"].arg_max() or 0)
-        worst = rows.row(place, named=True)
+        worst = rows.row(int(rows["loss"].arg_max() or 0), named=True)
         start = f"{self.metric} is {_format(value)}"
         if worst["loss"] <= ROUNDING:
             return f"{start}: nothing is lost"
-        most = f"{_subject(worst['stage'])} loses most: {_format(worst['loss'])}"
-        if (rows["loss"][place:] < -ROUNDING).any():
-            return f"{start}. {most}. Later stages gain some of it back"
-        if (gained := -math.fsum(min(loss, 0) for loss in rows["loss"])) > ROUNDING:
-            return f"{start}. {most}. Earlier stages gain {_format(gained)}"
-        return f"{start}. {most} of {_format(1 - value)}"
-
-    @property
-    def sentences(self) -> list[str]:
-        """What each stage loses, in words."""
-        rows = self.table.filter(pl.col("slice") == "all").drop_nulls("loss")
-        return [text.escape_controls(self._describe(x)) for x in rows.iter_rows(named=True)]
-
-    def _describe(self, row: Mapping[str, Any]) -> str:
-        subject, loss = _subject(row["stage"]), row["loss"]
-        relevant = text.format_count(len(self.items), "relevant item")
-        where = (
-            f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} below position {self.k}"
-            if row["stage"] == ORDER
-            else f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} gone for good"
-        )
-        if abs(loss) <= ROUNDING:
-            return f"{subject} loses nothing; {where}"
-        verb = "loses" if loss > 0 else "gains"
-        bounds = [None, None]
-        if row["lo"] is not None:
-            bounds = sorted(
-                (math.copysign(1, loss) * row["lo"], math.copysign(1, loss) * row["hi"])
-            )
-        level = f"({text.format_percent(self.result.confidence)} CI "
-        interval = text.format_interval((abs(loss), *bounds)).replace("(", level)
-        return f"{subject} {verb} {interval}; {where}"
+        stage = worst["stage"]
+        subject = "The order of the final ranking" if stage == ORDER else stage
+        return f"{start}. {subject} loses most: {_format(worst['loss'])}"
 
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
@@ -302,10 +271,6 @@ class Funnel(EvaluatedTable):
 def _format(value: float) -> str:
     """Three decimals, or three digits of a small number."""
     return f"{value:.3f}" if value >= 0.001 else text.format_number(value)
-
-
-def _subject(stage: str) -> str:
-    return "The order of the final ranking" if stage == ORDER else stage
 
 
 def loss_of(stage: str) -> str:
@@ -338,14 +303,12 @@ def _score_of(table: Table) -> str:
 
 def _name_stages(stages: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
     """The stages by name: "stage 1", "stage 2", ... for a list."""
-    if not isinstance(stages, Mapping):
-        if not isinstance(stages, list | tuple):
-            raise RankqlError("stages must be a dict of name: table, or a list of tables")
+    if isinstance(stages, list | tuple):
         stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
-    if not stages or not all(isinstance(name, str) and name for name in stages):
-        raise RankqlError("stages must map at least one name to a table")
-    if ORDER in stages:
-        raise RankqlError(f"The name {ORDER!r} is taken by the loss of the order. Rename the stage")
+    valid = isinstance(stages, Mapping) and stages and all(isinstance(x, str) and x for x in stages)
+    require(bool(valid), "stages must be a dict of name: table, or a list of tables, at least one")
+    taken = f"The name {ORDER!r} is taken by the loss of the order. Rename the stage"
+    require(ORDER not in stages, taken)
     return dict(stages)
 
 

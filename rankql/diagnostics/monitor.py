@@ -43,9 +43,6 @@ LARGEST_OUTAGE = 0.25
 # The displayed columns, how many of the last days, and for how many alarms.
 SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
 SHOWN_DAYS, SHOWN_ALARMS = 7, 3
-# Neighbouring days with a higher correlation have more false alarms than chance allows. So many
-# days of the baseline measure it.
-CORRELATED, MEASURABLE = 0.5, 56
 
 
 class Period(NamedTuple):
@@ -169,13 +166,9 @@ class Monitoring(TableResult):
         main = (pl.col("slice") == "all") & (pl.col("kind") == METRIC)
         few = pl.col("place") < SHOWN_ALARMS
         end = pl.when(few).then("until").when(main).then(pl.max("day"))
-        is_last, state = pl.col("day") == pl.col("latest"), pl.col("state")
-        word = (
-            pl.when(is_last & (state == "ended")).then(state)
-            .when("alarm").then(pl.lit("alarm"))
-            .when(~is_last | (state == "fine")).then(pl.lit(""))
-            .when(state == "alarm").then(pl.lit("not compared")).otherwise(state)
-        )  # fmt: skip
+        is_last = pl.col("day") == pl.col("latest")
+        state = pl.when(is_last).then("state").when("alarm").then(pl.lit("alarm"))
+        word = state.otherwise(pl.lit("")).replace("fine", "")
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
                                           maintain_order="left")  # fmt: skip
         shown = frame.filter(is_last | (pl.col("day") > end - SHOWN_DAYS * self._period.step))
@@ -383,13 +376,8 @@ def _read_means(result: Result, prefix: int) -> pl.DataFrame:
 
 
 def _recognise_period(days: pl.Series) -> str:
-    """Days or weeks: the latter if all days have the same weekday. Months are refused."""
-    if len(days) == 1 or days.dt.weekday().n_unique() > 1:
-        months = len(days) > 2 and (days.dt.day() == 1).all()
-        require(not months, "day= (CLI: --day) has months, which are too few to compare. Pass days "
-                "with period='week' (CLI: --period week)")  # fmt: skip
-        return "day"
-    return "week"
+    """Days or weeks: the latter if all days have the same weekday."""
+    return "week" if len(days) > 1 and days.dt.weekday().n_unique() == 1 else "day"
 
 
 def _find_baseline(days: pl.Series, baseline: str, period: Period) -> tuple[date, date]:
@@ -505,17 +493,6 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
                f"outside: {_join([*map(_name, unclear.to_dicts())])}. Pass another period as "
                "baseline= (CLI: --baseline)")  # fmt: skip
         series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
-    usual = watched.filter(pl.col("day") <= last, ~pl.col("outlying"))
-    if (last - first) // period.step + 1 >= MEASURABLE and usual.height:
-        usual = usual.select(*KEYS, "day", rest=pl.col("mean") - pl.col("expected"))
-        before = usual.with_columns(pl.col("day") + period.step)
-        both = usual.join(before, on=[*KEYS, "day"]).group_by(KEYS, maintain_order=True)
-        like = both.agg(value=pl.corr("rest", "rest_right").fill_nan(None))
-        rows = like.filter(pl.col("value") > CORRELATED).to_dicts()
-        if rows:
-            named = [f"{_name(row)} (correlation {row['value']:.2f})" for row in rows]
-            yield (f"Neighbouring days resemble each other, so more than 5% of years may have a "
-                   f"false alarm: {_join(named)}")  # fmt: skip
     compared = watched.filter(pl.col("alarm").is_not_null(), day=newest)
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:

@@ -113,7 +113,9 @@ def debiased(
     c = _map_values(_read_clicks, column(click))
     t = _map_values(_read_propensities, pl.struct(c=column(click), t=column(propensity)))
     d = t if clip is None else t.clip(lower_bound=float(clip))
-    r = pl.lit(None, pl.Float64) if predicted is None else _read_predictions(predicted)
+    r = pl.lit(None, pl.Float64)
+    if predicted is not None:
+        r = _map_values(_read_predictions, column(predicted))
     guess = r.fill_null(0)
     return pl.coalesce((guess + (c - t * guess) / d).mean(), r.mean())
 
@@ -138,15 +140,11 @@ def _read_propensities(rows: pl.Series) -> pl.Series:
     return chances
 
 
-def _read_predictions(predicted: Column) -> pl.Expr:
+def _read_predictions(values: pl.Series) -> pl.Series:
     """Predicted probabilities, which may be 0."""
-
-    def read(values: pl.Series) -> pl.Series:
-        guesses = as_floats("predicted", values)
-        refuse_values("predicted must lie between 0 and 1", values, ~guesses.is_between(0, 1))
-        return guesses
-
-    return _map_values(read, column(predicted))
+    guesses = as_floats("predicted", values)
+    refuse_values("predicted must lie between 0 and 1", values, ~guesses.is_between(0, 1))
+    return guesses
 
 
 def _map_values(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.Expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError
 from rankql.expressions.checked_columns import (
     Column,
     as_float,
@@ -76,16 +76,16 @@ def grade_events(
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
             if name not in table.columns:
-                hint = did_you_mean(name, list(table.columns))
-                raise RankqlError(f"log has no column {name!r}. Pass {role}='...'{hint}")
+                raise RankqlError(f"log has no column {name!r}. Pass {role}='...'")
         values = {"cap": cap, "until": until, "within": within, "half_life": half_life}
-        options = {n: _value_sql(n, value) for n, value in values.items() if value is not None}
+        given = {n: str(x) if isinstance(x, bool) else x for n, x in values.items()}
+        options = {n: value_sql(x) for n, x in given.items() if x is not None}
         options |= {} if until is None else {"moment": quote(time)}
         options |= {
             "how": literal(how),
-            "unknown": literal(unknown) if unknown == "error" else _value_sql("unknown", unknown),
+            "unknown": value_sql(unknown),
         }
-        pairs = (f"{literal(event_name(x))}: {_value_sql('grades', y)}" for x, y in grades.items())
+        pairs = (f"{literal(event_name(x))}: {value_sql(y)}" for x, y in grades.items())
         named = "".join(f", {name} := {value}" for name, value in options.items())
         call = f"graded({quote(event)}, MAP {{{', '.join(pairs)}}}{named})"
         keys = [quote(table.roles[role]) for role in ("query", "item")]
@@ -100,15 +100,6 @@ def grade_events(
         with duckdb_errors():
             judgments = fetch_frame(duckdb_session, sql, checked=True)
         return judgments.to_pandas() if is_pandas(log) else judgments
-
-
-def _value_sql(name: str, value: object) -> str:
-    """A time, a length of time or a number as SQL."""
-    if isinstance(value, date | timedelta):
-        return value_sql(value)
-    finite, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
-    require(finite, f"{name} must be a finite number or a {kind}, not {value!r}")
-    return "NULL" if value is None else f"'{as_number(value)}'::DOUBLE"
 
 
 @metric(by=("user", "item"))
@@ -261,73 +252,6 @@ def _label_weights(rel: Column, weight: Column | float) -> pl.Expr:
 def _require_positive(sums: pl.Series) -> pl.Series:
     require(not sums.eq(0).any(), "weight must not be 0 for all labels of a group")
     return sums
-
-
-_ALPHA = {
-    "krippendorff_alpha": pl.Float64,
-    "units": pl.Int64,
-    "labels": pl.Int64,
-    "single": pl.Int64,
-}
-_COHEN: Schema = {
-    "annotator": "annotator",
-    "other": "annotator",
-    "cohen_kappa": pl.Float64,
-    "units": pl.Int64,
-}
-
-
-@table_function(_ALPHA)
-def krippendorff_alpha(
-    frame: Data,
-    level: str = "ordinal",
-    unit: Column | Sequence[Column] = "unit",
-    annotator: Column | None = "annotator",
-    label: Column = "label",
-    slice: Column | None = None,
-) -> None:
-    """Krippendorff's alpha: how far annotators agree beyond chance; labels may be missing.
-
-    Alpha is 1 - (mean disagreement of two labels of the same unit) / (mean disagreement of any two
-    labels). A unit may be several columns, such as ["query", "item"] (a struct in SQL). Units with
-    one label do not count; `single` is their number. `level` defines the disagreement of two
-    labels:
-
-    - "nominal": 1 if they differ.
-    - "ordinal": the squared difference of their mean ranks. Use it for grades.
-    - "interval": their squared difference.
-    - "ratio": their squared difference divided by their sum, for labels from 0. The time grows
-      with the square of the number of distinct labels.
-
-    NULL if all labels are equal. Krippendorff 2011, Computing Krippendorff's Alpha-Reliability.
-
-    >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
-    >>> df.pipe(krippendorff_alpha, "nominal").rows()
-    [(0.4, 2, 4, 0)]
-    """
-
-
-@table_function(_COHEN)
-def cohen_kappa(
-    frame: Data,
-    weights: str = "none",
-    unit: Column | Sequence[Column] = "unit",
-    annotator: Column = "annotator",
-    label: Column = "label",
-    slice: Column | None = None,
-) -> None:
-    """Cohen's kappa of every two annotators: how far they agree beyond chance.
-
-    Kappa is 1 - (mean distance of their labels of the same unit) / (mean distance of any label of
-    one to any label of the other), over the units that both have labelled. The distance of two
-    labels is 1 if they differ (weights="none"), their difference ("linear") or its square
-    ("quadratic"). A unit may be several columns, such as ["query", "item"] (a struct in SQL). NULL
-    if both always give the same label. Cohen 1960, 1968.
-
-    >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
-    >>> df.pipe(cohen_kappa).rows()
-    [('a', 'b', 0.33333333333333337, 2)]
-    """
 
 
 @table_function({"grade": "label", "n": pl.Int64, "share": pl.Float64})
@@ -499,3 +423,70 @@ def weighted_mean(
         return table.select("g").join(run_query(query, table), on="g", how="left")["mean"]
 
     return rows.map_batches(compute, _RESULT, is_elementwise=True)
+
+
+_ALPHA = {
+    "krippendorff_alpha": pl.Float64,
+    "units": pl.Int64,
+    "labels": pl.Int64,
+    "single": pl.Int64,
+}
+_COHEN: Schema = {
+    "annotator": "annotator",
+    "other": "annotator",
+    "cohen_kappa": pl.Float64,
+    "units": pl.Int64,
+}
+
+
+@table_function(_ALPHA)
+def krippendorff_alpha(
+    frame: Data,
+    level: str = "ordinal",
+    unit: Column | Sequence[Column] = "unit",
+    annotator: Column | None = "annotator",
+    label: Column = "label",
+    slice: Column | None = None,
+) -> None:
+    """Krippendorff's alpha: how far annotators agree beyond chance; labels may be missing.
+
+    Alpha is 1 - (mean disagreement of two labels of the same unit) / (mean disagreement of any two
+    labels). A unit may be several columns, such as ["query", "item"] (a struct in SQL). Units with
+    one label do not count; `single` is their number. `level` defines the disagreement of two
+    labels:
+
+    - "nominal": 1 if they differ.
+    - "ordinal": the squared difference of their mean ranks. Use it for grades.
+    - "interval": their squared difference.
+    - "ratio": their squared difference divided by their sum, for labels from 0. The time grows
+      with the square of the number of distinct labels.
+
+    NULL if all labels are equal. Krippendorff 2011, Computing Krippendorff's Alpha-Reliability.
+
+    >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
+    >>> df.pipe(krippendorff_alpha, "nominal").rows()
+    [(0.4, 2, 4, 0)]
+    """
+
+
+@table_function(_COHEN)
+def cohen_kappa(
+    frame: Data,
+    weights: str = "none",
+    unit: Column | Sequence[Column] = "unit",
+    annotator: Column = "annotator",
+    label: Column = "label",
+    slice: Column | None = None,
+) -> None:
+    """Cohen's kappa of every two annotators: how far they agree beyond chance.
+
+    Kappa is 1 - (mean distance of their labels of the same unit) / (mean distance of any label of
+    one to any label of the other), over the units that both have labelled. The distance of two
+    labels is 1 if they differ (weights="none"), their difference ("linear") or its square
+    ("quadratic"). A unit may be several columns, such as ["query", "item"] (a struct in SQL). NULL
+    if both always give the same label. Cohen 1960, 1968.
+
+    >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
+    >>> df.pipe(cohen_kappa).rows()
+    [('a', 'b', 0.33333333333333337, 2)]
+    """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import wraps
 from numbers import Integral, Real
@@ -23,7 +23,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.checked_columns import Column, column, is_pandas
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.argument_checks import require, require_plain_name
-from rankql.registry.column_names import recognise, recognise_defaults
+from rankql.registry.column_names import recognise_defaults
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -69,8 +69,6 @@ def table_function(
 
         @wraps(function)
         def of_table(*args: Any, **options: Any) -> Any:
-            for name in options.keys() - signature.parameters.keys():
-                _refuse_synonym(function.__name__, name, of_columns)
             call = signature.bind(*args, **options)
             given = {*call.arguments}
             call.apply_defaults()
@@ -98,13 +96,6 @@ def table_function(
     return decorate
 
 
-def _refuse_synonym(function: str, name: str, roles: Collection[str]) -> None:
-    """Refuse an argument called like a column, such as user= for query=."""
-    for role in roles:
-        known = recognise(role, [name]) is not None
-        require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
-
-
 def _as_key(columns: Any) -> Any:
     """A column; several columns are one key, a struct."""
     if not isinstance(columns, list | tuple):
@@ -124,14 +115,7 @@ def _return_rows(
     result = {"slice": "slice", **schema} if "slice" in kinds else schema
     types = pl.Schema({n: kinds[k] if isinstance(k, str) else k for n, k in result.items()})
     query = f"FROM {_macro_call(macro, {**names, **options})}"
-
-    def rows(table: pl.DataFrame) -> pl.DataFrame:
-        return run_query(query, table).select(
-            pl.col(name).cast(kind) for name, kind in types.items()
-        )
-
-    output = _map_rows(selected, rows, types)
-    return output if isinstance(frame, pl.LazyFrame) else output.collect()
+    return _map_rows(frame, selected, query, types)
 
 
 def _add_column(
@@ -151,31 +135,19 @@ def _add_column(
     return frame.with_columns(added.alias(name))
 
 
-def _filter_rows(
-    frame: Frame, macro: str, columns: Columns, options: Mapping[str, object]
-) -> Frame:
+def _filter_rows(frame: Frame, macro: str, columns: Columns, options: Mapping[str, object]) -> Any:
     """Some rows of the data, in their order, as a table macro returns them."""
     read = [*columns.values(), "pos"]  # the macro replaces pos
     require_columns(frame, *(column(name) for name in read if name is not None))
-    types = frame.lazy().collect_schema()
-    names = {
-        role: None if name is None else name if isinstance(name, str) else f"{_INDEX}_{role}"
-        for role, name in columns.items()
-    }
-    computed = [
-        name.alias(f"{_INDEX}_{role}")
+    exprs = {
+        role: name.alias(f"{_INDEX}_{role}")
         for role, name in columns.items()
         if isinstance(name, pl.Expr)
-    ]
+    }
+    names = {**columns, **{role: expr.meta.output_name() for role, expr in exprs.items()}}
     query = f"FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
-
-    def rows(table: pl.DataFrame) -> pl.DataFrame:
-        return run_query(query, table.with_row_index(_INDEX)).select(
-            pl.col(name).cast(kind) for name, kind in types.items()
-        )
-
-    output = _map_rows(frame.lazy().with_columns(computed), rows, types)
-    return output if isinstance(frame, pl.LazyFrame) else output.collect()
+    lazy = frame.lazy()
+    return _map_rows(frame, lazy.with_columns(exprs.values()), query, lazy.collect_schema())
 
 
 _INDEX = "__rankql_index"
@@ -285,13 +257,18 @@ def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
             raise RankqlError(database_message(error)) from error
 
 
-def _map_rows(
-    frame: pl.LazyFrame, rows: Callable[[pl.DataFrame], pl.DataFrame], schema: pl.Schema
-) -> pl.LazyFrame:
-    return frame.map_batches(
+def _map_rows(frame: Frame, read: pl.LazyFrame, query: str, types: pl.Schema) -> Any:
+    """The result of a query over the rows that are read; lazy if the frame is."""
+
+    def rows(table: pl.DataFrame) -> pl.DataFrame:
+        columns = (pl.col(name).cast(kind) for name, kind in types.items())
+        return run_query(query, table.with_row_index(_INDEX)).select(columns)
+
+    output = read.map_batches(
         rows,
         predicate_pushdown=False,
         projection_pushdown=False,
         slice_pushdown=False,
-        schema=schema,
+        schema=types,
     )
+    return output if isinstance(frame, pl.LazyFrame) else output.collect()

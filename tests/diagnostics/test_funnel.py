@@ -91,8 +91,6 @@ def test_against_the_definition(seed, nested):
         assert table[column].to_list() == [counts.get(stage, 0) for stage in table["stage"]]
     for name in funnel.added:
         assert any(line.startswith(f"{name} has ") for line in funnel.notes)
-    note = "Added items can make the loss of a stage negative"
-    assert (note in funnel.notes) == bool(funnel.added)
 
 
 def test_by_hand():
@@ -103,7 +101,7 @@ def test_by_hand():
     assert funnel.table["loss"].to_list() == pytest.approx(losses, abs=1e-15)
     assert funnel.table["recall"].to_list() == [0.5, 0.5, None]
     assert funnel.items.rows() == [(1, "a", 1.0, 2, None), (1, "b", 1.0, None, "retrieval")]
-    assert funnel.title == "nDCG@10 is 0.387. retrieval loses most: 0.387 of 0.613"
+    assert funnel.title == "nDCG@10 is 0.387. retrieval loses most: 0.387"
     perfect = rankql.funnel({"rank": QRELS.with_columns(pos=pl.Series([1, 2]))}, QRELS)
     assert perfect.title == "nDCG@10 is 1.000: nothing is lost"
 
@@ -164,12 +162,9 @@ def test_a_stage_without_relevant_items():
     """It loses everything that is left."""
     judged = pl.concat([QRELS, pl.DataFrame({"query": 1, "item": ["x"], "rel": [0]})])
     funnel = rankql.funnel({"first": RETRIEVAL.filter(item="x"), "rank": RANK}, judged)
-    assert funnel.title == (
-        "nDCG@10 is 0.387. first loses most: 1.000. Later stages gain some of it back"
-    )
+    assert funnel.title == "nDCG@10 is 0.387. first loses most: 1.000"
     assert funnel.table["after"].to_list()[:1] == [0.0]
     assert funnel.table["loss"][0] == 1 and funnel.table["loss"][1] < 0
-    assert "rank gains 0.613" in funnel.sentences[1]
 
 
 def test_intervals_stay_within_what_is_possible():
@@ -179,8 +174,6 @@ def test_intervals_stay_within_what_is_possible():
     funnel = rankql.funnel(stages, qrels, 2)
     table = funnel.table
     assert table["lo"].to_list() == [0, -1, 0] and table["hi"].to_list() == [1, 1, 1]
-    assert funnel.sentences[0].startswith("first loses 0.500 (95% CI 0.000 to 1.000)")
-    assert "last gains 0.500 (95% CI -1.000 to 1.000)" in funnel.sentences[1]
 
 
 def test_losses_beyond_one_if_grades_may_be_negative():

@@ -155,22 +155,6 @@ def test_tally_counts_grades():
     assert_table("tally", frame, {}, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
-def test_input_is_read_and_refused_as_a_table():
-    """Lazy frames stay lazy; files, and columns that are misspelled."""
-    result = rankql.krippendorff_alpha(CODERS.lazy(), label=pl.col("label") * 2)
-    assert isinstance(result, pl.LazyFrame)
-    assert result.collect()["units"].item() == 12
-    for name in ("counterfactual", "harvested_propensity", "krippendorff_alpha"):
-        for rows, message in (
-            ("log.parquet", "rows: file 'log.parquet' does not exist"),
-            (3, "rows must be a path, a table, a relation or a frame, not int"),
-        ):
-            with pytest.raises(rankql.RankqlError, match=message):
-                getattr(rankql, name)(rows)
-    with pytest.raises(rankql.RankqlError, match=r"No column 'unlt'. Did you mean 'unit'\?"):
-        rankql.krippendorff_alpha(CODERS, unit="unlt")
-
-
 LABELLED = {"unit": [1, 1] * 2, "annotator": ["x", "y"] * 2, "label": [1, 0] * 2}
 POSITIONS = {"query": [1, 1] * 2, "item": 1, "pos": [1, 2] * 2, "click": [1, 0] * 2}
 SLICED = {
@@ -216,12 +200,3 @@ def test_a_unit_of_several_columns(function, unit):
     unit = "{'q': query_text, 'd': doc_id} AS unit"
     con.execute(f"CREATE VIEW pairs AS SELECT annotator, label, {unit} FROM labels")
     assert con.sql(f"FROM {function.__name__}('pairs')").pl().equals(expected)
-
-
-def test_messages_of_a_unit_of_several_columns():
-    with pytest.raises(rankql.RankqlError, match=r"annotator [AB] has labelled unit, label "):
-        rankql.cohen_kappa(pl.concat([CODERS, CODERS]), unit=["unit", "label"])
-    with pytest.raises(rankql.RankqlError, match="a list of them, not"):
-        rankql.cohen_kappa(CODERS, unit=[])
-    with pytest.raises(rankql.RankqlError, match="No column 'text'"):
-        rankql.cohen_kappa(CODERS, unit=["unit", "text"])

@@ -143,15 +143,6 @@ def test_ips_and_dr_are_unbiased(new, k):
         assert result["DCG", "DR"] > right["DCG"] + 0.01
 
 
-def test_unshown_items_count_0_in_ips_and_their_prediction_in_dr():
-    """No click tells of it: IPS takes 0, DR the prediction."""
-    right = truth("dab")
-    for result in expected(THETA, "dab", R):
-        for metric, value in right.items():
-            assert result[metric, "DR"] == pytest.approx(value, abs=1e-12)
-            assert result[metric, "IPS"] < value - 0.1
-
-
 # once more, straight from the definition
 
 
@@ -307,23 +298,6 @@ def test_counterfactual_equals_its_definition(lines, k, clip, predicted, examina
             for name, value in by_definition[key[0]][key[1:]].items():
                 assert near(row[name], value), f"{way} {key} {name}: {row[name]}, not {value}"
     assert warnings[0] == warnings[1]
-
-
-@pytest.mark.slow
-def test_rows_are_ordered_by_metric_and_estimator():
-    frame, _ = patterns({"a": [1.0], "b": [0.5]}, "ba", R)
-    frame = frame.filter(pattern=3)
-    options = {"k": 1, "clip": 0.8, "predicted": "predicted", "examination": "examination"}
-    estimators = ["naive", "IPS", "clipped IPS", "SNIPS", "DR"]
-    for used, metrics, names in (
-        (options, ["DCG@1", "nDCG@1", "RR@1", "CTR@1"], estimators),
-        ({}, ["DCG", "nDCG", "RR"], ["naive", "IPS", "SNIPS"]),
-    ):
-        for _, run in table_ways("counterfactual", frame, used):
-            keys = run().select("metric", "estimator").rows()
-            assert keys == [*itertools.product(metrics, names)]
-    for _, run in table_ways("counterfactual", frame.clear(), options):
-        assert run().is_empty()
 
 
 SMALL = "the effective sample size is below 100"

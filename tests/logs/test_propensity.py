@@ -224,15 +224,6 @@ def test_columns_have_any_name_and_type_and_slices_are_independent(name, options
             assert_same(part.cast({"pos": pl.Int64}), expected)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("name", "options"), METHODS)
-@pytest.mark.parametrize(("queries", "note"), [(29, FEW), (30, None)])
-def test_fewer_than_30_queries_are_noted(name, options, queries, note):
-    cells = [(q, "a", k, 10, 8 // k) for q in range(queries) for k in (1, 2)]
-    result = estimates(name, log_of(cells), **options)[2]
-    assert (result["note"], result["lo"] is None) == (note, False)
-
-
 # at random
 
 

@@ -157,37 +157,6 @@ def test_a_column_split_is_refused_but_a_field_is_not(name):
     assert_table("leave_one_out", inside, {}, split(inside, {1, 4, 8, 9}))
 
 
-@pytest.mark.parametrize("name", ["leave_one_out", "time_split"])
-def test_both_splits_take_the_same_columns(name):
-    """Under other names, in capitals, in Python and in SQL."""
-    names = {"user": "Buyer", "item": "sku", "time": "When"}
-    log = HISTORY.rename(names)
-    first = {"leave_one_out": {}, "time_split": {"share": 0.4}}[name]
-    options = {**first, "query": "Buyer", "item": "sku", "moment": "When"}
-    expected = getattr(rankql, name)(HISTORY, **first, query="user")
-    assert getattr(rankql, name)(log, **options).equals(expected.rename(names))
-    con = metric_engines.connect()
-    con.register("log", log)
-    share = ", share := 0.4" * (name == "time_split")
-    call = f"{name}('log'{share}, query := 'buyer', item := 'SKU', moment := 'when')"
-    assert_frame_equal(con.sql(f"FROM {call}").pl(), expected.rename(names), check_row_order=False)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", ["leave_one_out", "time_split"])
-@pytest.mark.parametrize(
-    ("argument", "role"),
-    [("user", "query"), ("user_id", "query"), ("time", "moment"), ("timestamp", "moment"),
-     ("product_id", "item")],
-)  # fmt: skip
-def test_arguments_called_like_their_columns(name, argument, role):
-    message = f"^{name} has no argument {argument}=. Pass the column as {role}=$"
-    with pytest.raises(rankql.RankqlError, match=message):
-        getattr(rankql, name)(HISTORY, **{argument: "user"})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'days'"):
-        getattr(rankql, name)(HISTORY, days=3)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -95,4 +95,5 @@ def test_p_adjusted_never_exceeds_1():
     keys = [f"q{i}" for i in range(30)]
     runs = {f"run {i:02}": pl.DataFrame({"query": keys, "AP": rng.random(30)}) for i in range(17)}
     comparison = rankql.compare(runs, test="randomisation", resamples=100)
+    assert any("no interval: too few queries" in note for note in comparison.notes)
     assert comparison.pairs["p_adjusted"].max() <= 1
