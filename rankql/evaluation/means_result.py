@@ -32,7 +32,6 @@ from rankql.text import (
     Cell,
     Name,
     format_decimal,
-    format_interval,
     format_percent,
     format_queries,
     join_words,
@@ -61,8 +60,6 @@ class MeansResult(TableResult):
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
-    # The table has the same numbers.
-    _prints_title = False
     # Is the summary displayed, even of several systems?
     _long = False
 
@@ -172,22 +169,6 @@ class MeansResult(TableResult):
         return iter(self.metrics)
 
     @property
-    def title(self) -> str:
-        """The means over all queries, of several systems which has the best ones."""
-        means = self.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
-        if not self.meta.system:
-            rows = means["metric", "mean", "lo", "hi"].rows()
-            return ", ".join(f"{name} {format_interval(bounds)}" for name, *bounds in rows)
-        best: dict[str, list[str]] = {}
-        for metric, systems in means.group_by("metric", maintain_order=True):
-            if self.higher_is_better(str(metric[0])) is None:
-                continue
-            worst_first = systems.sort("mean", descending=self.lower_is_better(str(metric[0])))
-            best.setdefault(worst_first["system"][-1], []).append(str(metric[0]))
-        leads = [f"best {join_words(names)}: {system}" for system, names in best.items()]
-        return f"{'; '.join(leads)} (not tested)" if leads else ""
-
-    @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
         level = (
@@ -282,22 +263,14 @@ class MeansResult(TableResult):
         """The table with its metadata and notes, as plain values."""
         return super().to_dict() | {"notes": [*self.notes, *self._skewed()]}
 
-    def _skewed(self) -> Iterator[str]:
+    def _skewed(self) -> list[str]:
         """Which intervals may be too narrow, because there are few queries for such values."""
         rows = self.means.filter(SKEWED)
-        everywhere = rows.filter(slice="all")["metric"].unique(maintain_order=True)
-        others = rows.filter(~pl.col("metric").is_in(everywhere.implode()))
-        for part in (rows.filter(slice="all"), others):
-            names, slices = (
-                part[x].unique(maintain_order=True).to_list() for x in ("metric", "slice")
-            )
-            if names:
-                listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
-                where = "" if slices == ["all"] else f" in {join_words(listed)}"
-                yield (
-                    f"{join_words(names)}: few queries{where} for values this skewed, so the "
-                    "interval of the mean may be too narrow"
-                )
+        names, slices = (rows[x].unique(maintain_order=True).to_list() for x in ("metric", "slice"))
+        listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
+        where = "" if "all" in slices else f" in {', '.join(listed)}"
+        why = "for values this skewed, so the interval of the mean may be too narrow"
+        return [f"{join_words(names)}: few queries{where} {why}"] if names else []
 
     def _missing_means(self) -> list[str]:
         """Which metrics have no value at all, although others may have some."""
