@@ -106,7 +106,13 @@ def name_means(
     """
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     label, order = slice_columns(attributes, lambda column: f"{absent_column(column)} = 0")
-    mean = pooled_mean(meta, "total", "weights", "most")
+    # `values_sql` has squares or logarithms of some metrics.
+    mean = "coalesce(total / nullif(weights, 0), most)"
+    kinds = {"root": f"sqrt({mean})", "geometric": f"exp({mean})", "sum": "total"}
+    for kind, value in kinds.items():
+        listed = [str(i) for i, name in enumerate(meta.metrics) if overall(name) == kind]
+        if listed:
+            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
     mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
     differ = "NOT micro AND least < most"
     error = f"CASE WHEN {differ} THEN sqrt(variance / nullif(n - 1, 0)) WHEN NOT micro THEN 0 END"
@@ -246,16 +252,6 @@ def _groups_sql(meta: Meta, interval: str | None) -> str:
     return f"""
         SELECT {", ".join(columns)} FROM ({counted_values_sql(meta, "query")})
         GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})"""
-
-
-def pooled_mean(meta: Meta, total: str, weights: str, highest: str) -> str:
-    """The mean, or the sum, of a metric, of which `values_sql` has squares or logarithms."""
-    mean = f"coalesce({total} / nullif({weights}, 0), {highest})"
-    for kind, value in (("root", f"sqrt({mean})"), ("geometric", f"exp({mean})"), ("sum", total)):
-        listed = [str(i) for i, name in enumerate(meta.metrics) if overall(name) == kind]
-        if listed:
-            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
-    return mean
 
 
 def values_sql(meta: Meta) -> str:

@@ -363,7 +363,7 @@ class WideTable(TableResult):
         for part, members in blocks.items():
             body = [
                 [
-                    *(_format_key(name, rows[i][name]) for name in keys),
+                    *(f"{rows[i][x]:,}" if x == "queries" else Name(rows[i][x]) for x in keys),
                     *(cells[x][i] for x in means),
                 ]
                 for i in members
@@ -393,10 +393,6 @@ class WideTable(TableResult):
         is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
         is_best &= is_best.sum() == 1  # equal values have no best one
         return {*self.table.select(is_best.over(part)).to_series().arg_true()}
-
-
-def _format_key(name: str, value: Any) -> str:
-    return f"{value:,}" if name == "queries" else Name(value)
 
 
 def make_wide_table(
