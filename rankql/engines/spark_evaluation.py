@@ -335,22 +335,12 @@ def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame
 
 def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
     """The type that the queries of all tables are cast to."""
-    from pyspark.sql.types import IntegralType, NumericType, StringType
+    from pyspark.sql.types import NumericType
 
-    kinds = [
-        frame.schema[table.roles["query"]].dataType
-        for table, frame in zip(inputs.tables, frames, strict=True)
-    ]
-    several = len(set(kinds)) > 1
-    if several and all(isinstance(kind, NumericType) for kind in kinds):
-        return "double"
-    if not several or all(isinstance(kind, IntegralType | StringType) for kind in kinds):
-        return "string"
-    listed = ", ".join(
-        f"{kind.simpleString()} in {table.label}"
-        for table, kind in zip(inputs.tables, kinds, strict=True)
-    )
-    raise RankqlError(f"The query columns have different types: {listed}. Cast them to one type.")
+    both = zip(inputs.tables, frames, strict=True)
+    kinds = {frame.schema[table.roles["query"]].dataType for table, frame in both}
+    numbers = len(kinds) > 1 and all(isinstance(kind, NumericType) for kind in kinds)
+    return "double" if numbers else "string"
 
 
 def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table]:

@@ -41,8 +41,6 @@ from rankql.text import (
 if TYPE_CHECKING:
     import altair as alt
 
-# Of more systems, the range of their counts is printed.
-NAMED = 5
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
 _KEYS = {
@@ -234,30 +232,13 @@ class MeansResult(TableResult):
         )
 
     def _count_line(self) -> str:
-        """The queries of all systems, and those that are undefined or missing."""
-        rows = self.summary.filter(slice="all")
-
-        def describe(column: str, metric: str) -> str:
-            counts = dict(rows.filter(metric=metric)["system", column].rows())
-            if len({*counts.values()}) == 1:
-                return f"{counts[self.systems[0]]:,}"
-            if len(counts) > NAMED:
-                return f"{min(counts.values()):,} to {max(counts.values()):,}"
-            return " and ".join(f"{counts[name]:,} ({name})" for name in self.systems)
-
-        parts = []
+        """The queries of all systems and metrics, and those that are undefined or missing."""
+        rows, parts = self.summary.filter(slice="all"), []
         for column in ("queries", "undefined", "missing"):
-            metrics: dict[str, list[str]] = {}
-            for name in self.metrics:
-                metrics.setdefault(describe(column, name), []).append(name)
-            several = len(metrics) > 1
-            if several and column != "queries":
-                metrics.pop("0", None)
-            listed = "; ".join(
-                x + f" on {join_words(names)}" * several for x, names in metrics.items()
-            )
-            parts.append(f"{column}: {listed}")
-        return f"{parts[0].capitalize()}; {'; '.join(parts[1:])}"
+            counts = sorted({*rows[column].to_list()})
+            ends = dict.fromkeys(f"{n:,}" for n in (*counts[:1], *counts[-1:]))
+            parts.append(f"{column}: {' to '.join(ends)}")
+        return "; ".join(parts).capitalize()
 
     def to_dict(self) -> dict[str, Any]:
         """The table with its metadata and notes, as plain values."""
