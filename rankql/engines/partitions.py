@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import polars as pl
@@ -47,6 +47,10 @@ REFUSED_KINDS = ("undefined", "missing")
 _MATCHES = ("items", "judged items", "common", "run ids", "judged ids", "common ids")
 
 
+# The tables of a partition by label: `run`, `run 'name'`, `qrels` and `attributes`.
+Tables: TypeAlias = Mapping[str, pa.Table]
+
+
 @dataclass(frozen=True)
 class Task:
     """The evaluation, the same for every partition."""
@@ -65,8 +69,8 @@ class Task:
     # The metadata of the result.
     meta: Meta = field(default_factory=lambda: Meta("", [], {}))
 
-    def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
-        """Read the tables of a partition: `run`, `run 'name'`, `qrels` and `attributes`."""
+    def read_inputs(self, session: Session, tables: Tables) -> Inputs:
+        """Read the tables of a partition."""
         runs = {name: tables[table_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
@@ -100,12 +104,12 @@ class Count(NamedTuple):
     ids: Sequence[object] | None = None
 
 
-def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame | None:
+def evaluate_partition(task: Task, tables: Tables) -> pl.DataFrame | None:
     """The values of a partition, one row per query; None if an id is NULL."""
     return _evaluate(task, tables, [])
 
 
-def count_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
     """The values of a partition by metric, and rows of counters."""
     counts: list[Count] = []
     rows: list[pl.DataFrame] = []
@@ -135,9 +139,7 @@ def frame_schema(frame: pl.DataFrame | None) -> pa.Schema:
     return pa.schema([]) if frame is None else frame.to_arrow(compat_level=oldest).schema
 
 
-def _evaluate(
-    task: Task, tables: Mapping[str, pa.Table], counts: list[Count]
-) -> pl.DataFrame | None:
+def _evaluate(task: Task, tables: Tables, counts: list[Count]) -> pl.DataFrame | None:
     """The values of a partition."""
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
         session = Session(con, own=True)
@@ -151,7 +153,7 @@ def _evaluate(
 
 
 def _evaluate_rows(
-    task: Task, session: Session, tables: Mapping[str, pa.Table], counts: list[Count]
+    task: Task, session: Session, tables: Tables, counts: list[Count]
 ) -> pl.DataFrame | None:
     inputs, conventions, metrics = task.read_inputs(session, tables), task.conventions, task.metrics
     incomplete = False

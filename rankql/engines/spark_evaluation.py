@@ -272,7 +272,7 @@ def _distribute(
     rows: DataFrame,
     labels: Sequence[str],
     task: partitions.Task,
-    evaluate: Callable[[partitions.Task, Mapping[str, pa.Table]], pl.DataFrame | None],
+    evaluate: Callable[[partitions.Task, partitions.Tables], pl.DataFrame | None],
     none: pl.DataFrame | None,
 ) -> DataFrame:
     """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
