@@ -155,7 +155,7 @@ def _prepare(task: _Task) -> _Task:
     for table in inputs.runs.values():
         assign_roles(table, {}, () if "item" in table.roles else ("item",))
     conventions, (metric,) = resolve_conventions(
-        Facts(session, inputs, task.conventions, packs=False), [task.metric], task.conventions
+        Facts(session, inputs, task.conventions, packs=False), [task.metric]
     )
     _require_explainable(metric, conventions)
     return replace(task, metric=metric, conventions=conventions)
@@ -282,7 +282,7 @@ def _evaluate(
         sentences = [*session.notes, *inputs.notes]
         sentences += [] if one_query else describe_notes(COUNTED, counters)
     else:
-        require_unique_rows(plan.facts.run_sql, inputs, [("qrels", "item", "")])
+        require_unique_rows(plan.facts.run_sql, [("qrels", "item", "")])
     result = Result(
         meta=plan.make_meta(),
         sql=plan.sql,

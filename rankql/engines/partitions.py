@@ -172,7 +172,7 @@ def _evaluate_rows(
     facts = Facts(session, inputs, conventions)
     with checks.evaluation_errors(session, inputs, conventions):
         ask = facts.run_sql
-        checks.require_one_value_per_query(ask, inputs)
+        checks.require_one_value_per_query(ask)
         reduced = reduce_tables(facts, metrics, conventions)
         counters = reduced.counters
         if inputs.qrels is not None:
@@ -180,7 +180,7 @@ def _evaluate_rows(
         unique = reduced.unique_columns(metrics)
         if inputs.qrels is not None:
             _count_matches(ask, inputs, counts)
-        checks.require_unique_rows(ask, inputs, unique, counters.unique)
+        checks.require_unique_rows(ask, unique, counters.unique)
         values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [overlap.QueryOverlap(None, number, number, [])]

@@ -30,7 +30,7 @@ def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Input
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique_rows(SqlRunner(session, inputs, Conventions()), inputs, unique)
+        require_unique_rows(SqlRunner(session, inputs, Conventions()), unique)
     ties = reading.conventions.ties
     task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
     require(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
@@ -77,7 +77,9 @@ _SUMMARY = (
 # Columns beside the summary: are the values too skewed for their number, and the standard error of
 # the mean, NULL for equal values.
 SKEWED, ERROR = f"{INTERNAL_PREFIX}skewed", f"{INTERNAL_PREFIX}error"
-NO_INTERVAL = (None, None, False)
+# The ends of an interval, and whether the values are too skewed for their number.
+Ends: TypeAlias = tuple[float | None, float | None, bool]
+NO_INTERVAL: Ends = (None, None, False)
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
@@ -161,7 +163,7 @@ def name_means(
 
 def mean_intervals(
     means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
-) -> list[tuple[float | None, float | None, bool]]:
+) -> list[Ends]:
     """The interval of every mean, or None and None, and whether its values are too skewed.
 
     metrics: the metric of each row.
@@ -171,7 +173,7 @@ def mean_intervals(
     columns = means.select(
         "n_eff", "mean", "error", "df", "skewness", "units", "least", "most"
     ).rows()
-    ends: list[tuple[float | None, float | None, bool]] = []
+    ends: list[Ends] = []
     for metric, (n, mean, error, df, skewness, units, least, most) in zip(
         metrics, columns, strict=True
     ):
@@ -185,9 +187,7 @@ def mean_intervals(
     return ends
 
 
-def describe_interval(
-    moments: Moments, confidence: float, interval: str
-) -> tuple[float | None, float | None, bool]:
+def describe_interval(moments: Moments, confidence: float, interval: str) -> Ends:
     """The interval of a mean, or None and None, and whether its values are too skewed."""
     ends = mean_interval(moments, confidence, interval)
     return NO_INTERVAL if ends is None else (*ends, moments.too_skewed)

@@ -25,6 +25,7 @@ from rankql.evaluation.shown import (
 from rankql.evaluation.steps import (
     ITEMS,
     JUDGED,
+    Unique,
     attributes_by_query,
     is_ideal_retrieved,
     last_position,
@@ -185,7 +186,7 @@ def _cut_own_metrics(
 
 def unique_columns(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, reduced: bool = False
-) -> list[tuple[str, str, str]]:
+) -> list[Unique]:
     """What must be unique in the tables; positions only as far as macros read them.
 
     Judgments come first. reduced: the reduction has looked at positions.

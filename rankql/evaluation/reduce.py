@@ -466,10 +466,10 @@ REDUCED_FROM_ROWS = 2_000
 
 
 def choose_reduction(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
+    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
 ) -> Reduction:
     """What the metrics that have a formula need; only counters if none is reduced."""
-    few = facts.rows < REDUCED_FROM_ROWS
+    inputs, few = facts.inputs, facts.rows < REDUCED_FROM_ROWS
     counters = Reduction(inputs, conventions, few=few)
     packs = facts.packs if facts.packs is not None else not few
     if not packs or conventions.unjudged == "remove":

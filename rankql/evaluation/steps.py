@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -169,6 +169,11 @@ def _number(table: Table, role: str, conventions: Conventions) -> str:
 def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
     """The WITH clause of the sources, for other queries on them."""
     return with_ctes(source_ctes(inputs, conventions))
+
+
+# A table and a column; and a condition too, where the column must have different values.
+Column: TypeAlias = tuple[str, str]
+Unique: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
