@@ -424,32 +424,29 @@ class Words:
     def sums(self, grade: str, pos: str) -> dict[str, str]:
         """The words of a ranking, over its rows."""
         words = {}
-        for word, start in enumerate(range(0, self.k, self.places)):
+        for name, first, last in self._words():
             digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS BIGINT)"
-            shifted = f"{digit} << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
-            inside = f"{pos} BETWEEN {start + 1} AND {self._end(start)}"
-            words[f"word {word}"] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
+            shifted = f"{digit} << CAST({self.bits} * ({pos} - {first}) AS BIGINT)"
+            inside = f"{pos} BETWEEN {first} AND {last}"
+            words[name] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
         return words
+
+    def of_list(self, grades: str) -> dict[str, str]:
+        """The words of a ranking, from the list of its grades."""
+        shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
+        digits = f"list_transform({grades}[{{}}:{{}}], lambda grade, i: {shifted})".format
+        return {name: f"list_bit_or({digits(*ends)})" for name, *ends in self._words()}
+
+    def _words(self) -> Iterator[tuple[str, int, int]]:
+        """The name of each word, and its first and last position."""
+        for word, start in enumerate(range(0, self.k, self.places)):
+            yield f"word {word}", start + 1, min(start + self.places, self.k)
 
     def have_shared(self, grade: str, pos: str) -> str:
         """Do two items of a ranking share a position?"""
         ones = sum(1 << self.bits * i for i in range(self.places))
         taken = (f"bit_count({word} & {ones})" for word in self.sums(grade, pos).values())
         return f"{' + '.join(taken)} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
-
-    def of_list(self, grades: str) -> dict[str, str]:
-        """The words of a ranking, from the list of its grades."""
-        words = {}
-        for word, start in enumerate(range(0, self.k, self.places)):
-            shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
-            part = f"{grades}[{start + 1}:{self._end(start)}]"
-            digits = f"list_transform({part}, lambda grade, i: {shifted})"
-            words[f"word {word}"] = f"list_bit_or({digits})"
-        return words
-
-    def _end(self, start: int) -> int:
-        """The last position of the word that starts after a position."""
-        return min(start + self.places, self.k)
 
     def read(self, sums: pl.DataFrame) -> list[pl.Series]:
         """The grade at each position."""

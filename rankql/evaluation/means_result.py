@@ -22,7 +22,6 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
     lacks_direction,
     lower_is_better,
-    reason_undefined,
     resolve_names,
     value_range,
 )
@@ -261,11 +260,7 @@ class MeansResult(TableResult):
             return []
         shown = any(name in self.catalogue_metrics for name in names)
         hint = "Is any item shown, with its columns?" if shown else "Is any item relevant?"
-        hints: dict[str, list[str]] = {}
-        for name in names:
-            reason = reason_undefined(name)
-            hints.setdefault(f"In each, {reason}" if reason else hint, []).append(name)
-        return [f"Note: {join_words(x)}: no query has a value. {why}" for why, x in hints.items()]
+        return [f"Note: {join_words(names)}: no query has a value. {hint}"]
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""
