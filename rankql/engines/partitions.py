@@ -82,13 +82,6 @@ class Task:
         return replace(inputs, systems=tuple(self.systems), own=own)
 
 
-def label_tables(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
-    """The tables by label."""
-    tables = {table_label(name): data for name, data in runs.items()}
-    others = {"qrels": qrels, "attributes": attributes}
-    return tables | {label: data for label, data in others.items() if data is not None}
-
-
 def table_label(name: str | None) -> str:
     """The label of a run."""
     return "run" if name is None else f"run {name!r}"

@@ -394,10 +394,8 @@ SPARK = Target(
     "Spark",
     "spark",
     functions=frozenset(
-        {
-            *("ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"),
-            *("stddev_samp", "var_samp"),
-        }
+        {"ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"}
+        | {"stddev_samp", "var_samp"}
     ),
     aggregates=frozenset({"any_value", "collect_list", "count_if"}),
     helpers=frozenset({"typeof", "encode", "left"}),
