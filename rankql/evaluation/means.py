@@ -94,10 +94,10 @@ def summarise(
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
     groups = create_macros(con, _groups_sql(meta, interval))
-    return name_means(con, f"({groups})", meta, interval, confidence, jackknife=True)
+    return summarise_moments(con, f"({groups})", meta, interval, confidence, jackknife=True)
 
 
-def name_means(
+def summarise_moments(
     con: duckdb.DuckDBPyConnection, groups: str, meta: Meta, interval: str | None,
     confidence: float, jackknife: bool = False,
 ) -> pl.DataFrame:  # fmt: skip
@@ -397,7 +397,7 @@ def summarise_groups(
     """The summary, from the moments that another engine has taken."""
     with private_connection(threads=1) as con:
         con.register("groups", groups)
-        return name_means(con, "groups", meta, interval, confidence)
+        return summarise_moments(con, "groups", meta, interval, confidence)
 
 
 def absent_column(column: str) -> str:
