@@ -148,7 +148,7 @@ def _prepare(
     for table in inputs.runs.values():
         assign_roles(table, {}, () if "item" in table.roles else ("item",))
     facts = Facts(session, inputs, conventions, packs=False)
-    conventions, (metric,) = resolve_conventions(facts, metrics, conventions)
+    conventions, (metric,) = resolve_conventions(facts, metrics)
     known = metric.record is not None and metric.record.name in EXPLAINED
     require(known, f"explain does not support {metric.name}, which is not a sum over positions. "
             f"Use one of: {', '.join(EXPLAINED)}")  # fmt: skip
@@ -265,7 +265,7 @@ def _evaluate(
         sentences = [*session.notes, *inputs.notes]
         sentences += [] if one_query else describe_notes(COUNTED, counters)
     else:
-        require_unique_rows(plan.facts.run_sql, inputs, [("qrels", "item", "")])
+        require_unique_rows(plan.facts.run_sql, [("qrels", "item", "")])
     result = Result(
         meta=plan.make_meta(),
         sql=plan.sql,

@@ -153,7 +153,7 @@ def funnel(
         with evaluation_errors(session, inputs, settings):
             run_sql = SqlRunner(session, inputs, settings)
             validate_columns(session, inputs)
-            require_unique_rows(run_sql, inputs, [("run", "item", "")])
+            require_unique_rows(run_sql, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             confidence=confidence, **columns, **ordering, **rest,

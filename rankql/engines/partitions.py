@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import polars as pl
@@ -47,6 +47,10 @@ REFUSED_KINDS = ("undefined", "missing")
 _MATCHES = ("items", "judged items", "common", "run ids", "judged ids", "common ids")
 
 
+# The tables of a partition by label: `run`, `run 'name'`, `qrels` and `attributes`.
+Tables: TypeAlias = Mapping[str, pa.Table]
+
+
 @dataclass(frozen=True)
 class Task:
     """The evaluation, the same for every partition."""
@@ -65,8 +69,8 @@ class Task:
     # The metadata of the result.
     meta: Meta = field(default_factory=lambda: Meta("", [], {}))
 
-    def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
-        """Read the tables of a partition: `run`, `run 'name'`, `qrels` and `attributes`."""
+    def read_inputs(self, session: Session, tables: Tables) -> Inputs:
+        """Read the tables of a partition."""
         runs = {name: tables[table_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
@@ -76,13 +80,6 @@ class Task:
         )
         own = own_columns(session, inputs.runs.values(), self.metrics)
         return replace(inputs, systems=tuple(self.systems), own=own)
-
-
-def label_tables(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
-    """The tables by label."""
-    tables = {table_label(name): data for name, data in runs.items()}
-    others = {"qrels": qrels, "attributes": attributes}
-    return tables | {label: data for label, data in others.items() if data is not None}
 
 
 def table_label(name: str | None) -> str:
@@ -100,12 +97,12 @@ class Count(NamedTuple):
     ids: Sequence[object] | None = None
 
 
-def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame | None:
+def evaluate_partition(task: Task, tables: Tables) -> pl.DataFrame | None:
     """The values of a partition, one row per query; None if an id is NULL."""
     return _evaluate(task, tables, [])
 
 
-def count_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
     """The values of a partition by metric, and rows of counters."""
     counts: list[Count] = []
     rows: list[pl.DataFrame] = []
@@ -135,9 +132,7 @@ def frame_schema(frame: pl.DataFrame | None) -> pa.Schema:
     return pa.schema([]) if frame is None else frame.to_arrow(compat_level=oldest).schema
 
 
-def _evaluate(
-    task: Task, tables: Mapping[str, pa.Table], counts: list[Count]
-) -> pl.DataFrame | None:
+def _evaluate(task: Task, tables: Tables, counts: list[Count]) -> pl.DataFrame | None:
     """The values of a partition."""
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
         session = Session(con, own=True)
@@ -151,7 +146,7 @@ def _evaluate(
 
 
 def _evaluate_rows(
-    task: Task, session: Session, tables: Mapping[str, pa.Table], counts: list[Count]
+    task: Task, session: Session, tables: Tables, counts: list[Count]
 ) -> pl.DataFrame | None:
     inputs, conventions, metrics = task.read_inputs(session, tables), task.conventions, task.metrics
     incomplete = False
@@ -170,7 +165,7 @@ def _evaluate_rows(
     facts = Facts(session, inputs, conventions)
     with checks.evaluation_errors(session, inputs, conventions):
         ask = facts.run_sql
-        checks.require_one_value_per_query(ask, inputs)
+        checks.require_one_value_per_query(ask)
         reduced = reduce_tables(facts, metrics, conventions)
         counters = reduced.counters
         if inputs.qrels is not None:
@@ -178,7 +173,7 @@ def _evaluate_rows(
         unique = reduced.unique_columns(metrics)
         if inputs.qrels is not None:
             _count_matches(ask, inputs, counts)
-        checks.require_unique_rows(ask, inputs, unique, counters.unique)
+        checks.require_unique_rows(ask, unique, counters.unique)
         values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [overlap.QueryOverlap(None, number, number, [])]

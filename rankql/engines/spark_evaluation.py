@@ -71,20 +71,12 @@ class SparkResult(MeansResult):
     def collect(self) -> Result:
         """Evaluate again, and bring the values of all queries into the memory of the driver."""
         values = pl.DataFrame(self.values.toArrow()).sort(self.keys, nulls_last=True)
-        return Result(
-            meta=self.meta,
-            sql=self.sql,
-            columns=self.columns,
-            notes=[*self.notes],
-            interval=self.interval,
-            confidence=self.confidence,
-            values=values,
-        )
+        kept = ("meta", "sql", "columns", "notes", "interval", "confidence")
+        return Result(**{name: getattr(self, name) for name in kept}, values=values)
 
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
-        sums: dict[str, Any] = self.counts["weights"]
-        return sums
+        return dict(self.counts["weights"])
 
     def _missing_interval(self) -> list[str]:
         if self.meta.weight and self.interval is not None:
@@ -145,7 +137,9 @@ def evaluate_in_spark(
     is_ordered = resolved.ties == "order"
     require(not is_ordered, "ties='order' is not supported in Spark, where rows have no order.")
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
-    frames = partitions.label_tables(runs, qrels, attributes)
+    others = {"qrels": qrels, "attributes": attributes}
+    frames = {partitions.table_label(name): frame for name, frame in runs.items()}
+    frames |= {label: frame for label, frame in others.items() if frame is not None}
     for label, frame in frames.items():
         is_frame, kind = hasattr(frame, "asTable"), type(frame).__name__
         require(is_frame, f"{label} must be a Spark DataFrame, not {kind}.")
@@ -272,7 +266,7 @@ def _distribute(
     rows: DataFrame,
     labels: Sequence[str],
     task: partitions.Task,
-    evaluate: Callable[[partitions.Task, Mapping[str, pa.Table]], pl.DataFrame | None],
+    evaluate: Callable[[partitions.Task, partitions.Tables], pl.DataFrame | None],
     none: pl.DataFrame | None,
 ) -> DataFrame:
     """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
@@ -335,22 +329,12 @@ def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame
 
 def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
     """The type that the queries of all tables are cast to."""
-    from pyspark.sql.types import IntegralType, NumericType, StringType
+    from pyspark.sql.types import NumericType
 
-    kinds = [
-        frame.schema[table.roles["query"]].dataType
-        for table, frame in zip(inputs.tables, frames, strict=True)
-    ]
-    several = len(set(kinds)) > 1
-    if several and all(isinstance(kind, NumericType) for kind in kinds):
-        return "double"
-    if not several or all(isinstance(kind, IntegralType | StringType) for kind in kinds):
-        return "string"
-    listed = ", ".join(
-        f"{kind.simpleString()} in {table.label}"
-        for table, kind in zip(inputs.tables, kinds, strict=True)
-    )
-    raise RankqlError(f"The query columns have different types: {listed}. Cast them to one type.")
+    both = zip(inputs.tables, frames, strict=True)
+    kinds = {frame.schema[table.roles["query"]].dataType for table, frame in both}
+    numbers = len(kinds) > 1 and all(isinstance(kind, NumericType) for kind in kinds)
+    return "double" if numbers else "string"
 
 
 def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table]:

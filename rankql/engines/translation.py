@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 import sqlglot
 from sqlglot import exp
@@ -52,6 +52,8 @@ FUNCTIONS = {
 }
 
 Rule = Callable[["Translator", Any], exp.Expr]
+# Trees by the names that they replace.
+Scope: TypeAlias = Mapping[str, exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Translator:
         # The macros that are being expanded, innermost last.
         self._expanding: list[Macro] = []
 
-    def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
+    def translate(self, node: Any, scope: Scope | None = None) -> Any:
         """Translate a tree. Names in `scope` are replaced by their trees."""
         scope = scope or {}
         if isinstance(node, list):
@@ -183,7 +185,7 @@ class Translator:
         """A new, unique variable."""
         return exp.to_identifier(f"rankql_{next(self._numbers)}")
 
-    def _translate_column(self, node: exp.Column, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_column(self, node: exp.Column, scope: Scope) -> exp.Expr:
         first, *fields = node.parts
         if first.name.lower() not in scope:
             return node.copy()
@@ -192,7 +194,7 @@ class Translator:
             made = exp.Dot(this=made, expression=exp.to_identifier(name.name, quoted=True))
         return made
 
-    def _translate_case(self, node: exp.Case, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_case(self, node: exp.Case, scope: Scope) -> exp.Expr:
         """A CASE without the branches that constants rule out, whose errors are not raised."""
         operand = self.translate(node.this, scope) if node.this else None
         kept, default = [], node.args.get("default")
@@ -215,13 +217,13 @@ class Translator:
             return result
         return exp.Case(this=operand, ifs=kept, default=result)
 
-    def _translate_lambda(self, node: exp.Lambda, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_lambda(self, node: exp.Lambda, scope: Scope) -> exp.Expr:
         # New names, which cannot be columns of the user.
         names = {name.name.lower(): self.new_variable() for name in node.expressions}
         inner = {**scope, **{name: exp.column(made) for name, made in names.items()}}
         return exp.Lambda(this=self.translate(node.this, inner), expressions=list(names.values()))
 
-    def _translate_call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_call(self, node: exp.Anonymous, scope: Scope) -> exp.Expr:
         name, target = node.name.lower(), self.target
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
@@ -246,9 +248,7 @@ class Translator:
         is_native = macro is not None and len(macro.parameters) == count
         return macro if is_native else macro_trees("duckdb").get(name)
 
-    def _expand(
-        self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
-    ) -> exp.Expr:
+    def _expand(self, macro: Macro, arguments: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
         given, bound = bind_arguments(macro, arguments), {}
         for parameter, default in macro.parameters.items():
             if parameter not in given and default is None:
@@ -264,19 +264,13 @@ class Translator:
         self._expanding.pop()
         return parenthesise(made)
 
-    def bind(
-        self,
-        macro: Macro,
-        parameter: str,
-        given: Mapping[str, exp.Expr],
-        scope: Mapping[str, exp.Expr],
-    ) -> exp.Expr:
+    def bind(self, macro: Macro, parameter: str, given: Scope, scope: Scope) -> exp.Expr:
         """The translated argument of a parameter, or its default."""
         bound = given.get(parameter, macro.parameters[parameter])
         assert bound
         return cast(exp.Expr, self.translate(bound, scope)) if parameter in given else bound
 
-    def _translate_filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_filter(self, node: exp.Filter, scope: Scope) -> exp.Expr:
         name = node.this.name.lower()
         if name in macro_trees("duckdb"):
             self.refuse(f"FILTER on {name}", "filter the rows")
@@ -400,10 +394,8 @@ SPARK = Target(
     "Spark",
     "spark",
     functions=frozenset(
-        {
-            *("ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"),
-            *("stddev_samp", "var_samp"),
-        }
+        {"ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"}
+        | {"stddev_samp", "var_samp"}
     ),
     aggregates=frozenset({"any_value", "collect_list", "count_if"}),
     helpers=frozenset({"typeof", "encode", "left"}),

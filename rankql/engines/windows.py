@@ -27,7 +27,7 @@ from rankql.engines.sql_trees import (
     window_macros,
     window_metrics,
 )
-from rankql.engines.translation import Rule, Target, Translator, render, rewrite_average
+from rankql.engines.translation import Rule, Scope, Target, Translator, render, rewrite_average
 from rankql.errors import RankqlError
 
 
@@ -156,7 +156,7 @@ class _WindowTranslator(Translator):
         # The steps of the current SELECT; None inside expressions over one row.
         self._steps: WindowSteps | None = None
 
-    def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
+    def translate(self, node: Any, scope: Scope | None = None) -> Any:
         """Translate a tree and compute its constants."""
         select = node if isinstance(node, exp.Select) else None
         # The clauses that can call metrics.
@@ -204,7 +204,7 @@ class _WindowTranslator(Translator):
         """The literal of a constant expression, numbers as they are written."""
         return compute_constant(node, typed=False)
 
-    def _translate_case(self, node: exp.Case, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_case(self, node: exp.Case, scope: Scope) -> exp.Expr:
         """A CASE without the branches that constants rule out, and no certain error."""
         made = super()._translate_case(node, scope)
         result: exp.Expr | None = made
@@ -218,9 +218,7 @@ class _WindowTranslator(Translator):
                 raise RankqlError(message.name)
         return made
 
-    def _expand(
-        self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
-    ) -> exp.Expr:
+    def _expand(self, macro: Macro, arguments: Sequence[exp.Expr], scope: Scope) -> exp.Expr:
         if self.in_user_sql and macro.name not in window_metrics():
             self.refuse(f"{macro.name}()", "DuckDB and Spark have it")
         if self._steps is None and not is_scalar(macro.name):
@@ -231,13 +229,7 @@ class _WindowTranslator(Translator):
             return self._steps.column(_COLUMNS[macro.name], made.unnest())
         return made
 
-    def bind(
-        self,
-        macro: Macro,
-        parameter: str,
-        given: Mapping[str, exp.Expr],
-        scope: Mapping[str, exp.Expr],
-    ) -> exp.Expr:
+    def bind(self, macro: Macro, parameter: str, given: Scope, scope: Scope) -> exp.Expr:
         """The translated argument; of a metric in the user's query, a column or a constant."""
         if not self.in_user_sql:
             return super().bind(macro, parameter, given, scope)
@@ -248,25 +240,18 @@ class _WindowTranslator(Translator):
             if not is_constant(value):
                 self.refuse(f"{macro.name} with {parameter} from a column", "give a constant")
             return self.compute(value)
-        made = self._translate_row_value(value, f"{macro.name}()")
-        steps = self._steps
+        steps, self._steps = self._steps, None  # an expression over one row
+        made = cast(exp.Expr, self.translate(value))
+        self._steps = steps
+        calls = {call.name.lower() for call in made.find_all(exp.Anonymous)}
+        if made.find(exp.Window) or calls & AGGREGATES:
+            place = f"an aggregate or a window within {macro.name}()"
+            self.refuse(place, "make it a column in a subquery")
         if steps is None or isinstance(made, exp.Column) or is_constant(made):
             return made
         return steps.column(parameter, made)
 
-    def _translate_row_value(self, value: exp.Expr, place: str) -> exp.Expr:
-        """Translate an expression over one row."""
-        steps, self._steps = self._steps, None
-        made = cast(exp.Expr, self.translate(value))
-        self._steps = steps
-        calls = (call.name.lower() for call in made.find_all(exp.Anonymous))
-        if made.find(exp.Window) or any(name in AGGREGATES for name in calls):
-            self.refuse(
-                f"an aggregate or a window within {place}", "make it a column in a subquery"
-            )
-        return made
-
-    def _translate_filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+    def _translate_filter(self, node: exp.Filter, scope: Scope) -> exp.Expr:
         self.refuse(f"FILTER on {node.this.name.lower()}", "filter the rows")
 
     def _translate_select(self, node: exp.Select) -> exp.Select:
@@ -281,9 +266,14 @@ class _WindowTranslator(Translator):
         of = dict(zip(map(normalise_names, keys), steps.partition, strict=True))
         outputs = [_name_output(part, self._translate_aggregate(part, of)) for part in projections]
         made = exp.Select(expressions=outputs)
+        names = {part.alias_or_name.lower() for part in outputs}
         if order := node.args.get("order"):
-            names = {part.alias_or_name.lower() for part in outputs}
-            made.set("order", self._translate_order(order, names))
+            for by in (part.this for part in order.expressions):
+                named = isinstance(by, exp.Column) and not by.table and by.name.lower() in names
+                if not (named or isinstance(by, exp.Literal)):
+                    remedy = "order by selected columns, by their names"
+                    self.refuse(f"ORDER BY {by.sql()}", remedy)
+            made.set("order", order.copy())
         for part in ("limit", "offset"):
             made.set(part, self.translate(node.args.get(part)))
         if keys:
@@ -338,15 +328,6 @@ class _WindowTranslator(Translator):
                 hint = "put it into GROUP BY or into an aggregate"
                 raise RankqlError(f"{column.sql()} is neither a key nor in an aggregate; {hint}")
         return steps.carry_columns(made)
-
-    def _translate_order(self, order: exp.Order, outputs: set[str]) -> exp.Order:
-        """ORDER BY of selected columns, by name or number."""
-        for part in order.expressions:
-            by = part.this
-            named = isinstance(by, exp.Column) and not by.table and by.name.lower() in outputs
-            if not (named or isinstance(by, exp.Literal)):
-                self.refuse(f"ORDER BY {by.sql()}", "order by selected columns, by their names")
-        return order.copy()
 
 
 def _name_output(original: exp.Expr, made: exp.Expr) -> exp.Expr:

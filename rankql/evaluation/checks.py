@@ -21,7 +21,7 @@ from rankql.evaluation.overlap import (
     require_judged_queries,
     require_ranked_rows,
 )
-from rankql.evaluation.steps import SqlRunner, has_one_value
+from rankql.evaluation.steps import Column, SqlRunner, Unique, has_one_value
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.choice import suggest_query
@@ -42,7 +42,7 @@ from rankql.sources.tables import (
 def require_sound(
     run_sql: SqlRunner,
     counters: Counters,
-    unique: Sequence[tuple[str, str, str]],
+    unique: Sequence[Unique],
     one_query: bool = False,
     graded: bool = True,
 ) -> Counters:
@@ -55,7 +55,7 @@ def require_sound(
     if counters.has_nan:
         for table in inputs.runs.values():
             validate_numbers(session, table)
-    require_one_value_per_query(run_sql, inputs, counters.unique)
+    require_one_value_per_query(run_sql, counters.unique)
     require_one_weight(session, inputs)
     if not one_query:
         require_ranked_rows(counters)
@@ -67,7 +67,7 @@ def require_sound(
             require_judged_queries(overlap, find_judged_queries(run_sql), hint)
         if graded and not one_query:
             counters = require_common_items(run_sql, inputs, counters)
-    require_unique_rows(run_sql, inputs, unique, counters.unique)
+    require_unique_rows(run_sql, unique, counters.unique)
     return counters
 
 
@@ -89,10 +89,9 @@ def match_attributes(run_sql: SqlRunner, inputs: Inputs) -> tuple[int, int, Sequ
     return queries, known, missing
 
 
-def require_one_value_per_query(
-    run_sql: SqlRunner, inputs: Inputs, known: Collection[tuple[str, str]] = ()
-) -> None:
+def require_one_value_per_query(run_sql: SqlRunner, known: Collection[Column] = ()) -> None:
     """Refuse attributes with several values for a query, unless they are known to have one."""
+    inputs = run_sql.inputs
     for home in ("attributes", "qrels", "run"):
         for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
@@ -131,10 +130,7 @@ def require_one_weight(session: Session, inputs: Inputs) -> None:
 
 
 def require_unique_rows(
-    run_sql: SqlRunner,
-    inputs: Inputs,
-    columns: Sequence[tuple[str, str, str]],
-    known: Collection[tuple[str, str]] = (),
+    run_sql: SqlRunner, columns: Sequence[Unique], known: Collection[Column] = ()
 ) -> None:
     """Refuse duplicates within a query, by table, column and a condition.
 
@@ -142,12 +138,12 @@ def require_unique_rows(
     that are known to be unique.
     """
     for source, column, where in columns:
-        key = inputs.keys if source == "run" else "query"
+        key = run_sql.inputs.keys if source == "run" else "query"
         some = where if source == "run" else ""
         if (
             (source, column) not in known
             and _repeats(run_sql, source, f"{key}, {column}", some)
-            and (message := find_duplicates(run_sql, inputs, source, column, where))
+            and (message := find_duplicates(run_sql, source, column, where))
         ):
             raise RankqlError(message)
 
@@ -177,11 +173,12 @@ def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> 
         return any(run_sql(f"{count} WHERE h % {PARTS} = {part}")[0][0] for part in range(PARTS))
 
 
-def duplicates_message(run_sql: SqlRunner, inputs: Inputs) -> str:
+def duplicates_message(run_sql: SqlRunner) -> str:
     """The error about duplicates among the items, with three examples."""
-    message = find_duplicates(run_sql, inputs, "run", "item") if inputs.every("item") else None
+    inputs = run_sql.inputs
+    message = find_duplicates(run_sql, "run", "item") if inputs.every("item") else None
     if not message and not inputs.scored:
-        message = find_duplicates(run_sql, inputs, "run", "pos", "WHERE pos IS NOT NULL")
+        message = find_duplicates(run_sql, "run", "pos", "WHERE pos IS NOT NULL")
     if not message:
         ((highest,),) = run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
         if highest is not None and highest > _HUGE:
@@ -189,10 +186,9 @@ def duplicates_message(run_sql: SqlRunner, inputs: Inputs) -> str:
     return message or SHARED
 
 
-def find_duplicates(
-    run_sql: SqlRunner, inputs: Inputs, source: str, column: str, where: str = ""
-) -> str | None:
+def find_duplicates(run_sql: SqlRunner, source: str, column: str, where: str = "") -> str | None:
     """The error about duplicates, with three examples; None if there are none."""
+    inputs = run_sql.inputs
     key = inputs.keys if source == "run" else "query"
     columns, several = f"{key}, {column}", "count(*) > 1"
     if source == "qrels" and where:
@@ -234,8 +230,8 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
             if match := re.match('Referenced column "(.+?)" not found', line):
                 raise unknown_column("metrics", match[1], [*inputs.runs.values()]) from error
             if SHARED in line:
-                run_sql = SqlRunner(session, inputs, conventions)
-                raise RankqlError(duplicates_message(run_sql, inputs)) from error
+                message = duplicates_message(SqlRunner(session, inputs, conventions))
+                raise RankqlError(message) from error
             raise
 
 

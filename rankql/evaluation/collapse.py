@@ -11,6 +11,7 @@ from rankql.evaluation.checks import require_unique_rows, validate_columns
 from rankql.evaluation.request import Reading
 from rankql.evaluation.steps import BY_ITEM, SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column
 from rankql.sources.inputs import Inputs
@@ -29,14 +30,14 @@ def collapse_chunks(session: Session, inputs: Inputs, reading: Reading) -> Input
     validate_columns(session, inputs)
     if not inputs.scored:  # renumbering would hide them
         unique = [("run", "pos", "WHERE pos IS NOT NULL")]
-        require_unique_rows(SqlRunner(session, inputs, Conventions()), inputs, unique)
+        require_unique_rows(SqlRunner(session, inputs, Conventions()), unique)
     ties = reading.conventions.ties
     task = _Task(session, inputs, reading.collapse, reading.positions == "keep", ties)
-    if task.keep and inputs.scored and ties != "item":
-        raise RankqlError(
-            f"positions='keep' orders equal scores by item, so ties={ties!r} has no effect. Pass "
-            "ties='item', or positions='renumber'"
-        )
+    require(
+        not (task.keep and inputs.scored) or ties == "item",
+        f"positions='keep' orders equal scores by item, so ties={ties!r} has no effect. Pass "
+        "ties='item', or positions='renumber'",
+    )
     runs = {name: task.add_document(table) for name, table in inputs.runs.items()}
     task.require_documents(runs.values())
     collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
@@ -96,17 +97,17 @@ class _Task:
                 f"SELECT count(*), count({document}), count(*) FILTER (WHERE CAST({item} AS "
                 f"VARCHAR) <> CAST({document} AS VARCHAR)) FROM {table.sql}"
             ).fetchall()
-            if known < rows:
-                raise RankqlError(
-                    f"{table.label}: {name} is NULL in {rows - known:,} of {rows:,} "
-                    "rows. Fill it, or leave them out"
-                )
             chunks += chunked
-        if self.is_separator and not chunks:
-            raise RankqlError(
-                f"collapse={self.rule!r}: no id of the run contains {self.rule!r}. Pass the "
-                "separator of your ids, or a column of documents"
+            require(
+                known == rows,
+                f"{table.label}: {name} is NULL in {rows - known:,} of {rows:,} rows. Fill it, or "
+                "leave them out",
             )
+        require(
+            bool(chunks) or not self.is_separator,
+            f"collapse={self.rule!r}: no id of the run contains {self.rule!r}. Pass the separator "
+            "of your ids, or a column of documents",
+        )
 
     def collapse_run(self, table: Table) -> Table:
         """The run with the best chunk of each document."""
@@ -178,11 +179,11 @@ class _Task:
                    (SELECT min(i_) FROM judged SEMI JOIN documents
                     ON judged.q_ = documents.q_ AND i_ = documents.d_)"""
         ((chunk, document),) = self.session.con.execute(sql).fetchall()
-        if chunk is not None and document is not None:
-            raise RankqlError(
-                f"qrels judges chunks, such as {chunk!r}, and documents, such as {document!r}. "
-                "Write ids of one kind"
-            )
+        require(
+            chunk is None or document is None,
+            f"qrels judges chunks, such as {chunk!r}, and documents, such as {document!r}. Write "
+            "ids of one kind",
+        )
         return chunk is not None
 
     def note_dropped(self, before: Table, after: Table) -> str:

@@ -152,8 +152,8 @@ def discount(pos: Position) -> Any:
     return 1 / math.log2(pos + 1) if isinstance(pos, int) else 1 / (pos + 1).log(2)
 
 
-def gain_of(options: Options) -> Gain:
-    """The gain of a grade, under the options."""
+def gain_of(options: Options) -> tuple[Gain, Hashable]:
+    """The gain of a grade, under the options, and what it depends on."""
     threshold, kind = options["threshold"], options["gain"]
 
     def gain(grade: Any) -> Any:
@@ -162,30 +162,26 @@ def gain_of(options: Options) -> Gain:
             return to_double(hit) if isinstance(hit, pl.Series) else float(hit)
         return 2.0**grade - 1 if kind == "exp2" else grade
 
-    return gain
-
-
-def gain_key(options: Options) -> Hashable:
-    """What the gain of a grade depends on."""
-    kind = options["gain"]
-    return kind, kind == "binary" and options["threshold"]
+    return gain, (kind, kind == "binary" and threshold)
 
 
 def discounted_gains(r: Rankings, o: Options) -> pl.Series:
     """The sum of the gains, each divided by log2(pos + 1)."""
-    gain, key = gain_of(o), ("dcg", gain_key(o))
-    return r.total(key, lambda: (gain(grade) * discount(pos) for pos, grade in r.items), o["k"])
+    gain, key = gain_of(o)
+    return r.total(
+        ("dcg", key), lambda: (gain(grade) * discount(pos) for pos, grade in r.items), o["k"]
+    )
 
 
 def gains(r: Rankings, o: Options) -> pl.Series:
     """The sum of the gains."""
-    gain, key = gain_of(o), ("cg", gain_key(o))
-    return r.total(key, lambda: (gain(grade) for _, grade in r.items), o["k"])
+    gain, key = gain_of(o)
+    return r.total(("cg", key), lambda: (gain(grade) for _, grade in r.items), o["k"])
 
 
 def ideal_gains(r: Rankings, o: Options) -> pl.Series:
     """The discounted gains of the ideal ranking."""
-    return r.ideal(gain_of(o), gain_key(o), o["k"], o["ideal"] == "retrieved")
+    return r.ideal(*gain_of(o), o["k"], o["ideal"] == "retrieved")
 
 
 def normalized_gains(r: Rankings, o: Options) -> pl.Series:
@@ -318,13 +314,9 @@ def binary_preference(r: Rankings, o: Options) -> pl.Series:
     for (pos, grade), hit in zip(r.items, r.hits(threshold), strict=True):
         capped = above.zip_with(above < relevant, relevant)
         total = total + hit * (1 - capped / least)
-        above = above + to_double((grade < threshold) & is_item(pos))
+        is_item = True if isinstance(pos, int) else pos.is_finite()
+        above = above + to_double((grade < threshold) & is_item)
     return total / or_null(relevant)
-
-
-def is_item(pos: Position) -> pl.Series | bool:
-    """Is there an item at a position that may be infinite?"""
-    return True if isinstance(pos, int) else pos.is_finite()
 
 
 def judged_share(r: Rankings, o: Options) -> pl.Series:
@@ -432,12 +424,23 @@ class Words:
     def sums(self, grade: str, pos: str) -> dict[str, str]:
         """The words of a ranking, over its rows."""
         words = {}
-        for word, start in enumerate(range(0, self.k, self.places)):
+        for name, first, last in self._words():
             digit = f"CAST(2 * coalesce({grade}, 0) + 1 AS BIGINT)"
-            shifted = f"{digit} << CAST({self.bits} * ({pos} - {start + 1}) AS BIGINT)"
-            inside = f"{pos} BETWEEN {start + 1} AND {self._end(start)}"
-            words[f"word {word}"] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
+            shifted = f"{digit} << CAST({self.bits} * ({pos} - {first}) AS BIGINT)"
+            inside = f"{pos} BETWEEN {first} AND {last}"
+            words[name] = f"bit_or(CASE WHEN {inside} THEN {shifted} ELSE 0 END)"
         return words
+
+    def of_list(self, grades: str) -> dict[str, str]:
+        """The words of a ranking, from the list of its grades."""
+        shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
+        digits = f"list_transform({grades}[{{}}:{{}}], lambda grade, i: {shifted})".format
+        return {name: f"list_bit_or({digits(*ends)})" for name, *ends in self._words()}
+
+    def _words(self) -> Iterator[tuple[str, int, int]]:
+        """The name of each word, and its first and last position."""
+        for word, start in enumerate(range(0, self.k, self.places)):
+            yield f"word {word}", start + 1, min(start + self.places, self.k)
 
     def have_shared(self, grade: str, pos: str) -> str:
         """Do two items of a ranking share a position?"""
@@ -445,25 +448,15 @@ class Words:
         taken = (f"bit_count({word} & {ones})" for word in self.sums(grade, pos).values())
         return f"{' + '.join(taken)} < count(CASE WHEN {pos} <= {self.k} THEN 1 END)"
 
-    def of_list(self, grades: str) -> dict[str, str]:
-        """The words of a ranking, from the list of its grades."""
-        words = {}
-        for word, start in enumerate(range(0, self.k, self.places)):
-            shifted = f"(2 * grade + 1) << CAST({self.bits} * (i - 1) AS BIGINT)"
-            part = f"{grades}[{start + 1}:{self._end(start)}]"
-            digits = f"list_transform({part}, lambda grade, i: {shifted})"
-            words[f"word {word}"] = f"list_bit_or({digits})"
-        return words
-
-    def _end(self, start: int) -> int:
-        """The last position of the word that starts after a position."""
-        return min(start + self.places, self.k)
-
     def read(self, sums: pl.DataFrame) -> list[pl.Series]:
         """The grade at each position."""
         words = [sums[name].fill_null(0) for name in sums.columns if name.startswith("word ")]
-        places = (divmod(i, self.places) for i in range(self.k))
-        return [_bits(words[word], self.bits * i + 1, self.bits - 1) for word, i in places]
+        grades = []
+        for word, place in (divmod(i, self.places) for i in range(self.k)):
+            shift = self.bits * place + 1
+            digits = words[word] & _mask(self.bits - 1, shift)
+            grades.append(digits.cast(pl.Float64) * 2.0**-shift)  # polars multiplies faster
+        return grades
 
 
 def count_grades(end: int, name: str, condition: str = "") -> dict[str, str]:
@@ -484,16 +477,7 @@ def read_counts(end: int, name: str, sums: pl.DataFrame) -> list[pl.Series]:
     return [column.cast(pl.Float64).fill_null(0.0) for column in columns]
 
 
-def _bits(word: pl.Series, shift: int, bits: int) -> pl.Series:
-    """Some bits of a word as a DOUBLE. polars multiplies faster than it divides."""
-    return (word & _mask(bits, shift)).cast(pl.Float64) * 2.0**-shift
-
-
 @cache
 def _mask(bits: int, shift: int) -> pl.Series:
     """Ones, which polars repeats. To make them takes longer than the operation."""
-    return pl.Series([_ones(bits) << shift])
-
-
-def _ones(bits: int) -> int:
-    return (1 << bits) - 1
+    return pl.Series([((1 << bits) - 1) << shift])

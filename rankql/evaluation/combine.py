@@ -221,18 +221,13 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
             if field == "conventions" and None in (one.get("max_rel"), other.get("max_rel")):
                 # One of them has no metric that reads the scale of the grades.
                 other = other | {"max_rel": one.get("max_rel")}
-            if one != other:
-                raise RankqlError(
-                    f"Results have different {field}: {_difference(one, other)}. Evaluate one of "
-                    "them again"
-                )
-
-
-def _difference(one: Any, other: Any) -> str:
-    if isinstance(one, dict):
-        names = [name for name in one if one[name] != other.get(name)]
-        one, other = ({name: each.get(name) for name in names} for each in (one, other))
-    return f"{one} and {other}"
+            if isinstance(one, dict):  # only what differs
+                names = [name for name in one if one[name] != other.get(name)]
+                one, other = ({name: each.get(name) for name in names} for each in (one, other))
+            require(
+                one == other,
+                f"Results have different {field}: {one} and {other}. Evaluate one of them again",
+            )
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Meta | None:

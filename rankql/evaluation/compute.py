@@ -22,7 +22,7 @@ from rankql.evaluation.plan import Facts, Plan
 from rankql.evaluation.readable import Query, is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
 from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items
-from rankql.evaluation.steps import TOP, with_ctes
+from rankql.evaluation.steps import TOP, Unique, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
@@ -51,7 +51,7 @@ class Reduced:
     values: pl.DataFrame | None
     failure: duckdb.Error | None = None
 
-    def unique_columns(self, metrics: Sequence[Metric]) -> list[tuple[str, str, str]]:
+    def unique_columns(self, metrics: Sequence[Metric]) -> list[Unique]:
         """What must be unique in the tables, and was not looked at by the reduction."""
         inputs, conventions = self.reduction.inputs, self.reduction.conventions
         every = self.values is not None and len(self.reduction.metrics) == len(metrics)
@@ -63,6 +63,8 @@ class Reduced:
 
 
 Catalogue: TypeAlias = dict[str, list[dict[str, Any]]]
+# Two numbers of each system.
+Counts: TypeAlias = dict[str | None, tuple[int, int]]
 
 
 def compute(plan: Plan) -> tuple[pl.DataFrame, Catalogue, Counters, list[str]]:
@@ -85,7 +87,7 @@ def compute(plan: Plan) -> tuple[pl.DataFrame, Catalogue, Counters, list[str]]:
 
 def reduce_tables(facts: Facts, metrics: Sequence[Metric], conventions: Conventions) -> Reduced:
     """One row per ranking: the values of the metrics, if they can be reduced, and the counters."""
-    reduction, failure = choose_reduction(facts.inputs, metrics, conventions, facts), None
+    reduction, failure = choose_reduction(facts, metrics, conventions), None
     try:
         frame, notes = _run(facts, reduction)
     except duckdb.Error as error:
@@ -140,15 +142,13 @@ def finish(
     return values[[*keys, *(metric.name for metric in metrics), *weights]], notes
 
 
-def compute_catalogue(
-    plan: Plan,
-) -> tuple[Catalogue, dict[str | None, tuple[int, int]]]:
+def compute_catalogue(plan: Plan) -> tuple[Catalogue, Counts]:
     """The values of metrics of the catalogue by system and slice.
 
     Also the different items that each system shows, and those that are in the catalogue.
     """
     values: Catalogue = {}
-    items: dict[str | None, tuple[int, int]] = {}
+    items: Counts = {}
     for names, sql in plan.catalogue_queries:
         for row in fetch(plan.session, sql, True):
             *system, part = row[: 1 + plan.inputs.many]
@@ -281,5 +281,5 @@ def _read_flagged(reduced: Reduced, inputs: Inputs, metrics: Sequence[Metric]) -
     rows, _ = _fetch(facts, inputs, write)
     if compares and rows[name].any():
         columns = unique_columns(facts.inputs, metrics, conventions, True)
-        require_unique_rows(facts.run_sql, facts.inputs, [c for c in columns if c[0] == "run"])
+        require_unique_rows(facts.run_sql, [c for c in columns if c[0] == "run"])
     return rows

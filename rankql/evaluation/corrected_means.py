@@ -231,7 +231,7 @@ def cluster_intervals(result: MeansResult, summary: pl.DataFrame) -> pl.DataFram
         part = rows.filter(pl.col(meta.query).is_in(slices[row["slice"]].implode()))
         part = part.filter(**{name: row[name] for name in system_columns(meta)})
         part = part.drop_nulls(row["metric"])
-        interval: tuple[float | None, float | None, bool] = NO_INTERVAL
+        interval = NO_INTERVAL
         if part.height and result.interval and row["metric"] not in result.overall_metrics:
             values = part[row["metric"]].cast(pl.Float64).to_numpy()
             codes = cluster_codes(part, meta.query, meta.cluster).to_numpy()

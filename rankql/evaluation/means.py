@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import polars as pl
@@ -77,7 +77,9 @@ _SUMMARY = (
 # Columns beside the summary: are the values too skewed for their number, and the standard error of
 # the mean, NULL for equal values.
 SKEWED, ERROR = f"{INTERNAL_PREFIX}skewed", f"{INTERNAL_PREFIX}error"
-NO_INTERVAL = (None, None, False)
+# The ends of an interval, and whether the values are too skewed for their number.
+Ends: TypeAlias = tuple[float | None, float | None, bool]
+NO_INTERVAL: Ends = (None, None, False)
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
@@ -92,10 +94,10 @@ def summarise(
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
     groups = create_macros(con, _groups_sql(meta, interval))
-    return name_means(con, f"({groups})", meta, interval, confidence, jackknife=True)
+    return summarise_moments(con, f"({groups})", meta, interval, confidence, jackknife=True)
 
 
-def name_means(
+def summarise_moments(
     con: duckdb.DuckDBPyConnection, groups: str, meta: Meta, interval: str | None,
     confidence: float, jackknife: bool = False,
 ) -> pl.DataFrame:  # fmt: skip
@@ -106,7 +108,13 @@ def name_means(
     """
     attributes, systems = sliced_attributes(meta), system_columns(meta)
     label, order = slice_columns(attributes, lambda column: f"{absent_column(column)} = 0")
-    mean = pooled_mean(meta, "total", "weights", "most")
+    # `values_sql` has squares or logarithms of some metrics.
+    mean = "coalesce(total / nullif(weights, 0), most)"
+    kinds = {"root": f"sqrt({mean})", "geometric": f"exp({mean})", "sum": "total"}
+    for kind, value in kinds.items():
+        listed = [str(i) for i, name in enumerate(meta.metrics) if overall(name) == kind]
+        if listed:
+            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
     mean = f"CASE WHEN micro OR {meta.weight is not None} THEN {mean} ELSE mean END"
     differ = "NOT micro AND least < most"
     error = f"CASE WHEN {differ} THEN sqrt(variance / nullif(n - 1, 0)) WHEN NOT micro THEN 0 END"
@@ -155,7 +163,7 @@ def name_means(
 
 def mean_intervals(
     means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
-) -> list[tuple[float | None, float | None, bool]]:
+) -> list[Ends]:
     """The interval of every mean, or None and None, and whether its values are too skewed.
 
     metrics: the metric of each row.
@@ -165,7 +173,7 @@ def mean_intervals(
     columns = means.select(
         "n_eff", "mean", "error", "df", "skewness", "units", "least", "most"
     ).rows()
-    ends: list[tuple[float | None, float | None, bool]] = []
+    ends: list[Ends] = []
     for metric, (n, mean, error, df, skewness, units, least, most) in zip(
         metrics, columns, strict=True
     ):
@@ -179,9 +187,7 @@ def mean_intervals(
     return ends
 
 
-def describe_interval(
-    moments: Moments, confidence: float, interval: str
-) -> tuple[float | None, float | None, bool]:
+def describe_interval(moments: Moments, confidence: float, interval: str) -> Ends:
     """The interval of a mean, or None and None, and whether its values are too skewed."""
     ends = mean_interval(moments, confidence, interval)
     return NO_INTERVAL if ends is None else (*ends, moments.too_skewed)
@@ -246,16 +252,6 @@ def _groups_sql(meta: Meta, interval: str | None) -> str:
     return f"""
         SELECT {", ".join(columns)} FROM ({counted_values_sql(meta, "query")})
         GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})"""
-
-
-def pooled_mean(meta: Meta, total: str, weights: str, highest: str) -> str:
-    """The mean, or the sum, of a metric, of which `values_sql` has squares or logarithms."""
-    mean = f"coalesce({total} / nullif({weights}, 0), {highest})"
-    for kind, value in (("root", f"sqrt({mean})"), ("geometric", f"exp({mean})"), ("sum", total)):
-        listed = [str(i) for i, name in enumerate(meta.metrics) if overall(name) == kind]
-        if listed:
-            mean = f"CASE WHEN i IN ({', '.join(listed)}) THEN {value} ELSE {mean} END"
-    return mean
 
 
 def values_sql(meta: Meta) -> str:
@@ -401,7 +397,7 @@ def summarise_groups(
     """The summary, from the moments that another engine has taken."""
     with private_connection(threads=1) as con:
         con.register("groups", groups)
-        return name_means(con, "groups", meta, interval, confidence)
+        return summarise_moments(con, "groups", meta, interval, confidence)
 
 
 def absent_column(column: str) -> str:

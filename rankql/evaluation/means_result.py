@@ -21,7 +21,6 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (
     lacks_direction,
     lower_is_better,
-    reason_undefined,
     resolve_names,
     value_range,
 )
@@ -32,7 +31,6 @@ from rankql.text import (
     Cell,
     Name,
     format_decimal,
-    format_interval,
     format_percent,
     format_queries,
     join_words,
@@ -42,8 +40,6 @@ from rankql.text import (
 if TYPE_CHECKING:
     import altair as alt
 
-# Of more systems, the range of their counts is printed.
-NAMED = 5
 # Means have four decimals. Metrics with values from 100 on, such as revenue, have two.
 DECIMALS, FEW_DECIMALS, LARGE = 4, 2, 100
 _KEYS = {
@@ -61,8 +57,6 @@ class MeansResult(TableResult):
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
-    # The table has the same numbers.
-    _prints_title = False
     # Is the summary displayed, even of several systems?
     _long = False
 
@@ -172,22 +166,6 @@ class MeansResult(TableResult):
         return iter(self.metrics)
 
     @property
-    def title(self) -> str:
-        """The means over all queries, of several systems which has the best ones."""
-        means = self.summary.filter(pl.col("slice") == "all").drop_nulls("mean")
-        if not self.meta.system:
-            rows = means["metric", "mean", "lo", "hi"].rows()
-            return ", ".join(f"{name} {format_interval(bounds)}" for name, *bounds in rows)
-        best: dict[str, list[str]] = {}
-        for metric, systems in means.group_by("metric", maintain_order=True):
-            if self.higher_is_better(str(metric[0])) is None:
-                continue
-            worst_first = systems.sort("mean", descending=self.lower_is_better(str(metric[0])))
-            best.setdefault(worst_first["system"][-1], []).append(str(metric[0]))
-        leads = [f"best {join_words(names)}: {system}" for system, names in best.items()]
-        return f"{'; '.join(leads)} (not tested)" if leads else ""
-
-    @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
         level = (
@@ -253,51 +231,26 @@ class MeansResult(TableResult):
         )
 
     def _count_line(self) -> str:
-        """The queries of all systems, and those that are undefined or missing."""
-        rows = self.summary.filter(slice="all")
-
-        def describe(column: str, metric: str) -> str:
-            counts = dict(rows.filter(metric=metric)["system", column].rows())
-            if len({*counts.values()}) == 1:
-                return f"{counts[self.systems[0]]:,}"
-            if len(counts) > NAMED:
-                return f"{min(counts.values()):,} to {max(counts.values()):,}"
-            return " and ".join(f"{counts[name]:,} ({name})" for name in self.systems)
-
-        parts = []
+        """The queries of all systems and metrics, and those that are undefined or missing."""
+        rows, parts = self.summary.filter(slice="all"), []
         for column in ("queries", "undefined", "missing"):
-            metrics: dict[str, list[str]] = {}
-            for name in self.metrics:
-                metrics.setdefault(describe(column, name), []).append(name)
-            several = len(metrics) > 1
-            if several and column != "queries":
-                metrics.pop("0", None)
-            listed = "; ".join(
-                x + f" on {join_words(names)}" * several for x, names in metrics.items()
-            )
-            parts.append(f"{column}: {listed}")
-        return f"{parts[0].capitalize()}; {'; '.join(parts[1:])}"
+            counts = sorted({*rows[column].to_list()})
+            ends = dict.fromkeys(f"{n:,}" for n in (*counts[:1], *counts[-1:]))
+            parts.append(f"{column}: {' to '.join(ends)}")
+        return "; ".join(parts).capitalize()
 
     def to_dict(self) -> dict[str, Any]:
         """The table with its metadata and notes, as plain values."""
         return super().to_dict() | {"notes": [*self.notes, *self._skewed()]}
 
-    def _skewed(self) -> Iterator[str]:
+    def _skewed(self) -> list[str]:
         """Which intervals may be too narrow, because there are few queries for such values."""
         rows = self.means.filter(SKEWED)
-        everywhere = rows.filter(slice="all")["metric"].unique(maintain_order=True)
-        others = rows.filter(~pl.col("metric").is_in(everywhere.implode()))
-        for part in (rows.filter(slice="all"), others):
-            names, slices = (
-                part[x].unique(maintain_order=True).to_list() for x in ("metric", "slice")
-            )
-            if names:
-                listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
-                where = "" if slices == ["all"] else f" in {join_words(listed)}"
-                yield (
-                    f"{join_words(names)}: few queries{where} for values this skewed, so the "
-                    "interval of the mean may be too narrow"
-                )
+        names, slices = (rows[x].unique(maintain_order=True).to_list() for x in ("metric", "slice"))
+        listed = slices[:3] + [f"{len(slices) - 3} more slices"] * (len(slices) > 3)
+        where = "" if "all" in slices else f" in {', '.join(listed)}"
+        why = "for values this skewed, so the interval of the mean may be too narrow"
+        return [f"{join_words(names)}: few queries{where} {why}"] if names else []
 
     def _missing_means(self) -> list[str]:
         """Which metrics have no value at all, although others may have some."""
@@ -307,11 +260,7 @@ class MeansResult(TableResult):
             return []
         shown = any(name in self.catalogue_metrics for name in names)
         hint = "Is any item shown, with its columns?" if shown else "Is any item relevant?"
-        hints: dict[str, list[str]] = {}
-        for name in names:
-            reason = reason_undefined(name)
-            hints.setdefault(f"In each, {reason}" if reason else hint, []).append(name)
-        return [f"Note: {join_words(x)}: no query has a value. {why}" for why, x in hints.items()]
+        return [f"Note: {join_words(names)}: no query has a value. {hint}"]
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""
@@ -382,7 +331,7 @@ class WideTable(TableResult):
         for part, members in members_of.items():
             body = [
                 [
-                    *(_format_key(name, rows[i][name]) for name in keys),
+                    *(f"{rows[i][x]:,}" if x == "queries" else Name(rows[i][x]) for x in keys),
                     *(cells[x][i] for x in means),
                 ]
                 for i in members
@@ -414,10 +363,6 @@ class WideTable(TableResult):
         is_best = (value.count() > 1) & (value >= value.max() - ROUNDING)
         is_best &= is_best.sum() == 1  # equal values have no best one
         return {*self.table.select(is_best.over(part)).to_series().arg_true()}
-
-
-def _format_key(name: str, value: Any) -> str:
-    return f"{value:,}" if name == "queries" else Name(value)
 
 
 def make_wide_table(

@@ -165,7 +165,7 @@ def plan_metrics(
 ) -> Plan:
     """The plan for inputs that are read."""
     facts = Facts(session, inputs, conventions, packs)
-    conventions, metrics = resolve_conventions(facts, metrics, conventions)
+    conventions, metrics = resolve_conventions(facts, metrics)
     require_compatible(inputs, metrics, conventions)
     hidden: list[Metric] = []
     if inputs.train or any(metric.shown for metric in metrics):
@@ -206,11 +206,12 @@ def own_columns(
 
 
 def resolve_conventions(
-    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
+    facts: Facts, metrics: Sequence[Metric]
 ) -> tuple[Conventions, list[Metric]]:
     """The conventions, with max_rel from the grades if a metric needs it, and the metrics without
     options that repeat a convention.
     """
+    conventions = facts.conventions
     for metric in metrics:
         if metric.known is None:
             what = f"The metric {metric.label!r} = {metric.expression!r}"

@@ -7,7 +7,7 @@ catalogue have one value for all rankings of a slice, none per query.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from rankql.evaluation.shown import (
 from rankql.evaluation.steps import (
     ITEMS,
     JUDGED,
+    Unique,
     attributes_by_query,
     is_ideal_retrieved,
     last_position,
@@ -78,16 +79,32 @@ def write_query(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventi
     alone = inputs.qrels is not None and conventions.undefined != "drop"
     alone = alone and all(is_cut(m) or is_catalogue(m) for m in metrics)
     rows = "placed" if alone else rows_read(inputs, metrics, conventions)
-    calls, weights = metric_calls(inputs, metrics, conventions)
+    weighed = [m.name for m in metrics if m.record and m.record.weight]
+    weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
+    calls = {metric.name: metric_call(inputs, metric, conventions) for metric in metrics}
+    calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
     require_different_names([inputs.query, *inputs.by, MISSING, *calls])
+    if conventions.undefined == "drop":
+        relevant = RELEVANT.format(threshold=conventions.threshold)
+        calls = {name: f"CASE WHEN {relevant} > 0 THEN {x} END" for name, x in calls.items()}
     steps = source_ctes(inputs, conventions)
     steps |= ranking_ctes(inputs, metrics, conventions, rows)
     steps = _join_items(inputs, steps, " ".join(metric.expression for metric in metrics))
     if any(map(is_cut, metrics)):
         steps = _cut_own_metrics(inputs, metrics, steps, alone)
-    columns = key_columns(inputs) | mask_undefined(calls, conventions)
-    select = _select(columns, _join_queries(inputs)) + f"\nGROUP BY {inputs.keys}"
-    select += f"\nORDER BY {_ascending(map(quote, _keys(inputs)))}"
+    # The keys of a ranking by their names in the result, and the rows of all queries that count.
+    keys = {**({"system": "system"} if inputs.many else {}), inputs.query: "query"}
+    attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
+    missing, source = "false", "ranked"
+    if inputs.qrels is not None:
+        missing, source = f"any_value({MISSING})", f"queries LEFT JOIN ranked USING ({inputs.keys})"
+    elif inputs.attributes is not None:
+        source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
+    columns = keys | attributes | {MISSING: missing} | calls
+    fields = ",\n    ".join(f"{value} AS {quote(name)}" for name, value in columns.items())
+    # An order that does not depend on settings.
+    order = ", ".join(f"{quote(key)} ASC NULLS LAST" for key in keys)
+    select = f"SELECT {fields}\nFROM {source}\nGROUP BY {inputs.keys}\nORDER BY {order}"
     return Query(steps, select, weights, any(metric.record is None for metric in metrics))
 
 
@@ -168,7 +185,7 @@ def _cut_own_metrics(
 
 def unique_columns(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, reduced: bool = False
-) -> list[tuple[str, str, str]]:
+) -> list[Unique]:
     """What must be unique in the tables; positions only as far as macros read them.
 
     Judgments come first. reduced: the reduction has looked at positions.
@@ -214,20 +231,6 @@ def _rows_read(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     return f"WHERE {graded}score IS NOT NULL QUALIFY {graded}{rank} <= {k}"
 
 
-def _ascending(keys: Iterable[str]) -> str:
-    """An order that does not depend on settings."""
-    return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
-
-
-def _join_queries(inputs: Inputs) -> str:
-    """The rows of all queries that count, with their attributes."""
-    if inputs.qrels is not None:
-        return f"queries LEFT JOIN ranked USING ({inputs.keys})"
-    if inputs.attributes is None:
-        return "ranked"
-    return f"ranked LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
-
-
 def join_attributes(inputs: Inputs) -> str:
     """The ranked rows of queries that count, with one value of each attribute of a query."""
     own = ", ".join(map(inputs.attribute, inputs.attributes_in("run")))
@@ -238,23 +241,6 @@ def join_attributes(inputs: Inputs) -> str:
         if inputs.attributes_in(home):
             rows += f" LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
     return rows
-
-
-def _select(columns: Mapping[str, str], source: str) -> str:
-    fields = (f"{value} AS {quote(name)}" for name, value in columns.items())
-    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}"
-
-
-def key_columns(inputs: Inputs) -> dict[str, str]:
-    """The keys and attributes of a ranking, and whether the run lacks it, as aggregates."""
-    missing = "false" if inputs.qrels is None else f"any_value({MISSING})"
-    attributes = {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
-    return _keys(inputs) | attributes | {MISSING: missing}
-
-
-def _keys(inputs: Inputs) -> dict[str, str]:
-    """The keys of a ranking, by their names in the result."""
-    return {**({"system": "system"} if inputs.many else {}), inputs.query: "query"}
 
 
 def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
@@ -333,17 +319,6 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
     }[gain]
 
 
-def metric_calls(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The calls of metrics and of their weights, by name; and the weight of each metric."""
-    weighed = [m.name for m in metrics if m.record and m.record.weight]
-    weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
-    calls = {metric.name: metric_call(inputs, metric, conventions) for metric in metrics}
-    calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
-    return calls, weights
-
-
 def metric_call(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
     if is_catalogue(metric):
@@ -394,16 +369,6 @@ def macro_call(macro: str, columns: Sequence[str], options: Mapping[str, Any]) -
             text = str(value).lower() if isinstance(value, bool) else literal(value)
             arguments.append(f"{name} := {text}")
     return f"{macro}({', '.join(arguments)})"
-
-
-def mask_undefined(
-    columns: Mapping[str, str], conventions: Conventions, relevant: str | None = None
-) -> dict[str, str]:
-    """The columns; NULL without relevant items if undefined='drop'."""
-    if conventions.undefined != "drop":
-        return dict(columns)
-    relevant = relevant or RELEVANT.format(threshold=conventions.threshold)
-    return {name: f"CASE WHEN {relevant} > 0 THEN {v} END" for name, v in columns.items()}
 
 
 def is_catalogue(metric: Metric) -> bool:

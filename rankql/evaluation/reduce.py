@@ -194,13 +194,8 @@ class Reduction:
             columns = self._attributes("run") | self._grade_columns()
         if self.ideal_retrieved:
             columns |= count_grades(self.end, "ideal", f"{self.place} IS NOT NULL")
-        write = self._score_words if self.inputs.scored else self._position_words
-        return write(steps, source, columns)
-
-    def _position_words(
-        self, steps: dict[str, str], source: str, columns: dict[str, str]
-    ) -> tuple[str, list[str]]:
-        """The words of rows with grades and positions."""
+        if self.inputs.scored:
+            return self._score_words(steps, source, columns)
         words, prefix = Words(self.end, self.k), INTERNAL_PREFIX if source == "run" else ""
         grade, pos = f"{prefix}rel", f"{prefix}pos"
         shared = {"shared": words.have_shared(grade, pos), "highest": f"max({pos})"}
@@ -258,28 +253,25 @@ class Reduction:
             "highest": "best[1]",
         }
         steps["cuts"] = select_from(f"(\n{cuts})", ["*", *_columns(flags)])
-        steps |= self._top_rows()
-        words = {"common": "count(rel)"} | Words(self.end, self.k).sums("rel", "pos")
-        steps["words"] = self._group("top JOIN qrels USING (query, item)", words)
-        rankings = f"cuts LEFT JOIN words USING ({self.inputs.keys})"
-        return rankings, [*counters, "tied", "highest", *words]
-
-    def _top_rows(self) -> dict[str, str]:
-        """The items that reach the k-th score, and the first k of them in order."""
+        # The items that reach the k-th score, and the first k of them in order.
         keys, ties = self.inputs.keys, self.conventions.ties
         read = [keys, "item", "score", *(["line"] if ties == "order" else [])]
         # Without the condition DuckDB 2.0.1 takes the lists for the larger side and hashes the run.
         listed = "least IS NOT NULL" + ("" if self.ranks_ties else " AND NOT tied")
         source = f"run JOIN (FROM cuts WHERE {listed}) USING ({keys})"
         fields = [*read, "tied", "list_position(best, score) AS rank"]
-        candidates = select_from(source, fields, "WHERE score >= least")
+        steps["candidates"] = select_from(source, fields, "WHERE score >= least")
         top = select_from("candidates", [keys, "item", "rank AS pos"], "WHERE NOT tied")
         if self.ranks_ties:
             order = f"PARTITION BY {keys} ORDER BY {score_order(ties)}"
             position = f"row_number() OVER ({order}) AS pos"
             rest = f"WHERE tied QUALIFY pos <= {self.k}"
             top += "\n    UNION ALL\n" + select_from("candidates", [keys, "item", position], rest)
-        return {"candidates": candidates, "top": top}
+        steps["top"] = top
+        words = {"common": "count(rel)"} | Words(self.end, self.k).sums("rel", "pos")
+        steps["words"] = self._group("top JOIN qrels USING (query, item)", words)
+        rankings = f"cuts LEFT JOIN words USING ({self.inputs.keys})"
+        return rankings, [*counters, "tied", "highest", *words]
 
     def find_repeats(self, frame: pl.DataFrame) -> bool | None:
         """Does an item occur twice in a top? None if this was not looked at."""
@@ -322,7 +314,8 @@ class Reduction:
             more = {"highest": f"max({place})", "firsts": "count(*) FILTER (WHERE pos = 1)"}
             steps["lists"] = self._group(source, counters | more | lists)
             return "lists", [*counters, *more, *lists]
-        best = {"best": _sorted("score", "score IS NOT NULL")}
+        scores = "list(score) FILTER (WHERE score IS NOT NULL)"
+        best = {"best": f"list_sort({scores}, 'DESC', 'NULLS LAST')"}
         steps["lists"] = self._group(source, counters | best | lists)
         few = f"len(places) <= {MAX_LISTED} AND len(places) * len(best) <= {MAX_STEPS}"
         places = "list_transform(places, lambda x: list_position(best, x))"
@@ -457,11 +450,6 @@ def _columns(columns: Mapping[str, str]) -> list[str]:
     return [f"{value} AS {quote(name)}" for name, value in columns.items()]
 
 
-def _sorted(column: str, where: str) -> str:
-    """The values of a ranking, highest first."""
-    return f"list_sort(list({column}) FILTER (WHERE {where}), 'DESC', 'NULLS LAST')"
-
-
 def are_tied(scores: str) -> str:
     """Are two scores of a sorted list the same? The list is NULL if it would be empty.
 
@@ -477,10 +465,10 @@ REDUCED_FROM_ROWS = 2_000
 
 
 def choose_reduction(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, facts: Facts
+    facts: Facts, metrics: Sequence[Metric], conventions: Conventions
 ) -> Reduction:
     """What the metrics that have a formula need; only counters if none is reduced."""
-    few = facts.rows < REDUCED_FROM_ROWS
+    inputs, few = facts.inputs, facts.rows < REDUCED_FROM_ROWS
     counters = Reduction(inputs, conventions, few=few)
     packs = facts.packs if facts.packs is not None else not few
     if not packs or conventions.unjudged == "remove":
@@ -492,17 +480,15 @@ def choose_reduction(
     reduced = [metric for metric, _ in named.values()]
     rows = rows_needed(reduced, conventions)
     words = Reduction(inputs, conventions, "words", named, facts.grade_scale, rows, few)
-    if not any(map(_reads_more_than_words, reduced)):
+    # Do metrics read no more than the grades of the first few positions?
+    if all(
+        m.k is not None and m.k <= MAX_WORDS_K
+        and not (m.record and m.record.rows == "judged" and m.record.reads_judged)
+        for m in reduced
+    ):  # fmt: skip
         return words
     positions = inputs.qrels is None and not inputs.scored
     return counters if positions else replace(words, form="lists")
-
-
-def _reads_more_than_words(metric: Metric) -> bool:
-    """Does a metric read more than the grades of the first few positions?"""
-    assert metric.record
-    reads_judged = metric.record.rows == "judged" and metric.record.reads_judged
-    return metric.k is None or metric.k > MAX_WORDS_K or reads_judged
 
 
 def formula_options(metric: Metric, conventions: Conventions, inputs: Inputs) -> Options | None:

@@ -19,10 +19,9 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
-from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs
 from rankql.sources.private import create_macros
-from rankql.sources.reader import count_values, fetch, fetch_frame
+from rankql.sources.reader import fetch
 from rankql.sources.session import Session
 from rankql.text import is_or_are, unique_names
 
@@ -45,9 +44,6 @@ COUNTED = {
     f"{INTERNAL_PREFIX}items": "count(DISTINCT item)",
     f"{INTERNAL_PREFIX}known": f"count(DISTINCT CASE WHEN {KNOWN} THEN item END)",
 }
-# The hashes of so many interactions say in polars which are repeated, in half of the time that
-# DuckDB takes for distinct ones. They take 8 bytes each, to which memory_limit does not apply.
-IN_POLARS = range(500_000, 100_000_000)
 
 
 def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
@@ -90,16 +86,25 @@ def add_training(
     if inputs.train:
         train = train_cte(inputs)
         place = f"row_number() OVER (ORDER BY {USERS_OF} DESC, item ASC NULLS LAST) AS {PLACE}"
-        popular = f"{train}SELECT *, {place} FROM ({_count_users(session, inputs)})"
+        pairs = "SELECT DISTINCT query, item FROM train"
+        counts = f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
+        popular = f"{train}SELECT *, {place} FROM ({counts})"
         inputs = replace(inputs, popular=_load(session, "popular", popular))
         ((users,),) = fetch(session, f"{train}SELECT count(DISTINCT query) FROM train")
     size = 0
     if any(map(reads_catalogue, metrics)):
         inputs, size = _load_catalogue(session, inputs, conventions)
-    metrics = [_as_expression(m, conventions, size, users) if m.shown else m for m in metrics]
+    rules, expressed = vars(conventions), []
+    for metric in metrics:
+        if metric.shown:
+            options = {x: literal(metric.value(x, rules)) for x in metric.shown.options}
+            options |= {"k": str(metric.k), "size": str(size), "train_users": str(users)}
+            options |= {column.removeprefix(INTERNAL_PREFIX): column for column in COLUMNS}
+            metric = replace(metric, expression=metric.shown.of_shown.format(**options))
+        expressed.append(metric)
     k = cutoff(metrics)
     hidden = [Metric(None, k, label=x, expression=sql) for x, sql in HIDDEN.items()]
-    return inputs, metrics, hidden if inputs.train else []
+    return inputs, expressed, hidden if inputs.train else []
 
 
 def cutoff(metrics: Sequence[Metric]) -> int | None:
@@ -107,16 +112,6 @@ def cutoff(metrics: Sequence[Metric]) -> int | None:
     shown = [metric.k for metric in metrics if metric.shown]
     cutoffs = [k for k in shown or [metric.k for metric in metrics] if k is not None]
     return None if len(cutoffs) < len(shown) else max(cutoffs, default=None)
-
-
-def _as_expression(metric: Metric, conventions: Conventions, size: int, users: int) -> Metric:
-    """A metric of shown items with its SQL."""
-    assert metric.shown
-    rules = vars(conventions)
-    options = {name: literal(metric.value(name, rules)) for name in metric.shown.options}
-    options |= {"k": str(metric.k), "size": str(size), "train_users": str(users)}
-    options |= {column.removeprefix(INTERNAL_PREFIX): column for column in COLUMNS}
-    return replace(metric, expression=metric.shown.of_shown.format(**options))
 
 
 def _load(session: Session, label: str, sql: str) -> str:
@@ -149,26 +144,6 @@ def _load_catalogue(
     known = _load(session, "catalogue", sql)
     ((size,),) = fetch(session, f"SELECT count(*) FROM {known}")
     return replace(inputs, known=known, catalogue_size=f"{size:,}{of}"), size
-
-
-def _count_users(session: Session, inputs: Inputs) -> str:
-    """SQL of the number of users of each item; of many rows, from its rows and repeated pairs."""
-    assert inputs.train
-    train = train_cte(inputs)
-    rows, _ = count_values(session, inputs.train, [])
-    if rows not in IN_POLARS or may_lack_threads():
-        pairs = "SELECT DISTINCT query, item FROM train"
-        return f"SELECT item, count(*) AS {USERS_OF} FROM ({pairs}) GROUP BY item"
-    pair = "hash(query, item)"
-    hashes = fetch_frame(session, f"{train}SELECT {pair} AS h FROM train", few=False)["h"]
-    hashes = hashes.sort()
-    repeated = hashes.filter(hashes == hashes.shift()).unique().to_frame()
-    name = session.register("repeated", repeated).sql
-    more = "SELECT item, count(*) - count(DISTINCT query) AS more FROM train "
-    more += f"WHERE {pair} IN (FROM {name}) GROUP BY item"
-    counts = "SELECT item, count(*) AS n FROM train GROUP BY item"
-    both = f"({counts}) LEFT JOIN ({more}) USING (item)"
-    return f"SELECT item, n - coalesce(more, 0) AS {USERS_OF} FROM {both}"
 
 
 def count_seen(inputs: Inputs, values: pl.DataFrame) -> dict[str | None, tuple[int, int]]:

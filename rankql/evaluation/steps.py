@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -170,6 +170,11 @@ def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
     return with_ctes(source_ctes(inputs, conventions))
 
 
+# A table and a column; and a condition too, where the column must have different values.
+Column: TypeAlias = tuple[str, str]
+Unique: TypeAlias = tuple[str, str, str]
+
+
 @dataclass(frozen=True)
 class SqlRunner:
     """Runs SQL on the CTEs of the sources in DuckDB."""
@@ -229,8 +234,14 @@ def ranking_ctes(
     own += [_UNROUNDED] if scores and conventions.float32 else []
     top, side = {}, {"all": "FULL", "placed": "RIGHT"}.get(rows, "LEFT")
     if inputs.scored:
-        name = TOP if cuts else "numbered"
-        top = {name: _top(keys, k, score_order(conventions.ties), own, name == TOP)}
+        order = score_order(conventions.ties)
+        position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
+        # The k-th score is known, or the rows have any score.
+        source = f"run JOIN {CUTS} USING ({keys})" if cuts else "run"
+        where = f"WHERE {'score >= least' if cuts else 'score IS NOT NULL'}"
+        where += f" QUALIFY pos <= {k}" if k is not None else ""
+        numbered = select_from(source, [keys, "item", "score", position, *own], where)
+        top = {TOP if cuts else "numbered": numbered}
     run = [*top][-1] if top else _rows_within(inputs, k)
     if rows == "shown":
         ranked = select_from(run, [keys, "item", "pos"])
@@ -240,7 +251,9 @@ def ranking_ctes(
     fields += [f"{original_score(inputs, conventions)} AS score"] if scores else []
     fields += [SUBTOPICS] if inputs.subtopics else []
     return (
-        _query_ctes(inputs, cuts) | top | {"ranked": select_from(join, fields, judged_rows(rows))}
+        _query_ctes(inputs, cuts)
+        | top
+        | {"ranked": select_from(join, fields, "WHERE rel > 0" if rows == "gain" else "")}
     )
 
 
@@ -359,19 +372,6 @@ def original_score(inputs: Inputs, conventions: Conventions) -> str:
     return f"0 - {score}" if inputs.ascending else score
 
 
-def _top(keys: str, k: int | None, order: str, own: Sequence[str], is_cut: bool) -> str:
-    """The positions by score; only the first k if no metric reads more.
-
-    is_cut: the k-th score is known.
-    """
-    position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
-    fields = [keys, "item", "score", position, *own]
-    first = f" QUALIFY pos <= {k}" if k is not None else ""
-    if not is_cut:
-        return select_from("run", fields, f"WHERE score IS NOT NULL{first}")
-    return select_from(f"run JOIN {CUTS} USING ({keys})", fields, f"WHERE score >= least{first}")
-
-
 def score_order(ties: str) -> str:
     """Best score first, then the order of tied items."""
     return f"score DESC, {TIE_ORDERS[ties]}"
@@ -402,11 +402,6 @@ def rows_needed(metrics: Sequence[Metric], conventions: Conventions) -> Rows:
         need.add("judged")
     order: tuple[Rows, ...] = ("all", "judged", "gain")
     return next(kind for kind in order if kind in need)
-
-
-def judged_rows(rows: str) -> str:
-    """What selects the judgments that count."""
-    return "WHERE rel > 0" if rows == "gain" else ""
 
 
 def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:

@@ -13,8 +13,6 @@ from rankql.errors import RankqlError, describe_unknown, did_you_mean
 from rankql.registry.all_metrics import (
     EVALUATED,
     FUNCTIONS,
-    NO_GAIN,
-    NO_RELEVANT_ITEM,
     SHOWN,
 )
 from rankql.registry.argument_checks import as_number, parse_number, require
@@ -150,14 +148,6 @@ def value_range(name: str) -> tuple[float | None, float | None]:
         return None, None
     # Only negative grades give a sum of gains below 0.
     return 0 if record.sums_gains else record.lowest, record.highest
-
-
-def reason_undefined(name: str) -> str:
-    """When a metric of judged rankings is undefined, if not for the lack of a relevant item."""
-    record = _record_of(name)
-    return (
-        record.undefined if record and record.undefined not in (NO_RELEVANT_ITEM, NO_GAIN) else ""
-    )
 
 
 @lru_cache(1000)

@@ -248,10 +248,10 @@ def test_evaluations_of_several_runs_show_systems_by_metrics():
     both = rankql.evaluate({"old": old, "new": new}, metrics=["RR", "P@1"])
     assert both.table.rows() == [("old", 0.5, 0.0), ("new", 1.0, 0.5)]
     assert repr(both).startswith("system      RR     P@1\nold     0.5000  0.0000\n")
-    assert "Queries: 2; undefined: 1 on RR; missing: 0" in repr(both)
+    assert "Queries: 2; undefined: 0 to 1; missing: 0" in repr(both)
     assert both.long().table.equals(both.summary) and both.data.equals(both.summary)
     assert repr(both.long()).startswith("system  metric")
     qrels = new.select("query", "item", "rel")
     runs = {"old": old.head(1).drop("rel"), "new": new.drop("rel")}
     lacking = rankql.evaluate(runs, qrels, ["RR", "P@1"])
-    assert "missing: 1 (old) and 0 (new)" in repr(lacking)
+    assert "missing: 0 to 1" in repr(lacking)

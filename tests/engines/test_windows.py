@@ -236,18 +236,6 @@ def test_shared_positions_are_refused(engine, call):
             assert 0 < engine.ask(query)[0][0] <= 1
 
 
-def test_text_that_is_a_number_is_one(engine):
-    """The macros refuse it; in a window query text that is a number is one."""
-    for rel in ("3", "x"):
-        engine.load("texts", pa.table({"rel": [rel], "pos": [1]}))
-        query = translate_to_windows("SELECT cg(rel, pos) FROM texts", engine.name)
-        if rel == "3":
-            assert engine.ask(query) == [(3.0,)]
-            continue
-        with pytest.raises(Exception, match="x"):
-            engine.ask(query)
-
-
 def test_names(engine, duck):
     """Words that are reserved, names that are quoted, and case."""
     query = (

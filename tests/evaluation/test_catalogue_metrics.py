@@ -67,12 +67,6 @@ def test_values_of_slices_are_those_of_their_rankings():
     assert result["gini@3"] == pytest.approx(value_of(RUN, "gini@3"))
 
 
-def test_values_survive_a_file(tmp_path):
-    path = tmp_path / "values.parquet"
-    written = rankql.evaluate(RUN, metrics=METRICS, rel="1", output=path)
-    assert written["gini@3"] == rankql.combine([path])["gini@3"] == value_of(RUN, "gini@3")
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("missing", ["zero", "skip"])
 def test_judged_queries_count_and_missing_ones_show_nothing(missing):

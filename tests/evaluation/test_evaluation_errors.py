@@ -213,14 +213,3 @@ def test_grades_whose_sum_overflows():
         message = f"^metrics: {metric} is {value} for query 'a', but must be a finite number"
         with pytest.raises(rankql.RankqlError, match=message):
             rankql.evaluate(run.with_columns(rel=rel), metrics=metric)
-
-
-@pytest.mark.parametrize(
-    "metrics", ["nDCG@10", "map", ["nDCG@10", "AP"], ("RR",), ["own = sum(rel)"]]
-)
-def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
-    path = tmp_path / "log.parquet"
-    RUN.join(QRELS, on=["query", "item"]).write_parquet(path)
-    message = "metrics is the third argument. Pass metrics="
-    with pytest.raises(rankql.RankqlError, match=re.escape(f"{message}{metrics!r}")):
-        rankql.evaluate(path, metrics)

@@ -4,11 +4,9 @@ from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError
-from rankql.cli.main import main
 
 DAYS = [datetime(2026, 1, 1) + timedelta(days=i) for i in range(40)]
 RUN = pl.DataFrame([
@@ -81,23 +79,3 @@ def test_attributes_and_lists_have_expressions():
 def test_what_is_no_expression_is_refused(by, message):
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(RUN, QRELS, "RR", by=by)
-
-
-def test_commas_in_brackets_do_not_split(tmp_path):
-    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
-    RUN.write_csv(paths[0])
-    QRELS.write_csv(paths[1])
-    by = "date_trunc('month', timestamp) AS month,traffic > 4 AS busy"
-    result = CliRunner().invoke(main, ["eval", *paths, "-m", "RR", "--by", by])
-    assert "month=2026-02-01, busy=true" in result.output
-
-
-def test_the_day_of_monitor_is_an_expression():
-    rows = [
-        {"seen": day + timedelta(hours=9), "query": f"q{i}", "pos": p, "rel": i % 3}
-        for day in (DAYS[0] + timedelta(days=d) for d in range(50))
-        for i in range(40) for p in (1, 2)
-    ]  # fmt: skip
-    log = pl.DataFrame(rows).with_columns(day=pl.col("seen").dt.date())
-    expected, found = (rankql.monitor(log, metrics="RR", day=day) for day in ("day", "seen::date"))
-    assert found.table.equals(expected.table)

@@ -95,7 +95,7 @@ NO_VALUE = "Note: {}: no query has a value. Is any item relevant?"
         (  # One item is relevant, and was not retrieved.
             (rankings("a", rel=[0, 1], pos=[1, None]),),
             {"metrics": "AUC"},
-            "AUC: no query has a value. In each, the judged retrieved items are all relevant, or",
+            NO_VALUE.format("AUC"),
         ),
     ],
 )
