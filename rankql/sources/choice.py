@@ -339,7 +339,8 @@ def choose_columns(
     left, right = (side._replace(items=_without_texts(con, side)) for side in (left, right))
     queries = [(ROW, ROW)] if same else _pairs(left.queries, right.queries)
     items = _pairs(left.items, right.items)
-    every = [(q, i) for q, i in product(queries, items) if not _shares(q, i)]
+    pairs = product(queries, items)  # one column is not both the query and the item
+    every = [(q, i) for q, i in pairs if q[0].name != i[0].name and q[1].name != i[1].name]
     if not every:
         return None
     names = every[0]
@@ -437,11 +438,6 @@ def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]
 
 
 _Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]
-
-
-def _shares(queries: tuple[Ids, Ids], items: tuple[Ids, Ids]) -> bool:
-    """Is one column both the query and the item?"""
-    return any(q.name == i.name for q, i in zip(queries, items, strict=True))
 
 
 def _label(pair: _Pair) -> list[str]:
