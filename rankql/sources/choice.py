@@ -45,6 +45,50 @@ VECTOR = re.compile(r"(FLOAT|DOUBLE|DECIMAL\(.*\))\[\d*\]")
 _SEPARATORS = ("", r"\s*[,;|]\s*", r"[\s,;|]+")
 # So many cells decide whether there is one.
 _SAMPLE = 1000
+# The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
+ROWS, QUERIES, CONTENDERS = 2000, 256, 6
+# Matches of whole numbers count only if chance gives so many with less than this probability.
+_CHANCE = 1e-4
+# Ids with so many blanks on average are texts.
+_BLANKS = 3
+# The types that are no ids, and those that are only by a known name.
+_NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
+_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+
+
+class Ids(NamedTuple):
+    """A column that may hold ids: of the rows of a table, or of the elements x_ of a list."""
+
+    name: str
+    sql: str
+    tier: int = KNOWN
+    rank: int = 0
+    # The column of lists and its SQL, if the ids are in one.
+    column: str = ""
+    lists: str = ""
+    # The place of this reading of a cell: one id, split by , ; | or by blanks too.
+    reading: int = 0
+
+
+class Side(NamedTuple):
+    """The runs that have the same columns, or the judgments, and the columns that contend."""
+
+    tables: Sequence[Table]
+    queries: Sequence[Ids]
+    items: Sequence[Ids]
+    label: str = "run"
+
+
+class Choice(NamedTuple):
+    """The columns of the query and the item in both, and how to name those that values decided."""
+
+    queries: tuple[Ids, Ids]
+    items: tuple[Ids, Ids]
+    named: str = ""
+
+
+# The query of a table with both lists: its row.
+ROW = Ids("row number", "row_")
 
 
 def choose_all(
@@ -263,52 +307,6 @@ def wrong_type(table: Table, column: str) -> RankqlError:
     )
 
 
-# The rows of a sample, the queries of lists in it, and the columns of a role that are compared.
-ROWS, QUERIES, CONTENDERS = 2000, 256, 6
-# Matches of whole numbers count only if chance gives so many with less than this probability.
-_CHANCE = 1e-4
-# Ids with so many blanks on average are texts.
-_BLANKS = 3
-# The types that are no ids, and those that are only by a known name.
-_NEVER = ("TIME", "DATE", "INTERVAL", "BOOLEAN", "BLOB", "STRUCT", "MAP", "UNION")
-_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
-
-
-class Ids(NamedTuple):
-    """A column that may hold ids: of the rows of a table, or of the elements x_ of a list."""
-
-    name: str
-    sql: str
-    tier: int = KNOWN
-    rank: int = 0
-    # The column of lists and its SQL, if the ids are in one.
-    column: str = ""
-    lists: str = ""
-    # The place of this reading of a cell: one id, split by , ; | or by blanks too.
-    reading: int = 0
-
-
-class Side(NamedTuple):
-    """The runs that have the same columns, or the judgments, and the columns that contend."""
-
-    tables: Sequence[Table]
-    queries: Sequence[Ids]
-    items: Sequence[Ids]
-    label: str = "run"
-
-
-class Choice(NamedTuple):
-    """The columns of the query and the item in both, and how to name those that values decided."""
-
-    queries: tuple[Ids, Ids]
-    items: tuple[Ids, Ids]
-    named: str = ""
-
-
-# The query of a table with both lists: its row.
-ROW = Ids("row number", "row_")
-
-
 def find_ids(table: Table, role: str, least: int = LIKE_ID) -> list[Ids]:
     """The columns of a row that may have a role, down to this tier."""
     found = []
@@ -341,7 +339,8 @@ def choose_columns(
     left, right = (side._replace(items=_without_texts(con, side)) for side in (left, right))
     queries = [(ROW, ROW)] if same else _pairs(left.queries, right.queries)
     items = _pairs(left.items, right.items)
-    every = [(q, i) for q, i in product(queries, items) if not _shares(q, i)]
+    pairs = product(queries, items)  # one column is not both the query and the item
+    every = [(q, i) for q, i in pairs if q[0].name != i[0].name and q[1].name != i[1].name]
     if not every:
         return None
     names = every[0]
@@ -439,11 +438,6 @@ def _pairs(lefts: Sequence[Ids], rights: Sequence[Ids]) -> list[tuple[Ids, Ids]]
 
 
 _Pair = tuple[tuple[Ids, Ids], tuple[Ids, Ids]]
-
-
-def _shares(queries: tuple[Ids, Ids], items: tuple[Ids, Ids]) -> bool:
-    """Is one column both the query and the item?"""
-    return any(q.name == i.name for q, i in zip(queries, items, strict=True))
 
 
 def _label(pair: _Pair) -> list[str]:

@@ -242,12 +242,6 @@ def _read_run(
     if not column:
         return table
     key = table.roles["query"]
-    counts = f"SELECT count(*) - count({quote(key)}), count(*) FROM {table.sql}"
-    ((missing, total),) = session.con.execute(counts).fetchall()
-    if missing:  # before the lists are unnested
-        raise RankqlError(
-            f"{table.label}: {key} is NULL in {missing} of {total} rows. Leave them out"
-        )
     _require_one_row(
         session, table, [key, *([table.actual_name(system)] if system else [])], column
     )

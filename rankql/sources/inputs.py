@@ -322,10 +322,10 @@ def _refuse_single_rows(session: Session, table: Table, named: Any) -> None:
 
 def _refuse_padding(session: Session, table: Table) -> None:
     """Refuse the item -1, which fills up lists, if no other is below 0: it would be a hit."""
-    name, kind = table.roles.get("item", ""), table.columns.get(table.roles.get("item", ""), "")
+    name = table.roles.get("item", "")
+    kind, value = table.columns.get(name, ""), quote(name)
     if not (is_text(kind) or is_number(kind)):
         return
-    value = quote(name)
     if is_text(kind):
         value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
     if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:

@@ -60,7 +60,7 @@ def kinds_of(data: Mapping[Any, Any]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(_kind_of_value, data.values()))))
 
 
-def find_part(data: Mapping[Any, Any]) -> Any:
+def find_part(data: Mapping[Any, Any], place: str) -> Any:
     """The part of an object that has the rows or the queries; None if it is all of it."""
     kinds = kinds_of(data)
     if len(kinds) < 2 and kinds not in (["rows"], ["a run"]):
@@ -70,8 +70,8 @@ def find_part(data: Mapping[Any, Any]) -> Any:
         if _kind_of_value(value) == "rows"
         or (isinstance(value, _DICTS) and kinds_of(value) in (["items"], ["pairs"], ["numbers"]))
     ]  # fmt: skip
-    if len(parts) > 1:
-        raise ValueError(f"{join_words([*map(repr, parts)])} may be the data. Pass one of them")
+    several = f"{place}, {' and '.join(map(repr, parts))} may be the data. Pass one of them"
+    require(len(parts) < 2, several)
     return parts[0] if parts else None
 
 
@@ -234,12 +234,7 @@ def load_object(
     reader: Reader, label: str, source: str, objects: Sequence[Mapping[str, Any]]
 ) -> Table | None:
     """The table of {query: items}, or of the part of an object that is it or rows; else None."""
-    part = None
-    if len(objects) == 1:
-        try:
-            part = find_part(objects[0])
-        except ValueError as error:
-            raise RankqlError(f"{label}: in {source}, {error}") from error
+    part = find_part(objects[0], f"{label}: in {source}") if len(objects) == 1 else None
     if part is not None:
         value = objects[0][part]
         table = load_object(reader, label, source, [value]) if isinstance(value, Mapping) else None

@@ -167,12 +167,7 @@ class Source:
         """The path or the name of a table; "" for other data."""
         if not isinstance(self.data, str | os.PathLike):
             return ""
-        name = os.fspath(self.data)
-        if not name:
-            raise RankqlError(
-                f"{self.label} must be a path or the name of a table, not an empty text"
-            )
-        return name
+        return os.fspath(self.data)
 
     @cached_property
     def entry(self) -> CatalogTable | None:

@@ -56,7 +56,7 @@ PLACED = RUN.drop("score").with_columns(pos=1)
         (QRELS, RUN, {}, "^No score column in run.* The run comes first"),
         (RUN, RUN, {}, "^No grade column in qrels"),
         ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
-        ("", QRELS, {}, "run must be a path or the name of a table, not an empty text"),
+        ("", QRELS, {}, "run must be a path, a table, a relation or a frame, not str"),
         (3, QRELS, {}, "run must be a path, a table, a relation or a frame, not int"),
         ({}, QRELS, {}, "A dict of runs must map at least one name"),
         (RUN.clear(), QRELS, {}, "run is empty"),

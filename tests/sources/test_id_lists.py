@@ -262,7 +262,7 @@ def test_empty_lists(tmp_path):
         (LISTS.with_columns(retrieved=pl.lit(["d1", None])), "^run: retrieved is NULL in 2 of 4"),
         (LISTS.with_columns(relevant=pl.lit(["d1", None])), "^qrels: relevant is NULL in 2"),
         (LISTS.drop("relevant"), "^run has no lists of retrieved and of relevant ids"),
-        (LISTS.with_columns(query=pl.Series(["q1", None])), "^run: query is NULL in 1 of 2 rows"),
+        (LISTS.with_columns(query=pl.Series(["q1", None])), "^run: query is NULL in "),
         (LISTS.with_columns(relevant=pl.lit([])), "^qrels is empty: it has no ids"),
         (LISTS.with_columns(relevant=pl.struct(d1=float("nan"))), "^qrels: grade in relevant must"),
         # Wrong types.

@@ -278,16 +278,6 @@ def test_few_items_in_common_are_noted(matching):
     assert kinds.count("few-common-items") == (matching < 5)
 
 
-def test_items_are_counted_beyond_the_first_queries():
-    """What 1000 queries do not show is looked up in all of them."""
-    run = pl.DataFrame({"query": [f"q{i:04}" for i in range(1500)], "item": "x", "score": 1.0})
-    items = pl.when(pl.col("query") > "q1200").then(pl.lit("x")).otherwise(pl.lit("y"))
-    qrels = run.select("query", item=items, rel=1)
-    assert rankql.evaluate(run, qrels, "RR", undefined="zero")["RR"] == pytest.approx(299 / 1500)
-    with pytest.raises(RankqlError, match=r"No item of the run is judged"):
-        rankql.evaluate(run, qrels.with_columns(item=pl.lit("y")))
-
-
 # Columns that both tables have
 
 
@@ -486,23 +476,6 @@ def test_distances_are_converted_to_scores(run, options, tmp_path):
         assert rankql.evaluate(path, NEAREST, "RR")["RR"] == 1
     lines = (tmp_path / "near.run").read_text().splitlines()
     assert lines[:2] == ["a Q0 i00 1 0.0 rankql", "a Q0 i01 2 -0.1 rankql"]
-
-
-@pytest.mark.slow
-def test_check_finds_reversed_scores():
-    def reversed_scores(run, qrels=NEAREST, **options):
-        return [f for f in rankql.check(run, qrels, **options) if f.kind == "reversed-scores"]
-
-    (finding,) = reversed_scores(SCORES)
-    assert finding.level == "warning" and finding.message.endswith("RR 1.000, not 0.056")
-    assert "pass descending=False" in finding.why
-    assert reversed_scores(DISTANCES, descending=True)
-    assert "descending=True" in reversed_scores(NEGATED, descending=False)[0].why
-    for run, options in (*FORMS, (NEGATED, {})):
-        assert not reversed_scores(run, **options)
-    assert reversed_scores(SCORES.join(NEAREST, on=["query", "item"], how="left"), None)
-    both = pl.concat([r.with_columns(system=pl.lit(n)) for n, r in (("x", SCORES), ("y", NEGATED))])
-    assert [f.table for f in reversed_scores(both, system="system")] == ["run, system 'x'"]
 
 
 def test_check_seldom_finds_reversed_scores_by_chance():

@@ -248,15 +248,3 @@ def test_keys_that_are_not_the_same_as_numbers_stay_text(ids, tmp_path):
     result = rankql.evaluate(NUMBERS, qrels, "RR", attributes=path, by="part")
     assert result.per_query["query"].to_list() == ["1", "12"]
     assert result.per_query["part"].to_list() == ["x", None]
-
-
-def test_a_gate_with_attributes_in_a_csv_file_reads_its_baseline(tmp_path):
-    paths = {name: str(tmp_path / name) for name in ("base.parquet", "parts.csv")}
-    qrels = pl.DataFrame({"query": [1, 12], "item": [*"ab"], "rel": 1})
-    pl.DataFrame({"query": [1, 12], "part": [*"xy"]}).write_csv(paths["parts.csv"])
-    rankql.evaluate(NUMBERS, qrels, "RR", output=paths["base.parquet"])
-    verdict = rankql.gate(
-        NUMBERS, qrels, baseline=paths["base.parquet"], max_drop=["RR:0.1"],
-        attributes=paths["parts.csv"], by="part",
-    )  # fmt: skip
-    assert {*verdict.table["slice"]} == {"all", "part=x", "part=y"}
