@@ -30,13 +30,14 @@ def call(*data: Any, **options: Any) -> Any:
     function = getattr(import_module(f"rankql.{module}"), name)
     import duckdb
 
-    from rankql.sources.private import private_connection
+    from rankql.sources.private import private_connection, with_progress
 
     output = ctx.meta["output"] or ""
     if name == "evaluate" and (output == "-" or output.lower().endswith(PARQUET)):
         options["output"], ctx.meta["output"] = output, None  # the values per query
     database = ctx.meta.get("database")
-    con = duckdb.connect(database, read_only=True) if database else private_connection()
+    opened = duckdb.connect(database, read_only=True) if database else None
+    con = with_progress(opened) if opened else private_connection()
     ctx.with_resource(con)
     return function(*data, con=con, **options)
 

@@ -7,6 +7,7 @@ as long as a small evaluation. Importing this does not import polars.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -55,7 +56,13 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
         database, created = _DATABASES[key]
         con = database.cursor()
         _CREATED[con] = created
-        return con
+        return with_progress(con)
+
+
+def with_progress(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """The connection, with DuckDB's bar for queries of over 2 s where somebody looks at stdout."""
+    is_seen = sys.stdout is not None and (sys.stdout.isatty() or "ipykernel" in sys.modules)
+    return con.execute(f"SET enable_progress_bar = {is_seen}")
 
 
 def open_in_background() -> None:
