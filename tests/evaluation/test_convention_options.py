@@ -45,21 +45,6 @@ def test_best_and_worst_of_unjudged_and_grade_0():
         assert result["RR(rel=0)"] == value and result["Judged@1"] == float(ties == "best")
 
 
-@pytest.mark.parametrize(
-    ("metrics", "level", "message"),
-    [
-        (["ERR(max_rel=3)", "ERR(max_rel=9)"], 5, "max_rel=3 is below the highest grade, 5"),
-        ("RBP(p=0.8, max_rel=3)", 5, "max_rel=3 is below the highest grade, 5"),
-        ("ERR(stop=rel)", 5, "rel must lie between 0 and 1 for stop 'rel', not 5"),
-        ("nDCG(gain=exp2)", 1001, "overflows for grade 1001"),
-    ],
-)
-def test_grades_belong_to_the_scale(metrics, level, message):
-    run = pl.DataFrame({"query": "q", "rel": [level, 1], "pos": [1, 2]})
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.evaluate(run, metrics=metrics)
-
-
 def test_gain_by_dict_and_by_name():
     expected = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")["nDCG@10"]
     for metric, options in (
