@@ -86,7 +86,7 @@ TABLE = [
     ),
     (
         RUN.with_columns(pos=pl.Series([1, 2, 1])), QRELS, {"descending": True},
-        "or pass score='score'", {"score": "score", "descending": True}, "or pass --score score",
+        "or pass score=", {"score": "score", "descending": True}, "or pass --score",
         "--score score --descending",
     ),
     (

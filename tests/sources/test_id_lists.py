@@ -436,7 +436,7 @@ def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
         (["d1"] * 4, ["d2"] * 4, None),
         (["d1"] * 5, ["d2"] * 5, "the run has item 'd1', qrels has 'd2'"),
         (["D1", "D2"], ["d3", "d2"], ""),
-        (["1", "2"], [3, 4], "the run has item '1', qrels has 3"),
+        (["1", "2"], [3, 4], "the run has item '1', qrels has '3'"),
         (["a#1", "b#1"], ["a", "b"], ""),
     ],
 )
