@@ -84,8 +84,7 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
     for name in names:
         if name not in result.metrics:
             evaluated = ", ".join(result.metrics)
-            hint = f". Kinds of plot are those of compare: plot({name!r})" * (name in KINDS)
-            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}{hint}.")
+            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
     return names
 
 

@@ -489,5 +489,3 @@ def test_type_errors_name_what_there_is(call, message):
     both = rankql.evaluate(runs, qrels, "P@5"), rankql.compare(runs, qrels, "P@5")
     with pytest.raises(TypeError, match=message):
         call(*both)
-    with pytest.raises(rankql.RankqlError, match=r"Kinds of plot are those of compare: plot\("):
-        both[0].plot("slices")
