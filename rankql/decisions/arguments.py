@@ -49,8 +49,6 @@ def arrange_arguments(
         )
     if not listed:
         return runs, qrels, metrics, []
-    if not runs:
-        raise RankqlError(_NO_RUNS)
     paths = [run for run in runs if isinstance(run, str | os.PathLike)]
     names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
     if not (len(paths) == len(runs) == len({*names}) and all(names)):

@@ -49,22 +49,23 @@ def plot_comparison(
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a
-        if a is None or b is None:
-            raise RankqlError("The pair is incomplete. Pass both systems: a= and b=.")
-        pairs = [(a, b)]
+        if unknown := {a, b} - {*comparison.systems}:
+            raise RankqlError(describe_unknown("system", unknown.pop(), comparison.systems))
+        pairs = [(str(a), str(b))]
     if kind == "slices":
         return _join([x for name in metrics if pairs for x in draw_slices(comparison, name, pairs)])
     overall = comparison.result.overall_metrics
     by_query = [name for name in metrics if name not in overall]
-    if not by_query:
-        raise RankqlError(f"No query has a difference on {metrics[0]}. Pass kind='means'.")
     return _join([draw_differences(comparison, name, *pair) for name in by_query for pair in pairs])
 
 
 def _join(panels: Sequence[Spec]) -> Spec:
     """Put panels side by side."""
     if not panels:
-        raise RankqlError("Nothing to plot: no pair was compared. Compare at least two systems.")
+        raise RankqlError(
+            "Nothing to plot: no query has a difference. Compare at least two systems, or pass "
+            "kind='means'."
+        )
     return panels[0] if len(panels) == 1 else join_panels(panels, columns=2)
 
 
@@ -77,8 +78,7 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
     for name in names:
         if name not in result.metrics:
             evaluated = ", ".join(result.metrics)
-            hint = f". Kinds of plot are those of compare: plot({name!r})" * (name in KINDS)
-            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}{hint}.")
+            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
     return names
 
 

@@ -281,7 +281,7 @@ def significance_levels(
     Yekutieli (2005).
     """
     values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha
-    tests, rejections = len(values), int(rejected.sum())
+    tests, rejections = max(1, len(values)), int(rejected.sum())
     divisors = {"none": 1, "bonferroni": tests, "bh": tests / max(1, rejections)}
     steps = np.full(tests, alpha / divisors.get(correction, 1))
     if correction == "holm":

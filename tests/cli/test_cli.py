@@ -245,13 +245,13 @@ def test_a_command_prints(files, command):
 
 def test_a_check_ends_with_1_if_it_has_errors(files):
     (files / "repeated").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
-    assert "duplicate" in run(files, "check one.run repeated", code=1)[0]
+    assert "conflicting-judgments" in run(files, "check one.run repeated", code=1)[0]
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "suffix", "start"),
-    [("eval", "csv", "slice,metric"), ("explain", "md", "- The losses"),
+    [("eval", "csv", "slice,metric"), ("explain", "md", "- nDCG@10 is 0."),
      ("check", "html", "<!doctype html>"), ("gate --min AP>=0", "json", "{")],
 )  # fmt: skip
 def test_the_suffix_is_the_format(files, tmp_path, command, suffix, start):

@@ -280,6 +280,7 @@ def test_levels_by_hand():
     # Benjamini-Hochberg rejects four of five (0.04 <= 4/5 of 0.05): 4/5 of 0.05 for all.
     assert steps("bh") == pytest.approx([0.04] * 5)
     assert steps("none") == [0.05] * 5
+    assert all(significance_levels([], [], x, 0.05) == [] for x in CORRECTIONS)
 
 
 # What holds for every test.

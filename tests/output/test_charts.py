@@ -148,7 +148,7 @@ def test_metrics_of_the_catalogue_have_no_difference_by_query():
     (only,) = panels(comparison.plot())
     assert only["title"] == "RR: new − old"
     assert len(panels(comparison.plot("slices"))) == 2
-    with pytest.raises(rankql.RankqlError, match=r"^No query has a difference on g"):
+    with pytest.raises(rankql.RankqlError, match="no query has a difference"):
         comparison.plot(metric="g")
 
 

@@ -437,14 +437,6 @@ def test_in_a_browser(browser, pages, name, screen):
     page.context.close()
 
 
-def test_columns_that_are_0_leave_the_cards_on_a_phone():
-    runs, qrels = simulated(["a"], parts=["x", "y"])
-    page = rankql.evaluate(runs["a"], qrels, ["nDCG@5", "P@5"], by="part")._render_page()
-    cells = re.findall(r'<td data-label="(\w+)" (class="idle" )?', page)
-    assert {name for name, idle in cells if idle} == {"undefined", "missing"}
-    assert ("queries", "") in cells and "td.idle { display: none; }" in page
-
-
 def test_the_axis_names_what_differs_between_slices():
     names = [f"a long name of a category of products, {word}" for word in ("new", "old", "used")]
     frame = pl.DataFrame({
@@ -461,18 +453,3 @@ def test_the_axis_names_what_differs_between_slices():
         spec = json.dumps(chart.to_dict())
         for word in ("new", "old", "used"):
             assert re.search(rf"u2026[^\"]{{0,15}}, {word}", spec)
-
-
-def test_the_funnel_has_the_width_of_other_charts():
-    """So its text is not larger on a page."""
-    stage = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
-    qrels = pl.DataFrame({"query": [1], "item": ["b"], "rel": [1]})
-    funnel = rankql.funnel({"first": stage, "last": stage}, qrels).plot().to_dict()
-    means = rankql.evaluate(stage, qrels, "RR").plot().to_dict()
-    assert funnel["width"] == means["width"]
-
-
-def test_kinds_of_plot_are_those_of_compare():
-    result = rankql.evaluate(*simulated(["a", "b"]), "P@5")
-    with pytest.raises(rankql.RankqlError, match=r"Kinds of plot are those of compare: plot\("):
-        result.plot("slices")

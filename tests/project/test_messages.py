@@ -83,7 +83,7 @@ IN_PYTHON = {
 OF_PLOTS = {
     "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
     "Nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
-    "The pair is incomplete.": lambda: compared().plot("differences", b="two"),
+    "Unknown system None.": lambda: compared().plot("differences", b="two"),
 }
 
 
