@@ -211,8 +211,25 @@ def find_duplicates(run_sql: SqlRunner, source: str, column: str, where: str = "
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r} (positions='keep' leaves gaps)"
     if source == "run" and not inputs.many:
-        hint += ", or pass the column of the systems as system=, or all of the query as query="
+        hint += ", or pass the column of the systems: system="
+        (table,) = inputs.runs.values()
+        if finer := _find_finer_key(run_sql.session, table, column):
+            hint += f", or queries: query={finer!r}"
     return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
+
+
+def _find_finer_key(session: Session, table: Table, column: str) -> list[str]:
+    """The query with another column that tells the items or positions of a run apart."""
+    key = table.roles["query"]
+    names = [name for name in table.own_columns if name not in table.roles.values()]
+    for name in sorted(names, key=lambda name: name not in table.known("query")):
+        if not table.columns[name].startswith(("FLOAT", "DOUBLE", "DECIMAL", "STRUCT", "MAP")):
+            columns = ", ".join(map(quote, (name, key, table.roles[column])))
+            unique = f"count(DISTINCT ({columns})) = count(*)"
+            several = f"count(DISTINCT {quote(name)}) < count(*)"
+            if fetch(session, f"SELECT {unique} AND {several} FROM {table.sql}")[0][0]:
+                return [name, key]
+    return []
 
 
 # Sums of higher grades may overflow.

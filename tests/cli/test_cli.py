@@ -278,7 +278,7 @@ ERRORS = {
     "eval one.run qrels --weight": "Option '--weight' requires an argument",
     "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
     "eval distances.csv odd.csv": "--rel COLUMN",
-    "eval twice.csv judged.csv": "or all of the query as --query\n",
+    "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
     "eval": "Missing argument",
     "evla": "No such command 'evla'",
     "explain one.run qrels -Q nobody": "nobody",
