@@ -524,6 +524,13 @@ def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
+def test_parts_count_the_queries_that_are_not_judged():
+    more = pl.concat([RUN, RUN[:1].with_columns(query=pl.lit("zz"))])
+    notes = (rankql.evaluate(more, QRELS, "RR").notes, in_parts(more, QRELS)[1])
+    one, other = ([note for note in each if "not judged" in note] for each in notes)
+    assert one == other and len(one) == 1
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "qrels", "message"),
