@@ -173,3 +173,12 @@ def test_a_log_without_a_column_in_sql(call, message):
     con = metric_engines.connect()
     con.register("log", HISTORY.rename({"user": "buyer", "time": "when"}))
     assert message in metric_engines.complaint(lambda: con.sql(f"FROM {call}").fetchall())
+
+
+def test_collapsed_rows_keep_their_order_and_an_expression_may_name_the_document():
+    chunks = pl.DataFrame({"query": [2, 1, 1, 1], "item": ["c#1", "b#1", "a#2", "a#1"],
+                           "pos": [1, 3, 2, 1]})  # fmt: skip
+    document = pl.col("item").str.slice(0, 1)
+    for frame in (chunks, chunks.lazy()):
+        rows = frame.pipe(rankql.collapsed, document).lazy().collect()
+        assert rows.rows() == [(2, "c#1", 1), (1, "b#1", 2), (1, "a#1", 1)]
