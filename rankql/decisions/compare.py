@@ -168,7 +168,7 @@ def compare(
         systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
         if len(systems) > 1 and not known and baseline is None:
             result.notes.insert(
-                0, "Systems are in the order of their names. Pass baseline= (CLI: --baseline) to "
+                0, "Systems are in the order of their names. Pass baseline= to "
                 "name the one that others are compared with"
             )  # fmt: skip
     aligned = align_systems(result, systems)

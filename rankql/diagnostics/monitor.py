@@ -388,7 +388,7 @@ def _find_baseline(days: pl.Series, baseline: str, period: Period) -> tuple[date
                        map(date.fromisoformat, baseline.split(":")))  # fmt: skip
     except (ValueError, OverflowError):
         raise RankqlError(
-            f"baseline= (CLI: --baseline) must be a number of {period.name}s or a "
+            f"baseline= must be a number of {period.name}s or a "
             f"period such as '2026-09-01:2026-09-28', not {baseline!r}"
         ) from None
     old = days.unique().to_frame().filter(pl.col("day").is_between(first, last))["day"]
@@ -480,7 +480,7 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     unit = period.name
     yield (
         f"Baseline: {first} to {last}; there are {scored['day'].n_unique():,} {unit}s to "
-        f"{newest}. If you add earlier {unit}s, pass this period as baseline= (CLI: --baseline)"
+        f"{newest}. If you add earlier {unit}s, pass this period as baseline="
     )
     series = watched.select(KEYS).unique(maintain_order=True)
     outlying = [f"{_name(row)} on {row['day']}" for row in watched.filter("outlying").to_dicts()]
@@ -491,12 +491,12 @@ def _describe(scored: pl.DataFrame, first: date, last: date, period: Period) -> 
     if unclear.height:
         yield (f"Not watched, because more than a quarter of the days of the baseline lie far "
                f"outside: {_join([*map(_name, unclear.to_dicts())])}. Pass another period as "
-               "baseline= (CLI: --baseline)")  # fmt: skip
+               "baseline=")  # fmt: skip
         series = series.join(unclear, on=KEYS, how="anti", maintain_order="left")
     compared = watched.filter(pl.col("alarm").is_not_null(), day=newest)
     gone = series.join(compared, on=KEYS, how="anti", maintain_order="left").to_dicts()
     if gone:
-        weeks = ". A week has more: pass period='week' (CLI: --period week)" * (unit == "day")
+        weeks = ". A week has more: pass period='week'" * (unit == "day")
         yield (f"Not compared on {newest}: {_join([*map(_name, gone)])}. A {unit} needs "
                f"{LEAST_QUERIES} queries, the baseline {period.need}, and the metric a "
                f"direction{weeks}")  # fmt: skip

@@ -128,7 +128,7 @@ COUNTED = (
     ),
     Note(
         _constant,
-        "all {count:,} rows of {run} have the same score, so only ties= (CLI: --ties) decides the "
+        "all {count:,} rows of {run} have the same score, so only ties= decides the "
         "order of the items",
     ),
     Note(lambda counters: ({"text": text} for text in counters.doubts), "{text}"),
@@ -339,7 +339,7 @@ OTHERS = (
     Note(
         _seen,
         "{share:.1%} of the items of {run}{positions} are in train for the same user. seen='drop' "
-        "(CLI: --seen drop) removes them",
+        "removes them",
     ),
     Note(
         _strangers,
@@ -365,7 +365,7 @@ OTHERS = (
     Note(_clusters, "{text}"),
     Note(
         _users,
-        "Queries with the same {name} are not independent: pass cluster={name!r} "
-        "(CLI: --cluster {name}), so that intervals respect it",
+        "Queries with the same {name} are not independent: pass cluster={name!r} so "
+        "that intervals respect it",
     ),
 )

@@ -48,7 +48,7 @@ COUNTED = {
 
 def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None) -> None:
     """Refuse metrics whose tables are missing, and options without a metric that reads them."""
-    needs_train = "needs the interactions of training. Pass train= (CLI: --train)"
+    needs_train = "needs the interactions of training. Pass train="
     shown = [metric for metric in metrics if metric.shown]
     require(seen is None or inputs.train is not None, f"seen={seen!r} {needs_train}")
     require(
@@ -64,8 +64,8 @@ def require_sources(inputs: Inputs, metrics: Sequence[Metric], seen: str | None)
         for wrong, problem in (
             (not has_ids, "needs ids of items. Name their column: item='...'"),
             (alone and reads_train, needs_train),
-            (uncounted, "needs the items that could be shown. Pass train= (CLI: --train), or a "
-             "table of them or their number as catalogue= (CLI: --catalogue)"),
+            (uncounted, "needs the items that could be shown. Pass train=, or a table of them or "
+             "their number as catalogue="),
         ):  # fmt: skip
             require(not wrong, f"{metric.name} {problem}")
 

@@ -341,6 +341,6 @@ def resolve_directions(
         return directions, []
     note = (
         f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))} assumed to be better. "
-        "If not, set higher_is_better= (CLI: --lower-is-better)"
+        "If not, set higher_is_better="
     )
     return directions, [note]
