@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class RankqlError(ValueError):
@@ -35,6 +41,23 @@ def database_message(error: Exception) -> str:
     first, *further = str(error).splitlines() or [""]
     names = [line.strip() for line in further if _SUGGESTION.match(line)]
     return " ".join([re.sub(r"^[\w ]+ Error: ", "", first), *names])
+
+
+def name_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Let the TypeError of a call with other arguments name those that there are."""
+    parameters = inspect.signature(function)
+    names = ", ".join(f"{name}=" for name in [*parameters.parameters][1:])
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            parameters.bind(*args, **options)
+        except TypeError as error:
+            takes = f"takes {names}" if names else "takes no arguments. Filter the frame"
+            raise TypeError(f"{function.__name__} {takes}: {error}") from None
+        return function(*args, **options)
+
+    return call
 
 
 def find_closest(name: str, choices: Iterable[str]) -> str | None:

@@ -105,7 +105,7 @@ def check_command(inputs: Sequence[str], **options: Any) -> None:
 def monitor_command(days: str, qrels: str | None = None, **options: Any) -> None:
     """Raise an alarm if a metric drops or drifts, or if labels age.
 
-    Exit code 0: no alarm, 1: an alarm, 2: wrong use, 3: nothing was compared on the last day.
+    Exit code 0: no alarm, 1: an alarm, 2: wrong use, 3: nothing was compared on the last 7 days.
     DAYS is a glob with a folder per day, or a table with the column day. Without QRELS, it has the
     grades too.
     """

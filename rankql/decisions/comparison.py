@@ -15,7 +15,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, name_arguments
 from rankql.evaluation.means_result import LARGE, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
@@ -162,6 +162,7 @@ class Comparison(EvaluatedTable):
                 raise RankqlError(describe_unknown(kind, value, known))
         return query_differences(self.result, name, a, b)
 
+    @name_arguments
     def leaderboard(self) -> pl.DataFrame:
         """The ranks of every system that the tests support, by metric and slice, best first.
 
@@ -227,6 +228,7 @@ class Comparison(EvaluatedTable):
             **super()._details(),
         }
 
+    @name_arguments
     def plot(
         self,
         kind: str = "differences",

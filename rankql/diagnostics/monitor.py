@@ -36,13 +36,14 @@ METRIC, SHARE, UNDEFINED = WATCHED = ("metric", "judged share", "undefined share
 JUDGED, QUERIES = "judged items only", "queries"
 # A day or week of a slice with fewer queries is not compared: its mean is too far from normal.
 LEAST_QUERIES = 10
-# A series that is not compared keeps its state for so long.
-KEPT = timedelta(28)
+# A series that is not compared keeps its state for so long. A result that compared nothing in so
+# many periods is inconclusive.
+KEPT, SILENT = timedelta(28), 7
 # A baseline with a larger share of outlying days does not show what is usual: monitor_days.
 LARGEST_OUTAGE = 0.25
-# The displayed columns, how many of the last days, and for how many alarms.
+# The displayed columns, and the number of alarms of which the last days are.
 SHOWN = ("metric", "slice", "day", "mean", "lo", "hi", "queries", "expected", "limit")
-SHOWN_DAYS, SHOWN_ALARMS = 7, 3
+SHOWN_ALARMS = 3
 
 
 class Period(NamedTuple):
@@ -77,7 +78,7 @@ class Monitoring(TableResult):
     days before the last day of all. `states` has one row per series: the day on which it was last
     compared, and its state, 'alarm', 'fine', 'not compared' (on the last day), 'ended' (for 28
     days) or 'not watched' (never compared). `conventions` says how it was computed. `exit_code` is
-    1 with an active alarm, 3 if no metric was compared on the last day, otherwise 0.
+    1 with an active alarm, 3 if no metric was compared on the last 7 days, otherwise 0.
     """
 
     table: pl.DataFrame
@@ -109,11 +110,17 @@ class Monitoring(TableResult):
 
     @property
     def exit_code(self) -> int:
-        """1 with an active alarm, 3 if no metric was compared on the last day, otherwise 0."""
+        """1 with an active alarm, 3 if no metric was compared on the last 7 days, otherwise 0."""
         if len(self.active):
             return 1
-        recent = (pl.col("compared") == self._newest) & (pl.col("kind") != UNDEFINED)
-        return 0 if self.states.filter(recent).height else 3
+        last = self._last_compared
+        return 0 if last and last > self._newest - SILENT * self._period.step else 3
+
+    @property
+    def _last_compared(self) -> date | None:
+        """The last day on which a metric was compared."""
+        last: date | None = self.states.filter(pl.col("kind") != UNDEFINED)["compared"].max()  # type: ignore[assignment]
+        return last
 
     @property
     def passed(self) -> bool:
@@ -134,13 +141,16 @@ class Monitoring(TableResult):
             for row in self.active.to_dicts()
         ]  # fmt: skip
         count = text.format_count(len(names), "alarm") if names else "No alarm"
+        first = f"{count} on {newest}"
         if self.exit_code == 3:
-            count = "Nothing was compared"
+            first = f"Nothing was compared in the {SILENT} {self._period.name}s to {newest}"
+        elif not names and self._last_compared != newest:
+            first = f"No alarm on {self._last_compared}; nothing was compared since"
         old = pl.col("latest") < newest - KEPT
         unwatched = pl.col("state").is_in(("not watched", "ended")) & (pl.col("kind") == METRIC)
         others = [*map(_name, self.states.filter(unwatched, ~old).to_dicts())]
         return (
-            f"{count} on {newest}"
+            f"{first}"
             f"{f': {_join(names)}' if names else ''}"
             f"{f'; {len(others):,} not watched: {_join(others)}' if others else ''}"
         )
@@ -171,7 +181,7 @@ class Monitoring(TableResult):
         word = state.otherwise(pl.lit("")).replace("fine", "")
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
                                           maintain_order="left")  # fmt: skip
-        shown = frame.filter(is_last | (pl.col("day") > end - SHOWN_DAYS * self._period.step))
+        shown = frame.filter(is_last | (pl.col("day") > end - SILENT * self._period.step))
         frame = drop_idle_columns(shown.select(*SHOWN, alarm=word))
         return [frame]
 
@@ -376,7 +386,10 @@ def _read_means(result: Result, prefix: int) -> pl.DataFrame:
 
 
 def _recognise_period(days: pl.Series) -> str:
-    """Days or weeks: the latter if all days have the same weekday."""
+    """Days or weeks: the latter if all days have the same weekday. Months are refused."""
+    months = len(days) > 2 and (days.dt.day() == 1).all()
+    require(not months, "day= has months, which are too few to compare. Pass days with "
+            "period='week'")  # fmt: skip
     return "week" if len(days) > 1 and days.dt.weekday().n_unique() == 1 else "day"
 
 

@@ -32,6 +32,7 @@ from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
 from rankql.registry.argument_checks import require
 from rankql.registry.metric_record import Metric
+from rankql.registry.parse import is_metric
 from rankql.sources.reader import fetch_frame, reword_error
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
@@ -178,6 +179,13 @@ def evaluate(
     """
     require_interval(interval, confidence)
     require(seen in (None, "drop"), f"seen must be 'drop' or None, not {seen!r}")
+    listed = isinstance(qrels, list | tuple) and all(isinstance(name, str) for name in qrels)
+    named = con is None and isinstance(qrels, str) and "/" not in qrels and is_metric(qrels)
+    if (listed and qrels) or (named and not os.path.exists(str(qrels))):
+        raise RankqlError(
+            f"{qrels!r} is in the place of qrels: metrics is the third argument. Pass "
+            f"metrics={qrels!r}"
+        )
     if judge is not None:
         require_package("scipy", "stats", "judge=")
         if qrels is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, did_you_mean, name_arguments
 from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
 from rankql.evaluation.readable import describe_together
 from rankql.registry.column_names import squash
@@ -175,13 +175,34 @@ class MeansResult(TableResult):
         )
         return f"Means by metric{level}"
 
-    def wide(self) -> WideTable:
-        """The means with systems or slices as rows and metrics as columns, as papers have them."""
-        higher = {name: self.higher_is_better(name) for name in self.metrics}
-        paths = self.input_paths
-        return make_wide_table(
-            self.summary, higher, self.systems, notes=self.notes, input_paths=paths
-        )
+    def wide(self, rows: str | None = None, columns: str | None = None) -> WideTable:
+        """The means with systems or slices as rows and metrics as columns, as papers have them.
+
+        Of slices by two attributes, the values of `rows` are rows and those of `columns` columns.
+        """
+        notes, paths = self.notes, self.input_paths
+        if rows is None and columns is None:
+            higher = {name: self.higher_is_better(name) for name in self.metrics}
+            return make_wide_table(
+                self.summary, higher, self.systems, notes=notes, input_paths=paths
+            )
+        pairs = [group for group in self.meta.groupings if len(group) == 2]
+        group = next((group for group in pairs if {*group} == {rows, columns}), None)
+        if group is None:
+            known = " or ".join(f"rows={x!r}, columns={y!r}" for x, y in pairs)
+            raise RankqlError(
+                f"wide has no slices by rows={rows!r} and columns={columns!r}. "
+                + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
+            )
+        summary = self._slices(group).filter(pl.col("slice") != "all")
+        places = (attribute_column(str(name)) for name in (rows, columns))
+        return make_cross_table(summary, *places, notes=notes, input_paths=paths)
+
+    def _slices(self, group: list[str]) -> pl.DataFrame:
+        """The summary with only the slices by these attributes."""
+        if self.meta.groupings != [group]:
+            raise RankqlError(f"wide needs a result with by={group} alone. Evaluate again")
+        return self.summary
 
     def displayed(self) -> list[pl.DataFrame]:
         """The means of several systems, or the summary without attributes: slices name them."""
@@ -291,6 +312,7 @@ class MeansResult(TableResult):
         weight = {"weight": self.meta.weight} if self.meta.weight else {}
         return {"conventions": self.conventions, "columns": self.columns, **weight}
 
+    @name_arguments
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all."""
         return draw_chart("charts", "plot_means", self, metric)
@@ -407,3 +429,21 @@ def make_wide_table(
     higher = {columns[metric]: higher for metric, higher in higher_is_better.items()}
     parts = ["slice"] if several and len(slices) > 1 else []
     return WideTable(pl.DataFrame(data, schema), higher, named, parts, **fields)
+
+
+def make_cross_table(summary: pl.DataFrame, rows: str, columns: str, **fields: Any) -> WideTable:
+    """Slices by two attributes: the values of one as rows, of the other as columns."""
+    parts = [x for x in ("metric", "system") if x in summary.columns and summary[x].n_unique() > 1]
+    keys = [*parts, rows]
+    texts = summary.select(*parts, "mean", *(
+        pl.col(name).cast(pl.String).fill_null("NULL") for name in (rows, columns)
+    ))  # fmt: skip
+    values = texts[columns].unique(maintain_order=True)
+    names = dict(zip(values, unique_names([*values], keys), strict=True))
+    means: dict[tuple[Any, ...], dict[str, float | None]] = {}
+    for row in texts.to_dicts():
+        means.setdefault(tuple(row[key] for key in keys), {})[names[row[columns]]] = row["mean"]
+    schema = dict.fromkeys(keys, pl.String) | dict.fromkeys(names.values(), pl.Float64)
+    data = [dict(zip(keys, key, strict=True)) | found for key, found in means.items()]
+    higher = dict.fromkeys(names.values(), True)
+    return WideTable(pl.DataFrame(data, schema), higher, {}, parts, **fields)

@@ -100,6 +100,10 @@ class Result(MeansResult):
                 self._summary = correct_summary(self, self.judge, self._summary)
         return self._summary
 
+    def _slices(self, group: list[str]) -> pl.DataFrame:
+        """The summary with only the slices by these attributes."""
+        return self.derive(meta=replace(self.meta, groupings=[group])).summary
+
     def weight_sums(self) -> dict[str, Any]:
         """Sums of the weights of the queries."""
         with connect(self.meta, self.values) as con:

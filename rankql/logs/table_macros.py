@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
 from functools import wraps
 from numbers import Integral, Real
@@ -23,7 +23,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.checked_columns import Column, column, is_pandas
 from rankql.expressions.variants import column_names, require_columns
 from rankql.registry.argument_checks import require, require_plain_name
-from rankql.registry.column_names import recognise_defaults
+from rankql.registry.column_names import recognise, recognise_defaults
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -69,6 +69,8 @@ def table_function(
 
         @wraps(function)
         def of_table(*args: Any, **options: Any) -> Any:
+            for name in options.keys() - signature.parameters.keys():
+                _refuse_synonym(function.__name__, name, of_columns)
             call = signature.bind(*args, **options)
             given = {*call.arguments}
             call.apply_defaults()
@@ -94,6 +96,13 @@ def table_function(
         return cast("TableFunction[Args]", of_table)
 
     return decorate
+
+
+def _refuse_synonym(function: str, name: str, roles: Collection[str]) -> None:
+    """Refuse an argument called like a column, such as user= for query=."""
+    for role in roles:
+        known = recognise(role, [name]) is not None
+        require(not known, f"{function} has no argument {name}=. Pass the column as {role}=")
 
 
 def _as_key(columns: Any) -> Any:

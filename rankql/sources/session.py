@@ -236,9 +236,9 @@ def _load_frame(source: Source) -> Table:
     if not scanned and not hasattr(data, "scanner") and not hasattr(data, "combine_chunks"):
         if not hasattr(data, "__arrow_c_stream__"):
             remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
+            kind = "an empty text" if data == "" else type(data).__name__
             raise RankqlError(
-                f"{label} must be a path, a table, a relation or a frame, "
-                f"not {type(data).__name__}{remedy}"
+                f"{label} must be a path, a table, a relation or a frame, not {kind}{remedy}"
             )
         import polars
 

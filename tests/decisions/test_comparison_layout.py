@@ -255,3 +255,20 @@ def test_evaluations_of_several_runs_show_systems_by_metrics():
     runs = {"old": old.head(1).drop("rel"), "new": new.drop("rel")}
     lacking = rankql.evaluate(runs, qrels, ["RR", "P@1"])
     assert "missing: 0 to 1" in repr(lacking)
+
+
+def test_slices_by_two_attributes():
+    log = pl.DataFrame({
+        "query": range(8), "item": "x", "rel": [1, 0, 1, 1, 0, 0, 1, 1], "pos": 1,
+        "country": [*"DDDDFFFF"], "week": [1, 2] * 4, "mean": [*"uuuuvvvv"],
+    })  # fmt: skip
+    result = rankql.evaluate(log, metrics="P@1", by=[["country", "week"], ["mean"]])
+    wide = result.wide(rows="country", columns="week")
+    assert wide.table.rows() == [("D", 1.0, 0.5), ("F", 0.5, 0.5)]
+    assert wide.table.columns == ["country", "1", "2"]
+    assert result.wide(rows="week", columns="country").table.columns == ["week", "D", "F"]
+    with pytest.raises(rankql.RankqlError, match="Pass rows='country', columns='week'"):
+        result.wide(rows="country", columns="mean")
+    two = rankql.evaluate(log, metrics=["P@1", "Success@1"], by=["country", "week"])
+    titles = [block.title for block in two.wide(rows="country", columns="week")._rendered()]
+    assert titles == ["P@1", "Success@1"]

@@ -57,10 +57,10 @@ def graded(level):
 
 # Arguments of evaluate, and words of the error.
 DATA = [
-    (QRELS, RUN, {}, "It has rel, like judgments: pass the run first"),
-    (RUN, RUN, {}, r"Pass rel='...'. It has score, like a run: are these the judgments\?"),
+    (QRELS, RUN, {}, "No score column in run: .* The run comes first"),
+    (RUN, RUN, {}, r"No grade column in qrels: .* Pass rel='...'"),
     ("no.parquet", QRELS, {}, "run: file 'no.parquet' does not exist"),
-    ("", QRELS, {}, "run must be a path or the name of a table, not an empty text"),
+    ("", QRELS, {}, "run must be a path, a table, a relation or a frame, not an empty text"),
     (3, QRELS, {}, "run must be a path, a table, a relation or a frame, not int"),
     ({}, QRELS, {}, "A dict of runs must map at least one name"),
     (RUN.clear(), QRELS, {}, "run is empty"),
@@ -107,20 +107,19 @@ DATA = [
 ]
 METRICS = [
     (None, {}, "metrics must be names such as"),
-    ([], {}, "metrics is empty. Name at least one"),
+    ([], {}, r"metrics must be names such as 'nDCG@10', not \[\]"),
     ([3], {}, "A metric must be a name"),
     ("nDGC@10", {}, "Unknown metric 'nDGC'. Did you mean 'nDCG'"),
-    ("Freshness@10", {}, "Unknown metric .Freshness.. evaluate does not compute it: call"),
-    ("ndcg10", {}, "Did you mean 'nDCG@10'"),
-    ("MAP@R", {}, "a cutoff at R is not available. The closest are Rprec"),
-    ("context_recall", {}, "The closest is R@10, with ids of the relevant chunks"),
-    ("P@0", {}, "k must be a whole number from 1, not 0"),
-    ("P@ten", {}, "k must be a whole number from 1, not ten"),
-    (f"P@{2**53 + 1}", {}, "k must be at most 9007199254740992, not 9007199254740993"),
-    ("MAP@10(rel=2)", {}, r"write options before the cutoff: MAP\(rel=2\)@10"),
+    ("Freshness@10", {}, r"evaluate does not compute 'Freshness'. Call freshness\(\)"),
+    ("ndcg10", {}, "Did you mean 'nDCG'"),
+    ("MAP@R", {}, "k must be a whole number from 1 to 9007199254740992, not R"),
+    ("context_recall", {}, "Unknown metric 'context_recall'"),
+    ("P@0", {}, "k must be a whole number from 1 to 9007199254740992, not 0"),
+    ("P@ten", {}, "k must be a whole number from 1 to 9007199254740992, not ten"),
+    (f"P@{2**53 + 1}", {}, "k must be a whole number from 1 to 9007199254740992, not 90071992547"),
     ("Rprec@5", {}, "Rprec has no cutoff"),
     ("nDCG(k=1)@10", {}, "the cutoff is given twice"),
-    ("P(rel=1, rel=2)@10", {}, "threshold is given twice"),
+    ("P(rel=1, rel=2)@10", {}, "threshold must have one value"),
     ("P(rel=x)@5", {}, "threshold must be a finite number, not the text 'x'"),
     ("P(foo=1)@5", {}, "P has no option 'foo'"),
     ("P(denominator=R)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not R"),
@@ -211,3 +210,14 @@ def test_grades_whose_sum_overflows():
         message = f"^metrics: {metric} is {value} for query 'a', but must be a finite number"
         with pytest.raises(rankql.RankqlError, match=message):
             rankql.evaluate(run.with_columns(rel=rel), metrics=metric)
+
+
+@pytest.mark.parametrize(
+    "metrics", ["nDCG@10", "map", ["nDCG@10", "AP"], ("RR",), ["own = sum(rel)"]]
+)
+def test_metrics_in_the_place_of_qrels(metrics, tmp_path):
+    path = tmp_path / "log.parquet"
+    RUN.join(QRELS, on=["query", "item"]).write_parquet(path)
+    message = "metrics is the third argument. Pass metrics="
+    with pytest.raises(rankql.RankqlError, match=re.escape(f"{message}{metrics!r}")):
+        rankql.evaluate(path, metrics)

@@ -92,3 +92,21 @@ def test_latex_of_means_is_one_table_with_caption_and_label(by):
         latex = each.to_latex()
         assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 1
         assert latex.count(r"\caption{Means") == latex.count(r"\label{tab:means}") == 1
+
+
+def by_country_and_week(weeks=12):
+    rows = [
+        (f"q{q}", "abc"[i], i + 1, int((q + i) % 3 == 0), ["de", "fr", "at"][q % 3],
+         f"2026-W{q // 3 % weeks + 1:02d}")
+        for q in range(9 * weeks) for i in range(3)
+    ]  # fmt: skip
+    names = ["query", "item", "pos", "rel", "country", "week"]
+    frame = pl.DataFrame(rows, names, orient="row")
+    return rankql.evaluate(frame, metrics="nDCG@3", by=["country", "week"])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [("country", "week"), ("week", "country")])
+def test_many_slices_are_under_the_name_of_their_attribute(rows, columns):
+    printed = repr(by_country_and_week(30).wide(rows=rows, columns=columns))
+    header = printed.split("\n")[0].split()
+    assert header[0] == rows and "metric" not in header

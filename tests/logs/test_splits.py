@@ -182,3 +182,18 @@ def test_collapsed_rows_keep_their_order_and_an_expression_may_name_the_document
     for frame in (chunks, chunks.lazy()):
         rows = frame.pipe(rankql.collapsed, document).lazy().collect()
         assert rows.rows() == [(2, "c#1", 1), (1, "b#1", 2), (1, "a#1", 1)]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ["leave_one_out", "time_split"])
+@pytest.mark.parametrize(
+    ("argument", "role"),
+    [("user", "query"), ("user_id", "query"), ("time", "moment"), ("timestamp", "moment"),
+     ("product_id", "item")],
+)  # fmt: skip
+def test_arguments_called_like_their_columns(name, argument, role):
+    message = f"^{name} has no argument {argument}=. Pass the column as {role}=$"
+    with pytest.raises(rankql.RankqlError, match=message):
+        getattr(rankql, name)(HISTORY, **{argument: "user"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'days'"):
+        getattr(rankql, name)(HISTORY, days=3)

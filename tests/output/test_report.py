@@ -453,3 +453,27 @@ def test_the_axis_names_what_differs_between_slices():
         spec = json.dumps(chart.to_dict())
         for word in ("new", "old", "used"):
             assert re.search(rf"u2026[^\"]{{0,15}}, {word}", spec)
+
+
+def test_the_funnel_has_the_width_of_other_charts():
+    """So its text is not larger on a page."""
+    stage = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
+    qrels = pl.DataFrame({"query": [1], "item": ["b"], "rel": [1]})
+    funnel = rankql.funnel({"first": stage, "last": stage}, qrels).plot().to_dict()
+    means = rankql.evaluate(stage, qrels, "RR").plot().to_dict()
+    assert funnel["width"] == means["width"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda result, _: result.plot(kind="slices"), r"plot takes metric=: .*'kind'"),
+        (lambda _, c: c.plot(by="part"), r"plot takes kind=, metric=, a=, b=: .*'by'"),
+        (lambda _, c: c.leaderboard("P@5"), "leaderboard takes no arguments. Filter the frame"),
+    ],
+)
+def test_type_errors_name_what_there_is(call, message):
+    runs, qrels = simulated(["a", "b"])
+    both = rankql.evaluate(runs, qrels, "P@5"), rankql.compare(runs, qrels, "P@5")
+    with pytest.raises(TypeError, match=message):
+        call(*both)
