@@ -129,7 +129,7 @@ def summarise_moments(
         SELECT {", ".join([*systems, f"{label} AS slice", *attributes.values()])}, i,
                CASE WHEN least = most AND NOT micro THEN least ELSE {mean} END AS mean, {numbers},
                n AS units, least, most, pow(query_weights, 2) / query_squares AS n_eff,
-               queries, undefined, missing
+               queries, CAST(undefined AS BIGINT) AS undefined, CAST(missing AS BIGINT) AS missing
         FROM {groups} ORDER BY {", ".join([*systems, *order, "i"])}""",
     )
     metrics = [meta.metrics[i] for i in means["i"]]
@@ -153,7 +153,7 @@ def summarise_moments(
                 pl.Series(name, [pair[side] for pair in ends], pl.Float64)
                 for side, name in enumerate(("lo", "hi"))
             ),
-            *(means[name].cast(pl.Int64) for name in ("queries", "undefined", "missing")),
+            *means[["queries", "undefined", "missing"]],
             *([means["n_eff"]] if meta.weight else []),
             pl.Series(SKEWED, [skewed for *_, skewed in ends], pl.Boolean),
             *([] if interval is None else [means.select(varied.alias(ERROR)).to_series()]),
