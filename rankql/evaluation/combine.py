@@ -90,8 +90,8 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     first = next(iter(results.values()))
     results = {name: with_names_of(part, first) for name, part in results.items()}
     parts = list(results.values())
-    several = [name for name, part in results.items() if part.meta.system]
-    require(not several, f"The result {several[:1]!r} has several systems. Pass it alone")
+    for name, part in results.items():
+        require(not part.meta.system, f"The result {name!r} has several systems. Pass it alone")
     _require_same(parts, ("query", "by", "weight", "conventions"))
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     require(bool(metrics), "The results have no metric in common")

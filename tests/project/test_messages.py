@@ -69,7 +69,7 @@ IN_PYTHON = {
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
     "No key has values of both 'RR' and 'clicks'": without_values,
-    "clicks is too large for some query. Scale it down": lambda: linked(
+    "clicks is too large for some key. Scale it down": lambda: linked(
         [1.0, 0.5, 0.2], (1.7e308, 1.7e308, 1), ("a", "a", "b")
     ),
     # Also where the best scores of a run are looked at first.
@@ -82,7 +82,7 @@ IN_PYTHON = {
 }
 OF_PLOTS = {
     "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
-    "Nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
+    "Nothing to plot: no query has a difference": lambda: compared({"one": RUN}).plot(),
     "Unknown system None.": lambda: compared().plot("differences", b="two"),
 }
 
