@@ -7,7 +7,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.engines.spark_evaluation import SparkResult
 from rankql.errors import RankqlError
 from rankql.evaluation.means import ERROR, SKEWED, summarise_groups
 from rankql.evaluation.result import Result, check_values
@@ -92,8 +91,11 @@ def test_what_all_queries_together_must_pass():
             check_values(meta, result.values)
 
 
+@pytest.mark.spark
 def test_a_result_whose_values_are_elsewhere(tmp_path):
     """It has the means, and says how to get the values where these are needed."""
+    from rankql.spark import SparkResult
+
     ours = rankql.evaluate(RUN, QRELS, ["AP", "RR"], attributes=QUERIES, by="part")
     means = in_parts(ours, 3)
     about = {"columns": ours.columns, "notes": ours.notes, "sql": ours.sql}
