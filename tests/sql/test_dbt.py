@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from polars.testing import assert_frame_equal
 
 import rankql
 from support import components
@@ -135,7 +136,8 @@ def test_day_by_day(project, dbt):
 
     write(data, 0)
     dbt("build --full-refresh", "docs generate --static")
-    assert rows(project, "per_query").equals(both)
+    # The last bits of a sum depend on the order of its threads.
+    assert_frame_equal(rows(project, "per_query"), both, rel_tol=0, abs_tol=1e-12)
     assert_as_evaluated(project)
 
     catalog = json.loads((project / "target" / "catalog.json").read_text())["nodes"]
