@@ -35,8 +35,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            found = version("rankql")
+            installed = version("rankql")
         except PackageNotFoundError:  # a checkout on the path, not installed
-            found = "unknown"
-        return globals().setdefault(name, found)
+            installed = "unknown"
+        return globals().setdefault(name, installed)
     return _lazy_getattr(name)

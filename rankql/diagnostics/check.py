@@ -78,7 +78,9 @@ def check(
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     reading = Reading.of(options, check, ReadingOptions)
     with open_session(con, run, qrels, train) as session:
-        inputs = read_rankings(session, run, qrels, reading, False, True, train=train)
+        inputs = read_rankings(
+            session, run, qrels, reading, graded=False, keeps_unjudged=True, train=train
+        )
         with duckdb_errors():
             data = CheckData(session, inputs, k, reading.conventions.threshold)
             findings = [

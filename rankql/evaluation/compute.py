@@ -21,7 +21,7 @@ from rankql.evaluation.overlap import Counters, read_counters, run_label
 from rankql.evaluation.plan import Facts, Plan
 from rankql.evaluation.readable import Query, is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
-from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items
+from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items, reads_grades
 from rankql.evaluation.steps import TOP, Unique, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.conventions import Conventions
@@ -72,7 +72,7 @@ def compute(plan: Plan) -> tuple[pl.DataFrame, Catalogue, Counters, list[str]]:
     metrics = plan.computed
     reduced = reduce_tables(plan.facts, metrics, plan.conventions)
     unique = reduced.unique_columns(metrics)
-    graded = any(not m.shown or "rel" in m.shown.of_shown for m in plan.metrics)
+    graded = reads_grades(plan.metrics)
     counters = require_sound(plan.facts.run_sql, reduced.counters, unique, graded=graded)
     values, notes = finish(reduced, metrics, plan.query)
     if plan.inputs.train:

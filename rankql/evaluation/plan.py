@@ -29,7 +29,7 @@ from rankql.evaluation.readable import (
     write_query,
 )
 from rankql.evaluation.request import EvaluateArguments, Reading
-from rankql.evaluation.shown import add_training, drop_seen, require_sources
+from rankql.evaluation.shown import add_training, drop_seen, reads_grades, require_sources
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner
 from rankql.macros import quote
 from rankql.registry.column_names import RELEVANT, RETRIEVED, ROLES, SUBTOPICS, find_name
@@ -101,9 +101,8 @@ def make_plan(session: Session, arguments: EvaluateArguments) -> Plan:
     conventions, groupings = arguments.reading.conventions, arguments.groupings
     attached = groupings if arguments.cluster is None else [*groupings, [arguments.cluster]]
     metrics = parse(arguments.metrics)
-    graded = not all(m.shown and "rel" not in m.shown.of_shown for m in metrics)
     inputs = read_rankings(
-        session, arguments.run, arguments.qrels, arguments.reading, graded,
+        session, arguments.run, arguments.qrels, arguments.reading, reads_grades(metrics),
         attributes=arguments.attributes, groups=attached, weight=arguments.weight,
         train=arguments.train, catalogue=arguments.catalogue,
     )  # fmt: skip
@@ -131,7 +130,8 @@ def read_rankings(
 ) -> Inputs:
     """The inputs without unjudged queries, with documents instead of chunks if the caller says so.
 
-    graded: a run without judgments needs grades. others: of `read_inputs`.
+    graded: a run without judgments needs grades. keeps_unjudged: unjudged queries stay, for
+    `check`. others: of `read_inputs`.
     """
     columns, alone = reading.columns, False
     if qrels is None and not graded:

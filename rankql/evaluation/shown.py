@@ -75,6 +75,11 @@ def reads_catalogue(metric: Metric) -> bool:
     return metric.shown is not None and "known" in metric.shown.of_shown
 
 
+def reads_grades(metrics: Sequence[Metric]) -> bool:
+    """Does one of them read the grades of items?"""
+    return any(metric.shown is None or "rel" in metric.shown.of_shown for metric in metrics)
+
+
 def add_training(
     session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[Inputs, list[Metric], list[Metric]]:

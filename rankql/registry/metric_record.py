@@ -1,4 +1,4 @@
-"""A metric: its record as plain data with its parameters, and what is asked of it: `P(rel=2)@5`."""
+"""Metrics: the record of each as plain data, and a metric with its options: `P(rel=2)@5`."""
 
 from __future__ import annotations
 

@@ -7,11 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import text as layout
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.decisions import comparison
-from rankql.text import display_width
+from rankql.text import Block, cut_in_middle, display_width
 
 METRICS = ["nDCG@10", "AP", "RR@10"]
 
@@ -164,18 +163,18 @@ def test_every_table_fits_80_columns(names, metrics, by):
 
 def test_names_are_cut_in_the_middle_at_16_display_columns():
     names = ["abcdefghijklmnopqrstuvwxyz", "基于稠密向量的检索系统版本一", "short", "x" * 16]
-    short = layout.cut_in_middle(names, 16)
+    short = cut_in_middle(names, 16)
     assert short == {
         names[0]: "abcdefgh…tuvwxyz", names[1]: "基于稠密…版本一", "short": "short",
         names[3]: names[3],
     }  # fmt: skip
     alike = [f"a-system-of-2024-{n}-with-everything" for n in range(30)]
-    assert len({*layout.cut_in_middle(alike, 16).values()}) == 30
+    assert len({*cut_in_middle(alike, 16).values()}) == 30
 
 
 def test_a_cut_table_names_the_rows_below_the_gap():
     rows = [[x if i == 0 else "", str(i)] for x in ("AP", "RR") for i in range(41)]
-    cut = layout.Block([["metric", "n"], *rows]).cut().rows
+    cut = Block([["metric", "n"], *rows]).cut().rows
     assert cut[30:33] == [["", "29"], ["... 22 more rows ...", ""], ["RR", "11"]]
 
 
