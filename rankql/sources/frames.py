@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 
 import rankql
 from rankql.errors import RankqlError
@@ -18,27 +19,9 @@ from rankql.sources.private import LOCK, lock_of_process
 
 # DuckDB reads up to this many rows with one thread.
 ONE_CHUNK = 2048
-# Up to so many rows are read and registered without pyarrow, whose import takes half as long as
-# those of duckdb and polars together.
-FEW = 10_000
-# With pyarrow, up to so many values are read faster without it.
-FEW_VALUES = 3000
-# The types of columns that need no pyarrow.
-TYPES = {
-    "BIGINT": pl.Int64,
-    "BOOLEAN": pl.Boolean,
-    "DOUBLE": pl.Float64,
-    "INTEGER": pl.Int32,
-    "VARCHAR": pl.String,
-}
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
 _WIDE = ("Int128", "UInt128")
-
-
-def has_pyarrow() -> bool:
-    """Is pyarrow imported already?"""
-    return "pyarrow" in sys.modules
 
 
 def library(data: Any) -> str:
@@ -96,25 +79,10 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
 
 def _as_arrow(frame: pl.DataFrame) -> Any:
     """A frame of simple types as DuckDB 2 reads it without a copy of its text."""
-    kinds = set(frame.dtypes)
-    if frame.height <= FEW and kinds <= set(TYPES.values()) and not has_pyarrow():
-        return _Stream(frame)
     plain = (pl.String, pl.Boolean)
-    if all(kind in plain or kind.is_numeric() or kind.is_temporal() for kind in kinds):
-        import pyarrow as pa
-
+    if all(kind in plain or kind.is_numeric() or kind.is_temporal() for kind in frame.dtypes):
         return pa.RecordBatchReader.from_stream(frame).read_all()
     return frame
-
-
-class _Stream:
-    """A polars frame as DuckDB reads it without pyarrow."""
-
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 def fetch_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
@@ -135,22 +103,9 @@ def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
 
 
 def _to_frame(rows: Any) -> pl.DataFrame:
-    """The rows, without pyarrow if they are few and of simple types."""
+    """The rows of a cursor."""
     if hasattr(rows, "pl"):  # DuckDB 1
         return plain_booleans(rows.pl())
-    few = FEW_VALUES // len(rows.description) if has_pyarrow() else FEW
-    known = TYPES | {'"NULL"': pl.Null}
-    schema = {name: known.get(str(kind)) for name, kind, *_ in rows.description}
-    if None in schema.values() or not few:
-        return _read_arrow(rows)
-    first = pl.DataFrame(rows.fetchmany(few), schema, orient="row")
-    if first.height == few:
-        return first.vstack(_read_arrow(rows)).rechunk()  # see `fits_one_thread`
-    rows.fetchall()  # to complete the result
-    return first
-
-
-def _read_arrow(rows: Any) -> pl.DataFrame:
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
         return plain_booleans(pl.DataFrame(rows.to_arrow_table()))

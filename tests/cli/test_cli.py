@@ -458,20 +458,18 @@ run()
     assert not os.listdir(tmp_path)
 
 
-OPTIONAL = {"pandas", "pyarrow", "scipy", "altair", "numpy"}
+OPTIONAL = {"pandas", "scipy", "altair", "numpy"}
 
 
 CALL = "from rankql.cli.main import main; main({}, standalone_mode=False)"
-# DuckDB 1 needs pyarrow.
-NEEDED = {"pyarrow"} if duckdb.__version__.startswith("1.") else set()
 
 
 @pytest.mark.parametrize(
     ("script", "modules"),
     [
-        (CALL.format(["--help"]), {"duckdb", "polars", *OPTIONAL}),
-        slow("import rankql; rankql.__version__", {"duckdb", "polars", *OPTIONAL}),
-        slow(CALL.format(["eval", "one.run", "qrels", "-m", "nDCG@5"]), OPTIONAL - NEEDED),
+        (CALL.format(["--help"]), {"duckdb", "polars", "pyarrow", *OPTIONAL}),
+        slow("import rankql; rankql.__version__", {"duckdb", "polars", "pyarrow", *OPTIONAL}),
+        slow(CALL.format(["eval", "one.run", "qrels", "-m", "nDCG@5"]), OPTIONAL),
         slow(
             "import duckdb, polars; frame = polars.DataFrame({'x': [1]}); "
             "duckdb.sql('FROM frame').pl(); before = {*sys.modules}; import rankql; "
