@@ -345,7 +345,7 @@ def _join_tables(
         queries.append(f"(SELECT {fields} FROM {table.sql}{where} GROUP BY ALL)")
     sql = f"FROM {queries[0]} FULL JOIN {queries[1]} USING ({', '.join(map(quote, keys))})"
     with duckdb_errors():
-        rows = fetch_frame(session, sql, few=False)
+        rows = fetch_frame(session, sql)
     return rows.with_columns(pl.col(pl.Binary).cast(pl.String)).sort([*keys], nulls_last=True)
 
 

@@ -30,8 +30,6 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
 
-# Planning the query twice takes longer than copying the values of so many rows.
-FEW_ROWS = 20_000_000
 # Without hashing of integer keys, nDCG@10 of 10M rows in 100,000 rankings takes 75% of the
 # time, or half in random order. For fewer rows the settings take longer.
 UNHASHED_FROM_ROWS = 100_000
@@ -198,9 +196,8 @@ def _fetch(
     facts: Facts, inputs: Inputs, write: Callable[[Inputs], str], checked: bool = False
 ) -> tuple[pl.DataFrame, list[str]]:
     """The rows of a query; if it does not fit into memory, in parts, with a note that says so."""
-    few = facts.rows <= FEW_ROWS
     try:
-        return fetch_frame(facts.session, write(inputs), checked, few), []
+        return fetch_frame(facts.session, write(inputs), checked), []
     except duckdb.OutOfMemoryException as error:
         failure = error
     if inputs.system is not None and not inputs.systems:  # a part may lack one
@@ -213,7 +210,7 @@ def _fetch(
             for condition in conditions
         )
         try:
-            rows = pl.concat(fetch_frame(facts.session, write(x), checked, few) for x in pieces)
+            rows = pl.concat(fetch_frame(facts.session, write(x), checked) for x in pieces)
         except duckdb.OutOfMemoryException:
             continue
         return rows.sort(pl.nth(range(1 + inputs.many)), nulls_last=True), [

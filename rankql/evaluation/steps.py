@@ -191,7 +191,7 @@ class SqlRunner:
     def frame(self, sql: str) -> pl.DataFrame:
         """Many rows as a frame."""
         ctes = with_source_ctes(self.inputs, self.conventions)
-        return fetch_frame(self.session, ctes + sql, few=False)
+        return fetch_frame(self.session, ctes + sql)
 
 
 # The order of equal scores: items descending by the bytes of their text, as in trec_eval.

@@ -163,9 +163,7 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
     if columns.system:
         kept.insert(0, f"CAST({quote(columns.system)} AS VARCHAR) AS system")
     with duckdb_errors():
-        rows = fetch_frame(
-            session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}", few=False
-        )
+        rows = fetch_frame(session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}")
     own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):

@@ -76,5 +76,5 @@ def most_popular(
         fields = f'"user" AS {keys[0]}, item AS {keys[1]}, pos, score'
         sql = f"WITH {', '.join(ctes)} SELECT {fields} FROM most_popular('{LOG}', {options})"
         with duckdb_errors():
-            run = fetch_frame(session, sql, checked=True, few=False)
+            run = fetch_frame(session, sql, checked=True)
     return run.to_pandas() if is_pandas(train) else run

@@ -108,7 +108,7 @@ def _to_frame(rows: Any) -> pl.DataFrame:
         return plain_booleans(rows.pl())
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
-        return plain_booleans(pl.DataFrame(rows.to_arrow_table()))
+        return plain_booleans(pl.DataFrame(rows.to_arrow_reader()))
 
 
 def plain_booleans(frame: pl.DataFrame) -> pl.DataFrame:

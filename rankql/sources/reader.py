@@ -253,10 +253,10 @@ def fetch(session: Reader, sql: str, checked: bool = False) -> list[tuple[Any, .
     return fetch_rows(session.con, create_macros(session.con, sql, checked))
 
 
-def fetch_frame(session: Reader, sql: str, checked: bool = False, few: bool = True) -> pl.DataFrame:
-    """The rows of a query that may call our macros, as a frame; `few`: plan the query once."""
+def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFrame:
+    """The rows of a query that may call our macros, as a frame."""
     query = create_macros(session.con, sql, checked)
-    if few and session.keeps_order():
+    if session.keeps_order():
         return read_frame(session.con, query)
     return plain_booleans(session.con.sql(query).pl())
 
