@@ -12,7 +12,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.expressions.checked_columns import Column, as_float, as_time, column
-from rankql.expressions.ideal import require_list, value_at
+from rankql.expressions.gain import require_list, value_at
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import as_number, is_whole_number, require
