@@ -244,7 +244,6 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             _own_metric_errors(plan.metrics),
         ):
             values, catalogue, counters, notes = compute(plan)
-            counters = replace(counters, check=arguments.check_call)
             stored = arguments.output is not None and inputs.qrels is not None
             meta = plan.make_meta(
                 catalogue=catalogue,

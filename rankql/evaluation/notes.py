@@ -114,7 +114,7 @@ def _few_matches(counters: Counters) -> Facts:
             (items, f"items of {run_label(system)}", "judged"),
         )
         yield {"common": common, "least": least, "what": what, "are": is_or_are(common),
-               "where": where, "check": counters.check}  # fmt: skip
+               "where": where}  # fmt: skip
 
 
 COUNTED = (
@@ -135,7 +135,7 @@ COUNTED = (
     Note(
         _few_matches,
         "Only {common:,} of {least:,} {what} {are} {where}, and few ids are in both tables. To "
-        "find ids that are written differently, run {check}",
+        "find ids that are written differently, call check with the same arguments",
     ),
 )
 
@@ -198,8 +198,7 @@ def _ratings(known: Evaluated) -> Facts:
     sample = f"(SELECT rel FROM {source} WHERE rel IS NOT NULL LIMIT {FIRST_ROWS})"
     if facts.run_sql(RATINGS.format(rows=sample, threshold=threshold)):
         for *_, part, low, high in facts.run_sql(RATINGS.format(rows=source, threshold=threshold)):
-            values = {"part": part, "threshold": threshold, "lowest": low, "highest": high}
-            yield values | {"check": known.counters.check}
+            yield {"part": part, "threshold": threshold, "lowest": low, "highest": high}
 
 
 def _is_binary(metric: Metric, plan: Plan) -> bool:
@@ -361,7 +360,7 @@ OTHERS = (
         "Judge a third of them",
     ),
     OTHER_COUNTS,
-    Note(_ratings, f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4, or run {{check}}"),
+    Note(_ratings, f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4"),
     Note(_clusters, "{text}"),
     Note(
         _users,

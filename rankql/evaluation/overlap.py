@@ -67,8 +67,6 @@ class Counters:
     # of each, and those in the catalogue.
     seen: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
     outside: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
-    # A call of `check` that reads the same data.
-    check: str = "rankql.check(run, qrels)"
 
 
 def read_counters(

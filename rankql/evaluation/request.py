@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ from rankql.registry.conventions import (
     option_names,
 )
 from rankql.sources.tables import Data, Rel
-from rankql.writing import HeaderlessPath
 
 if TYPE_CHECKING:
     import duckdb
@@ -141,23 +139,6 @@ class EvaluateArguments:
     def sources(self) -> tuple[Any, ...]:
         """The tables, which may be of a connection."""
         return self.run, self.qrels, self.attributes, self.train, self.catalogue
-
-    @property
-    def check_call(self) -> str:
-        """A call of `check` that reads the same data."""
-        data = {"run": self.run, "qrels": self.qrels, "train": self.train}
-        names = {
-            name: repr(os.fspath(each)) if isinstance(each, str | os.PathLike) else name
-            for name, each in data.items()
-            if each is not None
-        }
-        train = [f"train={names.pop('train')}"] if "train" in names else []
-        read = ReadingOptions.__annotations__
-        options = [f"{name}={x!r}" for name, x in self.reading.options.items() if name in read]
-        paths = [each for each in data.values() if isinstance(each, HeaderlessPath)]
-        options += [f"columns={[list(x) for x in path.columns]!r}" for path in paths[:1]]
-        con = ["con=con"] if self.con is not None else []
-        return f"rankql.check({', '.join([*names.values(), *options, *train, *con])})"
 
 
 @contextmanager
