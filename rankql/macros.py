@@ -47,9 +47,9 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# The prefix of internal columns.
 # Values this close to 1 are 1: rankql_rounding() in sql/common.sql.
 NEAR_ONE = 2.0**-40
+# The prefix of internal columns.
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
 

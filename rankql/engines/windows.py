@@ -346,9 +346,6 @@ def fill_template(template: str, value: exp.Expr) -> exp.Expr:
     return made.transform(lambda part: value.copy() if isinstance(part, exp.Column) else part)
 
 
-# Macros that become a column, with its name.
-
-
 def calls_metric(node: exp.Expr) -> bool:
     """Whether the node calls a metric, ignoring subqueries."""
     if isinstance(node, exp.Anonymous) and node.name.lower() in window_macros():
