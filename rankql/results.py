@@ -16,7 +16,7 @@ import polars as pl
 from rankql import text
 from rankql.errors import require_package
 from rankql.text import Block, cut_names, terminal_width
-from rankql.writing import call_paths, output_path, write_file
+from rankql.writing import CALL_PATHS, output_path, write_file
 
 if TYPE_CHECKING:
     import altair as alt
@@ -45,7 +45,7 @@ class TableResult:
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """A result of the present call."""
         result = super().__new__(cls)
-        vars(result)["input_paths"] = call_paths()  # of a frozen one too
+        vars(result)["input_paths"] = CALL_PATHS.get()  # of a frozen one too
         return result
 
     # Subclasses have these as fields or properties.

@@ -113,12 +113,7 @@ def name_columns(data: Any, columns: Any) -> Any:
 
 
 # The paths that the arguments of the call name which is making a result.
-_CALL_PATHS: ContextVar[Sequence[str]] = ContextVar("paths", default=())
-
-
-def call_paths() -> Sequence[str]:
-    """The paths that the arguments of the present call name."""
-    return _CALL_PATHS.get()
+CALL_PATHS: ContextVar[Sequence[str]] = ContextVar("paths", default=())
 
 
 def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
@@ -141,11 +136,11 @@ def remember_inputs(function: Callable[P, T]) -> Callable[P, T]:
                 for each, is_data in zip(args, flags, strict=False)
             )
             keywords.update({x: name_columns(keywords[x], columns) for x in data & {*keywords}})
-        outer = _CALL_PATHS.set([*named_paths([*args, *keywords.values()])])
+        outer = CALL_PATHS.set([*named_paths([*args, *keywords.values()])])
         try:
             return function(*args, **keywords)
         finally:
-            _CALL_PATHS.reset(outer)
+            CALL_PATHS.reset(outer)
 
     return call
 

@@ -181,10 +181,6 @@ class Translator:
         hint = f"; {remedy}" if remedy else ""
         raise RankqlError(f"{place}{construct} has no translation for {self.target.name}{hint}")
 
-    def new_variable(self) -> exp.Identifier:
-        """A new, unique variable."""
-        return exp.to_identifier(f"rankql_{next(self._numbers)}")
-
     def _translate_column(self, node: exp.Column, scope: Scope) -> exp.Expr:
         first, *fields = node.parts
         if first.name.lower() not in scope:
@@ -219,7 +215,10 @@ class Translator:
 
     def _translate_lambda(self, node: exp.Lambda, scope: Scope) -> exp.Expr:
         # New names, which cannot be columns of the user.
-        names = {name.name.lower(): self.new_variable() for name in node.expressions}
+        names = {
+            name.name.lower(): exp.to_identifier(f"rankql_{next(self._numbers)}")
+            for name in node.expressions
+        }
         inner = {**scope, **{name: exp.column(made) for name, made in names.items()}}
         return exp.Lambda(this=self.translate(node.this, inner), expressions=list(names.values()))
 

@@ -29,6 +29,7 @@ from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import fetch, fetch_frame
 from rankql.sources.session import Session
+from rankql.sources.tables import hash_column
 
 # Without hashing of integer keys, nDCG@10 of 10M rows in 100,000 rankings takes 75% of the
 # time, or half in random order. For fewer rows the settings take longer.
@@ -204,7 +205,9 @@ def _fetch(
         names = facts.run_sql("SELECT DISTINCT system FROM run ORDER BY system")
         inputs = replace(inputs, systems=tuple(name for (name,) in names))
     for parts in PARTS:
-        conditions = (f"{inputs.query_hash()} % {parts} = {i}" for i in range(parts))
+        # The same for equal queries of all tables.
+        kinds = [table.columns[table.roles["query"]] for table in inputs.tables]
+        conditions = (f"{hash_column('{query}', kinds)} % {parts} = {i}" for i in range(parts))
         pieces = (
             replace(inputs, part=" AND ".join(filter(None, [inputs.part, condition])))
             for condition in conditions

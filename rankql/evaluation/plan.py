@@ -39,7 +39,7 @@ from rankql.registry.parse import parse
 from rankql.sources.computed import number_type, require_scalar
 from rankql.sources.frames import may_lack_threads
 from rankql.sources.inputs import Inputs, list_subtopics, open_runs, read_inputs
-from rankql.sources.reader import count_values, render_script
+from rankql.sources.reader import count_values
 from rankql.sources.session import Session, flatten_inputs
 from rankql.sources.tables import Data, Table, mentioned, require_column
 
@@ -62,9 +62,9 @@ class Plan:
 
     @property
     def sql(self) -> str:
-        """The queries as a script."""
+        """The queries as a script, after the statements that read the text files."""
         queries = [*(sql for _, sql in self.catalogue_queries), self.query.sql]
-        return render_script(self.session, ";\n".join(queries))
+        return ";\n".join([*self.session.loaded.values(), *queries])
 
     @property
     def columns(self) -> dict[str, dict[str, str]]:

@@ -23,11 +23,13 @@ from rankql.registry.argument_checks import require
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
 from rankql.results import TableResult
-from rankql.sources.frames import fetch_rows, fits_one_thread, register_frame
+from rankql.sources.frames import fetch_rows, register_frame
 from rankql.sources.private import private_connection
 from rankql.text import format_queries
 from rankql.writing import PARQUET, STDOUT, output_path, write_file
 
+# DuckDB reads up to this many rows with one thread.
+ONE_CHUNK = 2048
 # The squares of larger values overflow.
 _LARGEST = 1e150
 # A weight that is more than this times the sum of all others leaves nothing of them in a sum. It is
@@ -162,9 +164,9 @@ class Result(MeansResult):
 @contextmanager
 def connect(meta: Meta, values: pl.DataFrame | Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection with values per query as the view `rows`."""
-    # DuckDB adds up several grouping sets in any order.
-    several = bool(meta.groupings)
-    ordered = not isinstance(values, Path) and not several and fits_one_thread(values)
+    # One thread reads few rows. DuckDB adds up several grouping sets in any order.
+    one = not isinstance(values, Path) and values.height <= ONE_CHUNK and values.n_chunks() <= 1
+    ordered = one and not meta.groupings
     con = private_connection(None if ordered else 1)
     if isinstance(values, Path):
         path = literal(str(values))

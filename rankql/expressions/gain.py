@@ -124,7 +124,9 @@ def ndcg_of_groups(
     def run(rows: pl.DataFrame) -> pl.DataFrame:
         return finish(sums_apart(rows).collect(engine="streaming"))
 
-    in_memory = _in_memory(frame) and pl.Object not in key_types.dtypes()  # which cannot be joined
+    # Data from elsewhere than a DataFrame may not fit into memory, and is read once.
+    in_memory = frame.explain(optimized=False).startswith("DF [")
+    in_memory &= pl.Object not in key_types.dtypes()  # which cannot be joined
     source, function = (rows, run) if in_memory else (sums(rows), finish)
     return source.map_batches(
         function,
@@ -133,11 +135,6 @@ def ndcg_of_groups(
         projection_pushdown=False,
         slice_pushdown=False,
     )
-
-
-def _in_memory(frame: pl.LazyFrame) -> bool:
-    """Is the frame a DataFrame? Data from elsewhere may not fit into memory, and is read once."""
-    return frame.explain(optimized=False).startswith("DF [")
 
 
 def _mark_sorted(rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:

@@ -17,8 +17,6 @@ import rankql
 from rankql.errors import RankqlError
 from rankql.sources.private import LOCK, lock_of_process
 
-# DuckDB reads up to this many rows with one thread.
-ONE_CHUNK = 2048
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
 _WIDE = ("Int128", "UInt128")
@@ -115,11 +113,6 @@ def plain_booleans(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with booleans of polars. With arrow_lossless_conversion, DuckDB has its own."""
     own = [name for name, kind in frame.schema.items() if "arrow.bool8" in str(kind)]
     return frame.with_columns(frame[name].ext.storage().cast(pl.Boolean) for name in own)
-
-
-def fits_one_thread(frame: pl.DataFrame) -> bool:
-    """Does one thread read the frame, as with `threads=1`?"""
-    return frame.height <= ONE_CHUNK and frame.n_chunks() <= 1
 
 
 def may_lack_threads() -> bool:

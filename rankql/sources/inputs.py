@@ -39,7 +39,6 @@ from rankql.sources.tables import (
     Data,
     Table,
     assign_roles,
-    hash_column,
     is_number,
     is_text,
     read_text_numbers,
@@ -148,10 +147,6 @@ class Inputs:
         """Must ids be compared as text, because the tables have different types?"""
         tables = [*self.tables, *self.beyond]
         return not same_kind([t.columns[t.roles[role]] for t in tables if role in t.roles])
-
-    def query_hash(self) -> str:
-        """The hash of the query, written {query}, by which tables can be split into parts."""
-        return hash_column("{query}", [t.columns[t.roles["query"]] for t in self.tables])
 
     def attributes_in(self, home: str) -> list[str]:
         """The attributes in a table."""

@@ -263,14 +263,11 @@ def load_object(
 def load_objects(reader: Reader, label: str, rows: Sequence[Any]) -> Table:
     """The table of objects, typed as those of a file."""
     with NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps(row, default=_plain)}\n" for row in rows)
+        # A value of numpy, or a set, as JSON has it.
+        plain = lambda value: value.item() if hasattr(value, "item") else list(value)  # noqa: E731
+        file.writelines(f"{json.dumps(row, default=plain)}\n" for row in rows)
         file.flush()
         return _load_rows(reader, File(label, label, [file.name], file.name, ".jsonl"))
-
-
-def _plain(value: Any) -> Any:
-    """A value of numpy, or a set, as JSON has it."""
-    return value.item() if hasattr(value, "item") else list(value)
 
 
 def _load_rows(reader: Reader, file: File, options: str = "") -> Table:

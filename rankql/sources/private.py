@@ -120,13 +120,8 @@ def has_room(con: duckdb.DuckDBPyConnection) -> bool:
     """Is there half a GiB for each thread?"""
     sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
     ((limit, threads),) = con.execute(sql).fetchall()
-    return bool(in_gib(limit) >= threads / 2)
-
-
-def in_gib(limit: str) -> float:
-    """A memory limit of DuckDB, such as '18.7 GiB', as a number; 0 below one GiB."""
-    size, unit = limit.split()
-    return float(size) * {"GiB": 1, "TiB": 1024}.get(unit, 0)
+    size, unit = limit.split()  # such as 18.7 GiB
+    return bool(float(size) * {"GiB": 1, "TiB": 1024}.get(unit, 0) >= threads / 2)
 
 
 NAME = "rankql"  # the macros call each other by this name, so it is the alias in ATTACH

@@ -261,11 +261,6 @@ def fetch_frame(session: Reader, sql: str, checked: bool = False) -> pl.DataFram
     return plain_booleans(session.con.sql(query).pl())
 
 
-def render_script(session: Reader, sql: str) -> str:
-    """A query, after the statements that read the text files."""
-    return ";\n".join([*session.loaded.values(), sql])
-
-
 # So many systems are read in order: each is sought in the rows.
 _MOST_ORDERED = 50
 

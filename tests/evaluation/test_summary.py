@@ -17,7 +17,7 @@ from scipy.stats import t
 
 import rankql
 from rankql.evaluation.values import Request, identify
-from rankql.sources import frames, private
+from rankql.sources import private
 from rankql.stats.means import logistic_interval
 from support.parameters import cycled
 from support.random_runs import EXPECTED, QRELS, RUN
@@ -153,7 +153,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
     many = (duckdb.connect(config={"threads": 8}), set())
     monkeypatch.setitem(private._DATABASES, (os.getpid(), None), many)
     summaries = [dataclasses.replace(result, _summary=None).summary for _ in range(6)]
-    monkeypatch.setattr(frames, "ONE_CHUNK", 0)
+    monkeypatch.setattr("rankql.evaluation.result.ONE_CHUNK", 0)
     expected = dataclasses.replace(result, _summary=None).summary
     for summary in summaries:
         assert_frame_equal(summary, expected, check_exact=True)
