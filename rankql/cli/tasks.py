@@ -271,11 +271,8 @@ def split_inputs(
 
     A run is named by NAME=PATH or after its file. The last input is a run too if it has a name, if
     eval --output wrote it, if it has lists of retrieved ids, or values as this request describes
-    them. A database opens in the background, so call this before polars is imported.
+    them.
     """
-    from rankql.sources.private import open_in_background
-
-    open_in_background()
     from rankql.evaluation.values import Request, identify
 
     request = request or Request(is_run=True, item=item)

@@ -1,7 +1,7 @@
 """DuckDB connections of our own, to databases in memory that live as long as the process.
 
 A new connection to an open database takes 10 µs; opening a database and reading its catalog takes
-as long as a small evaluation. Importing this does not import polars.
+as long as a small evaluation.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -63,17 +63,6 @@ def with_progress(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """The connection, with DuckDB's bar for queries of over 2 s where somebody looks at stdout."""
     is_seen = sys.stdout is not None and (sys.stdout.isatty() or "ipykernel" in sys.modules)
     return con.execute(f"SET enable_progress_bar = {is_seen}")
-
-
-def open_in_background() -> None:
-    """Open the database while the program imports polars."""
-
-    def open_database() -> None:
-        with suppress(duckdb.Error):
-            private_connection().close()
-
-    with suppress(RuntimeError):  # no thread is left
-        threading.Thread(target=open_database).start()
 
 
 def is_private(con: duckdb.DuckDBPyConnection) -> bool:
