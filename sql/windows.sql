@@ -2,7 +2,7 @@
 -- the keys of GROUP BY and computed before the rows are grouped. Logarithms and powers stay within DOUBLE, because some
 -- engines raise errors otherwise.
 
--- Raised as `Engine.error` of rankql/engines/window_engines.py says.
+-- Raised as `Engine.error` of rankql/engines/windows.py says.
 CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
 
 CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);

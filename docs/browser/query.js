@@ -249,7 +249,7 @@ export function intervalOf({ mean, width, least, most }, record) {
   return [end(reach), end(-reach)];
 }
 
-// Holm's adjusted p-values, and the level of each test, as in rankql.decisions.significance.
+// Holm's adjusted p-values, and the level of each test, as in rankql.stats.tests.
 export function adjust(rows, alpha = 0.05) {
   const tested = rows.filter(({ p }) => p !== null).sort((x, y) => x.p - y.p);
   let highest = 0;

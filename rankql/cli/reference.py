@@ -1,4 +1,4 @@
-"""The commands that need no data: metrics, sql, versions, demo."""
+"""The commands that need no data: metrics, sql, demo."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ class _WindowTranslator(Translator):
         """Translate a SELECT that calls metrics."""
         for part, value in node.args.items():
             if value and part not in _SELECT_PARTS:
-                self.refuse(f"{part.upper()} beside a metric", "put it around the query")
+                self.refuse(f"{part.upper()} next to a metric", "put it around the query")
         outer, self._steps = self._steps, (steps := WindowSteps())
         projections = [name_projection(part) for part in node.expressions]
         keys = self._group_keys(node.args.get("group"), projections)
@@ -315,7 +315,7 @@ class _WindowTranslator(Translator):
     def _translate_aggregate(self, node: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Expr:
         """Translate an expression over groups: keys, metrics and other aggregates."""
         if node.is_star:
-            self.refuse("* beside a metric", "name the columns")
+            self.refuse("* next to a metric", "name the columns")
         if node.find(exp.Query):
             self.refuse("a query in the list of a SELECT of metrics", "join it, or put it around")
         node = transform_parts(

@@ -279,9 +279,7 @@ class MeansResult(TableResult):
         names = rows.filter(mean=0)["metric"].to_list()
         if not names or not self.summary["queries"].max():
             return []
-        shown = any(name in self.catalogue_metrics for name in names)
-        hint = "Is any item shown, with its columns?" if shown else "Is any item relevant?"
-        return [f"Note: {join_words(names)}: no query has a value. {hint}"]
+        return [f"Note: {join_words(names)}: no query has a value"]
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, or which ones cannot have one."""

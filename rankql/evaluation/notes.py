@@ -31,7 +31,7 @@ RUN = "{run}"
 FIRST_ROWS = 20_000
 # Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.
 LEAST_JUDGED = 1 / 3
-# Above this share of undefined queries, a note says what the mean over all queries is.
+# Above this share of undefined queries, a note says how to count them.
 MUCH_UNDEFINED = 0.05
 # A larger share of items that the user has in train is worth a note.
 MUCH_SEEN = 0.01
@@ -293,7 +293,7 @@ def _users(known: Evaluated) -> Facts:
 def _seen(known: Evaluated) -> Facts:
     """Items that the user has in train."""
     k = cutoff(known.plan.metrics)
-    positions = "" if k is None else f" in the first {k} positions"
+    positions = "" if k is None else f" in the first {format_count(k, 'position')}"
     for system, (total, count) in known.counters.seen.items():
         if count > MUCH_SEEN * total:
             yield {"system": system, "share": count / total, "positions": positions}

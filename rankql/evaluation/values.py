@@ -137,7 +137,7 @@ def identify(data: Data, label: str = "run", request: Request | None = None) -> 
                 return Argument("lists")
         except (RankqlError, duckdb.Error):
             return ROWS
-        columns = None if request.is_run else _recognise_columns(session, table, label, request)
+        columns = None if request.is_run else _recognise_columns(session, table, request)
         return Argument("values", _read(session, table, label, columns)) if columns else ROWS
 
 
@@ -192,9 +192,7 @@ def _read(session: Session, table: Table, label: str, columns: _Columns) -> Resu
     return result
 
 
-def _recognise_columns(
-    session: Session, table: Table, label: str, request: Request
-) -> _Columns | None:
+def _recognise_columns(session: Session, table: Table, request: Request) -> _Columns | None:
     """The columns, if the table has one row per query."""
     if table.trec:
         return None

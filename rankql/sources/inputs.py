@@ -325,8 +325,8 @@ def _refuse_padding(session: Session, table: Table) -> None:
         value = f"CASE WHEN starts_with({value}, '-') THEN TRY_CAST({value} AS BIGINT) END"
     if session.con.execute(f"SELECT min({value}) = -1 FROM {table.sql}").fetchall()[0][0]:
         raise RankqlError(
-            f"{table.label}: {name} has -1, which is no id. Leave out its rows; of lists, drop it "
-            f"by an expression: item='list_filter({name}, lambda x: x <> -1)'"
+            f"{table.label}: {name} has -1, which is not an id. Leave out its rows; of lists, "
+            f"drop it by an expression: item='list_filter({name}, lambda x: x <> -1)'"
         )
 
 

@@ -75,7 +75,7 @@ def rankings(queries, **columns):
 
 
 NO_INTERVAL = "There is no confidence interval: it needs at least 2 queries"
-NO_VALUE = "Note: {}: no query has a value. Is any item relevant?"
+NO_VALUE = "Note: {}: no query has a value"
 
 
 @pytest.mark.parametrize(
