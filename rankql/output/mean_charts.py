@@ -96,26 +96,13 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
     ]
     title = f"{parse(metric)[0].at(None).name.rstrip('_')}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
-    x = quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False})
-    return _draw_lines(comparison, frame, x, title, {"zero": False}, words)
-
-
-def _draw_lines(
-    evaluation: Evaluation,
-    frame: pl.DataFrame,
-    x: Spec,
-    title: str,
-    scale: Spec,
-    words: list[str],
-) -> Spec:
-    """Draw a line for each system, with a band if there are intervals."""
     base = {
-        "x": x,
-        "color": panels.colour_by_system(evaluation, legend=True),
+        "x": quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False}),
+        "color": panels.colour_by_system(comparison, legend=True),
         "detail": nominal("system"),
     }
-    y = quantitative("mean", title=title, scale=scale, axis=panels.grid_axis())
-    few = len(list_chart_systems(evaluation)) <= len(PALETTE)
+    y = quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis())
+    few = len(comparison.systems) <= len(PALETTE)
     band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
     points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
     layers = [
