@@ -165,14 +165,11 @@ def gate(
     request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
     request = replace(request, judged=qrels is not None)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    arguments = read_systems(data, qrels, request, keywords)
+    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
+    arguments = read_systems(data, qrels, request, {**beyond, **keywords})
     results = {name: argument.result for name, argument in arguments.items()}
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
-    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
-    for name, value in beyond.items():
-        if value is not None and all(results.values()):
-            raise RankqlError(f"{name}= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]

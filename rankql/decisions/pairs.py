@@ -346,15 +346,10 @@ def describe_tests(
     """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
-    test, notes = settings.paired_test, list[str]()
+    notes = list[str]()
     if count := sum(pair.result.reason == NO_INTERVAL for pair in pairs):
         rows = text.format_count(count, "row")
         notes.append(f"{rows} {text.has_or_have(count)} no interval: {NO_INTERVAL}")
-    if test.resampled:
-        exact = [test.is_exact(x.sample) for x in pairs if x.result.p is not None]
-        if exact.count(False):
-            patterns = f"{settings.resamples:,} random patterns of signs (seed {settings.seed})"
-            notes.append(f"{exact.count(False):,} of {len(exact):,} p-values are from {patterns}")
     if settings.cluster is not None:
         notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)

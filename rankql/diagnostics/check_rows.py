@@ -92,7 +92,7 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "threshold": f"{data.threshold:g}",
         "rows": table.rows,
         "keys": table.keys,
-        "system": table.system_column,
+        "system": "system" if table.keys != "query" else "NULL AS system",
         "place": table.ranking_role,
         # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
@@ -319,11 +319,6 @@ class CheckedTable:
     def ranking_role(self) -> str:
         """The role of the column that orders the ranking. NULL there means not retrieved."""
         return "score" if self.scored else "pos"
-
-    @property
-    def system_column(self) -> str:
-        """The column of systems, NULL if the run has only one."""
-        return "system" if self.keys != "query" else "NULL AS system"
 
     @property
     def columns(self) -> dict[str, str]:

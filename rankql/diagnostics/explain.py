@@ -373,18 +373,17 @@ def select_query(
     session: Session, inputs: Inputs, conventions: Conventions, key: Any
 ) -> tuple[Inputs, Any, bool]:
     """The inputs with the rows of one query, its id, and whether it is missing in the run."""
-    selected = select_queries(inputs, [key])
+    selected, source = select_queries(inputs, [key]), "run" if inputs.qrels is None else "qrels"
+    ctes = with_source_ctes(selected, conventions)
     in_run, judged = (
-        _read_query(session, selected, conventions, source)
-        for source in ("run", "run" if inputs.qrels is None else "qrels")
+        fetch(session, f"{ctes}SELECT query FROM {name} LIMIT 1") for name in ("run", source)
     )
     if judged:
-        return selected, judged[0], not in_run
+        return selected, judged[0][0], not in_run
     if in_run:
         raise RankqlError(
-            f"Query {in_run[0]!r} is not judged: qrels has no rows for it. Select a judged query"
+            f"Query {in_run[0][0]!r} is not judged: qrels has no rows for it. Select a judged query"
         )
-    source = "run" if inputs.qrels is None else "qrels"
     raise RankqlError(f"Unknown query {key!r}: {source} has no rows for it. Select another one")
 
 
@@ -406,14 +405,6 @@ def _read_systems(session: Session, inputs: Inputs) -> list[str]:
     name = f"CAST({quote(inputs.system)} AS VARCHAR)"
     sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
     return [row[0] for row in session.con.execute(sql).fetchall()]
-
-
-def _read_query(
-    session: Session, inputs: Inputs, conventions: Conventions, source: str
-) -> list[Any]:
-    """A query of a table, if there is one."""
-    sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} LIMIT 1"
-    return [row[0] for row in fetch(session, sql)]
 
 
 def _has_query(table: Table, query: Any, as_text: bool) -> str:

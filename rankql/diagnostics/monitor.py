@@ -182,8 +182,7 @@ class Monitoring(TableResult):
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
                                           maintain_order="left")  # fmt: skip
         shown = frame.filter(is_last | (pl.col("day") > end - SILENT * self._period.step))
-        frame = drop_idle_columns(shown.select(*SHOWN, alarm=word))
-        return [frame]
+        return [drop_idle_columns(shown.select(*SHOWN, alarm=word))]
 
     def _alarms_first(self) -> pl.DataFrame:
         """The table with the place of the active alarm of each series, and its last day."""

@@ -735,7 +735,7 @@ def test_a_gate_with_train_catalogue_and_seen(tmp_path):
                "--min", "Coverage@2>=0.1"])  # fmt: skip
     assert done.exit_code == verdict.exit_code == 0
     result = rankql.evaluate(run, test, "RR")
-    with pytest.raises(rankql.RankqlError, match="train= needs rankings, not results"):
+    with pytest.raises(rankql.RankqlError, match="train= is an option for runs"):
         rankql.gate(result, train=train, minimum="RR>=0.1")
 
 
