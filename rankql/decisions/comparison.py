@@ -24,6 +24,7 @@ from rankql.results import (
     draw_chart,
     drop_idle_columns,
     load_output,
+    make_block,
     save_result,
 )
 from rankql.stats.means import ROUNDING
@@ -123,7 +124,7 @@ class Comparison(EvaluatedTable):
         if not (self._is_pair or self._long):
             return f"{self.tests}; {self._legend()}"
         settings, several = self.settings, self.pairs["p"].count() > 1
-        level = INTERVAL_LEVELS[settings.correction] if several else ""
+        level = " at the level of their tests" * (several and settings.correction != "none")
         return (
             f"{self.tests}; {settings.percent} CIs{level} exclude 0 exactly if p is at most "
             f"{settings.alpha:g}"
@@ -306,9 +307,7 @@ class Comparison(EvaluatedTable):
             return self.wide()._rendered()
         if not self._long:
             return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
-        frame = self.visible_pairs()
-        numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-        return [Block(text.format_table(frame), numbers, wraps=True)]
+        return [make_block(self.visible_pairs(), wraps=True)]
 
 
 def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:
@@ -472,13 +471,6 @@ def _join_names(names: Sequence[str]) -> str:
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}
-# The levels of the intervals, by correction.
-INTERVAL_LEVELS = {
-    "none": "",
-    "holm": " at the level of their Holm step",
-    "bonferroni": ", simultaneous (Bonferroni),",
-    "bh": " at the false coverage rate of the significant rows",
-}
 
 
 def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:

@@ -26,7 +26,6 @@ from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
-from rankql.text import Block
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"
@@ -197,12 +196,6 @@ class Monitoring(TableResult):
         coloured.
         """
         return draw_chart("mean_charts", "draw_days", self.table, self._period.name)
-
-    def _rendered(self) -> list[Block]:
-        (block,) = super()._rendered()
-        header, *body = block.rows
-        rows = [[*row[:-1], text.Status(row[-1])] for row in body]
-        return [replace(block, rows=[header, *rows])]
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.decisions.comparison import CUTOFFS
 from rankql.output import panels
 from rankql.output.panels import (
     SLICES,
@@ -35,7 +34,6 @@ from rankql.text import add_slice, format_count
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.diagnostics.funnel import Funnel
-    from rankql.evaluation.result import Result
 
 # The width of the name of a stage.
 STAGE_WIDTH = 200
@@ -60,11 +58,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
     settings = replace(comparison.settings, test="t")
-    longest = min(_longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
-    drawn = [k for k in CUTOFFS if k <= longest]
-    # Closer dots would lie on each other.
-    drawn += [longest] * (longest > 1.25 * max(drawn))
-    curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)
+    curves = replace(comparison, settings=settings).cutoffs(metrics)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}
@@ -76,16 +70,6 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
         frame = frame.select("system", k, "mean", "lo", "hi", "queries")
         frames[metric] = frame.sort("k", maintain_order=True)
     return frames
-
-
-def _longest_list(result: Result) -> int | None:
-    """The number of items of the longest ranking, None if the rankings are not known."""
-    if result.steps is None:
-        return None
-    has_positions = any("pos" in roles for roles in result.columns.values())
-    rows = "list_max(map_values(histogram(hash(*COLUMNS('^(system|query)$')))))"
-    longest = result.steps.run("run", "max(pos)" if has_positions else rows).item()
-    return None if longest is None else int(longest)
 
 
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:

@@ -29,11 +29,11 @@ from rankql.output.report_source import (
     ReportSource,
     Section,
     Texts,
-    make_block,
     open_source,
     parse_metric,
 )
 from rankql.output.specs import CONFIG
+from rankql.results import make_block
 from rankql.text import (
     Block,
     format_cell,
@@ -258,8 +258,7 @@ def make_means_section(source: ReportSource) -> Section | None:
     caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
     blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
-    section = Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
-    return section
+    return Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
 
 
 def make_differences_section(source: ReportSource) -> Section | None:

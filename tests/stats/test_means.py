@@ -19,4 +19,8 @@ def test_intervals_of_sparse_metrics_that_miss_are_noted():
     ]
     assert np.mean(missed) > 0.8
     dense = (rng.random(300) < 0.5) / rng.integers(1, 3, 300)
-    assert not Sample(dense, None, None, 0.0, 1.0).moments.too_skewed
+    # Values at both ends of the range have the interval of a share, however skewed they are.
+    ends = np.arange(300) < 5
+    few = np.array([0.9, *[0.0] * 8])
+    for values in (dense, ends.astype(float), few):
+        assert not Sample(values, None, None, 0.0, 1.0).moments.too_skewed
