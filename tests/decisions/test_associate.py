@@ -17,6 +17,7 @@ from rankql.cli.main import main
 from rankql.stats import correlation
 from rankql.stats.correlation import correlate_values
 from research.simulation import REPEATS
+from support.parameters import slow
 
 COEFFICIENTS = ("pearson", "spearman")
 ENDS = ("", "_lo", "_hi", "_p")
@@ -103,23 +104,24 @@ def is_related(x, y, days=None):
 def called_related(kinds, n, repeats):
     """The share of unrelated columns that Spearman calls related."""
     rng = np.random.default_rng(n)
-    return (
-        sum(is_related(*(drawn_values(x, rng, n) for x in kinds)) for _ in range(repeats)) / repeats
-    )
+    columns = ([drawn_values(x, rng, n) for x in kinds] for _ in range(repeats))
+    return sum(is_related(*pair) for pair in columns) / repeats
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kinds", [("binary", "binary"), ("mostly 0", "tied")])
-def test_unrelated_columns_are_rarely_called_related(kinds):
-    assert called_related(kinds, 10, 1000) <= 0.05
+# One in 20, and what chance adds.
+MOST = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize("n", [10, 11, 12, 15, 30])
-@pytest.mark.parametrize("kinds", UNRELATED)
-def test_unrelated_columns_are_called_related_in_1_of_20_at_most(kinds, n):
-    share = called_related(kinds, n, REPEATS)
-    assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
+@pytest.mark.parametrize(
+    ("kinds", "n", "repeats", "most"),
+    [
+        *(slow(kinds, 10, 1000, 0.05) for kinds in (("binary", "binary"), ("mostly 0", "tied"))),
+        *(pytest.param(kinds, n, REPEATS, MOST, marks=pytest.mark.simulation)
+          for kinds in UNRELATED for n in (10, 11, 12, 15, 30)),
+    ],
+)  # fmt: skip
+def test_unrelated_columns_are_rarely_called_related(kinds, n, repeats, most):
+    assert called_related(kinds, n, repeats) <= most
 
 
 # Autoregressive series, by the weights of the days before: alike or opposite neighbours.
@@ -141,11 +143,17 @@ def days_called_related(n, phi, repeats):
     return sum(is_related(draw(), draw(), days) for _ in range(repeats)) / repeats
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("phi", [(0.7,), (-0.5,), (0.4, 0.4)])
-def test_unrelated_days_are_rarely_called_related(phi):
-    """By the correlation with the day before alone, 10% to 13% of the last two."""
-    assert days_called_related(60, phi, 300) <= 0.06
+@pytest.mark.parametrize(
+    ("phi", "n", "repeats", "most"),
+    [
+        *(slow(phi, 60, 300, 0.06) for phi in ((0.7,), (-0.5,), (0.4, 0.4))),
+        *(pytest.param(phi, n, REPEATS, MOST, marks=pytest.mark.simulation)
+          for phi in SERIES for n in (20, 50, 300)),
+    ],
+)  # fmt: skip
+def test_unrelated_days_are_rarely_called_related(phi, n, repeats, most):
+    """By the correlation with the day before alone, 10% to 13% of (-0.5,) and (0.4, 0.4)."""
+    assert days_called_related(n, phi, repeats) <= most
 
 
 def test_missing_days_keep_their_lag():
@@ -158,14 +166,6 @@ def test_missing_days_keep_their_lag():
     assert share(x[::2], y[::2], np.arange(60)) == pytest.approx(gaps, rel=0.2)
     shuffled = rng.permutation(120)
     assert share(x[shuffled], y[shuffled], days[shuffled]) == pytest.approx(share(x, y, days))
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("n", [20, 50, 300])
-@pytest.mark.parametrize("phi", SERIES)
-def test_unrelated_days_are_called_related_in_1_of_20_at_most(phi, n):
-    share = days_called_related(n, phi, REPEATS)
-    assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
 
 
 DAYS = pl.date_range(date(2026, 1, 1), date(2026, 3, 1), eager=True)
@@ -491,15 +491,9 @@ def test_small_changes_count_as_the_same():
     assert result.quadrants("AP", "CTR").filter(metric="same")["n"].sum() == 3
 
 
-@pytest.mark.parametrize(
-    ("result", "options", "message"),
-    [
-        (two, {"outcome": "CRT"}, "Unknown outcome 'CRT'. Did you mean 'CTR'?"),
-        (three_keys, {}, "quadrants needs two systems"),
-    ],
-)  # fmt: skip
-def test_quadrants_refuse(result, options, message):
-    require_message(message, result().quadrants, **{"metric": "AP", "outcome": "CTR"} | options)
+def test_quadrants_refuse():
+    require_message("Unknown outcome 'CRT'. Did you mean 'CTR'?", two().quadrants, "AP", "CRT")
+    require_message("quadrants needs two systems", three_keys().quadrants, "AP", "CTR")
 
 
 # Displayed

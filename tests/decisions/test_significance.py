@@ -311,15 +311,6 @@ def test_the_interval_goes_with_p(name, differences, clusters):
         assert (result.lo <= 0 <= result.hi) == (result.p > alpha)
 
 
-def test_nearly_equal_values_have_a_p_that_goes_with_the_interval():
-    """Their t statistic is so large that its p rounds to 0."""
-    for size, noise in itertools.product([5, 12, 30, 60], [0.0, 1e-12, 1e-9, 1e-5, 1e-3]):
-        for mean in (0.02, 0.1, 0.5):
-            values = mean + noise * np.arange(size) / size
-            result = TESTS["auto"]().apply(Sample(values, lowest=-1, highest=1), 0.05)
-            assert (result.lo <= 0 <= result.hi) == (result.p > 0.05), (size, noise, mean)
-
-
 @pytest.mark.parametrize("name", TESTS)
 @given(DIFFERENCES, st.sampled_from([-1, 2]))
 def test_swapped_systems_and_other_units_change_nothing_else(name, differences, factor):
@@ -568,28 +559,6 @@ def test_nothing_jumps_from_equal_differences_to_others(n, test, mean):
         )
     detectable = [test.detectable(sample, 0.05) for sample in samples[1:]]
     assert np.abs(np.diff(detectable)).max() < 0.012 * max(detectable)
-
-
-def test_almost_equal_losses_are_no_proof():
-    """As equal ones: 12 queries that gain 0.02 show little of the others."""
-    noise = 1e-6 * np.random.default_rng(3).normal(size=12)
-    old = pl.DataFrame({"query": range(12), "AP": 0.5})
-    equal, almost = (
-        rankql.gate(old.with_columns(AP=pl.Series(0.52 + x)), baseline=old, max_drop="AP:0.05")
-        for x in (0 * noise, noise)
-    )
-    assert equal.outcome == almost.outcome == "inconclusive"
-    for column in ("lo", "hi"):
-        assert equal.table[column][0] == pytest.approx(almost.table[column][0], abs=1e-3)
-
-
-# Rare losses.
-
-
-@pytest.mark.parametrize("n, most", [(20, 0.14), (50, 0.06), (300, 0.06)])
-def test_false_alarms_where_one_query_in_ten_falls_to_zero(n, most):
-    """Plain t alarms in 17% at n = 20. What is left is samples without a loss: 0.9^20 = 12%."""
-    rng = np.random.default_rng(n)
-    values = np.where(rng.random((1000, n)) < 0.1, -0.45, 0.05) + rng.normal(0, 0.01, (1000, n))
-    p = [TESTS["auto"]().apply(Sample(x, None, None, -1.0, 1.0), 0.05).p for x in values]
-    assert np.mean(np.array(p) <= 0.05) < most
+    # t is so large that its p rounds to 0.
+    result = test.apply(Sample(0.5 + 1e-11 * np.arange(60), None, None, -1.0, 1.0), 0.05)
+    assert result.lo > 0 and 1e-12 < result.p < 1e-9
