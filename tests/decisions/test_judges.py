@@ -3,11 +3,9 @@
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError, judges
-from rankql.cli.main import main
 from support.paths import ROOT
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
@@ -178,17 +176,10 @@ def test_labels_of_one_only_are_left_out_and_counted():
     assert one.table["lo"].null_count() == 7 and "one query has none" in one.notes[-1]
 
 
-def test_two_annotators(tmp_path):
-    """Named in the table and the notes, and on the command line."""
+def test_two_annotators():
     human, llm, _ = simulated()
     report = judges({"ann": llm}, {"bo": human})
     assert "people" not in " ".join(report.notes)
-    expected = judges(llm, human)
-    assert report.table.drop("judge").equals(expected.table.drop("judge"))
-    for name, frame in (("a", llm), ("b", human)):
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    command = ["judges", f"bo={tmp_path}/b.parquet", f"ann={tmp_path}/a.parquet"]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0 and "ann" in done.stdout
+    assert report.table.drop("judge").equals(judges(llm, human).table.drop("judge"))
     with pytest.raises(RankqlError, match="human must be one table of labels, not several"):
         judges(llm, {"bo": human, "cy": human})
