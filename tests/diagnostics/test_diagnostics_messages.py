@@ -65,6 +65,7 @@ MESSAGES = [
     (lambda: days(baseline=45), "No metric can be watched: pass days after the baseline"),
     (lambda: days(baseline=12), "2026-09-12, and in it five weekdays three times each"),
     (lambda: days(period="week"), "No metric can be watched: pass weeks after the baseline"),
+    (lambda: days(period="month"), "period must be 'day' or 'week', not 'month'"),
     (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
     (lambda: days(baseline=10**12), "not '1000000000000'"),
     (lambda: days(DAYS.rename({"query": "search"})), "has no column 'query'. Name one"),
