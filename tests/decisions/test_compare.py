@@ -96,19 +96,6 @@ def test_cutoffs(two):
         two.cutoffs(5)
 
 
-def test_printed(two):
-    title, table, remarks = repr(two).split("\n\n")
-    header, *rows = table.splitlines()
-    assert header.split("  ")[0] == "metric" and header.endswith("verdict")
-    assert header.split()[1:6] == ["old", "new", "new", "-", "old"]
-    assert len(rows) == 3 and title == two.title
-    assert remarks.startswith(
-        "Method: paired t test widened for skewness, Holm-adjusted for 3 tests, "
-    )
-    assert {"ties", "effect", "detectable"} < {*two.long().displayed()[0].columns}
-    assert two.to_dict()["settings"]["test"] == "auto"
-
-
 def test_one_system():
     alone = rankql.compare({"only": OLD}, QRELS, "RR")
     assert alone.pairs.is_empty() and alone.pairs.columns[0] == "metric"
