@@ -233,7 +233,7 @@ def compare_pairs(
     values = SystemValues.of(result, systems, settings.cluster)
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
-    notes = describe_tests(values, comparisons, tests, settings, result.conventions)
+    notes = describe_tests(values, comparisons, settings, result.conventions)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 
@@ -274,7 +274,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     """The sentence of a pair: who wins, by how much, and the evidence."""
     a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
     if result.p_adjusted is None:
-        return _describe_untested(pair, settings)
+        return _describe_untested(pair)
     significant, mean = verdict in SIGNIFICANT, pair.sample.mean
     sign = -1 if significant and mean < 0 else 1
     difference, interval = text.format_number(sign * mean), ""
@@ -300,7 +300,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     return f"{words}. A difference of about {size} would have been detected with {POWER:.0%} power"
 
 
-def _describe_untested(pair: PairComparison, settings: Settings) -> str:
+def _describe_untested(pair: PairComparison) -> str:
     """The sentence of a pair that is not tested."""
     a, b, change, reason = pair.a, pair.b, pair.change, pair.result.reason
     if change is None:
@@ -339,7 +339,6 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
 def describe_tests(
     values: SystemValues,
     pairs: Sequence[PairComparison],
-    tests: int,
     settings: Settings,
     rules: Mapping[str, Any],
 ) -> list[str]:

@@ -68,7 +68,7 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
                   FROM ({sql}) AS example GROUP BY ALL HAVING count(*) > 0 ORDER BY ALL"""
     for row in data.fetch(table, sql):
         count = int(row["count"])
-        words = names | row | {"share": count / table.rows}
+        words = names | row
         if check.kind == "id-spelling":
             ids = [example[name] for example in row["examples"] for name in ("run", "qrels")]
             words["repair"] = _repair(data, table.table, check.needs[0], ids)
@@ -90,10 +90,8 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "k": data.k,
         "after_k": data.k + 1,
         "threshold": f"{data.threshold:g}",
-        "rows": table.rows,
         "keys": table.keys,
         "system": "system" if table.keys != "query" else "NULL AS system",
-        "place": table.ranking_role,
         # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
         "order": "ascending" if low else "descending",
@@ -458,8 +456,11 @@ class CheckData:
             *(f"{table.key(role, self.inputs.as_text(role))} AS {role}" for role in ids),
             *(f"{quote(roles[role])} AS raw_{role}" for role in numbers),
         ]
-        doubles = [f"{table.signed(role, _double(table, role, roles[role]))} AS {role}"
-                   for role in numbers]  # fmt: skip
+        doubles = list[str]()
+        for role in numbers:  # NULL if the value is not a number
+            numeric = is_numeric(table, roles[role])
+            value = f"CAST(raw_{role} AS DOUBLE)" if numeric else text_number(f"raw_{role}")
+            doubles.append(f"{table.signed(role, value)} AS {role}")
         raw = f"(SELECT *, {', '.join(doubles)} FROM (SELECT {', '.join(fields)} FROM {table.sql}))"
         keys = ["system", *ids] if system else ids
         values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
@@ -468,13 +469,6 @@ class CheckData:
         ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
         ranking = "system, query" if system else "query"
         return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
-
-
-def _double(table: Table, role: str, column: str) -> str:
-    """A column as DOUBLE; NULL if the value is not a number."""
-    if is_numeric(table, column):
-        return f"CAST(raw_{role} AS DOUBLE)"
-    return text_number(f"raw_{role}")
 
 
 def is_nan(column: str) -> str:
