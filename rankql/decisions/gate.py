@@ -210,7 +210,6 @@ def gate(
         for limit in minima:
             level = alpha if minimum_bound else None
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
-    pair = None
     if drops:
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
@@ -231,7 +230,7 @@ def gate(
     notes += describe_users(arguments, request.attributes)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
-    return Verdict(table, replace(run_result, notes=notes), inconclusive, pair)
+    return Verdict(table, replace(run_result, notes=notes), inconclusive)
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:

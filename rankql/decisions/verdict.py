@@ -12,8 +12,6 @@ from xml.etree import ElementTree
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import query_differences
-from rankql.errors import RankqlError
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
 
@@ -52,15 +50,6 @@ class Verdict(EvaluatedTable):
     table: pl.DataFrame
     result: Result
     on_inconclusive: str = "fail"
-    # The values of the run and its baseline.
-    pair: Result | None = None
-
-    def differences(self, metric: str) -> pl.DataFrame:
-        """Each query with both values and run - baseline; the largest loss first."""
-        if self.pair is None:
-            raise RankqlError("differences needs a baseline. Pass baseline= to gate")
-        rows = query_differences(self.pair, metric, "baseline", "run", ("baseline", "run"))
-        return rows.select(rows.columns[0], "baseline", "run", "difference")
 
     @property
     def outcome(self) -> str:
