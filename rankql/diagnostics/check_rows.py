@@ -28,8 +28,9 @@ def check_rows(data: CheckData) -> Iterator[Finding]:
     """Run every check on the tables it applies to."""
     for check in CHECKS:
         for table in getattr(data, check.tables):
-            known = table.roles.keys() - {table.unused} if check.read_only else table.roles.keys()
-            if known >= {*check.needs} and check.applies(table):
+            # Not of a column alone that evaluate ignores.
+            reads = table.roles.keys() >= {*check.needs} and check.needs != (table.unused,)
+            if reads and check.applies(table):
                 yield from _find(data, table, check)
 
 
@@ -52,8 +53,6 @@ class RowCheck:
     # What a row stands for; '' if `problem` contains the number.
     noun: str = "query"
     needs: tuple[str, ...] = ()
-    # Is it of columns that evaluate reads, and not of one that it ignores?
-    read_only: bool = True
     applies: Callable[[CheckedTable], bool] = lambda table: True
 
 
@@ -224,7 +223,7 @@ CHECKS = (
         "{score_column} is not in the order of {pos_column}",
         "{ranking_column} orders the ranking. To use the other column, pass score= or pos=. If low "
         "scores are best, pass descending=False.",
-        needs=("pos", "score"), read_only=False,
+        needs=("pos", "score"),
     ),
     RowCheck(
         "missing-queries", "warning", "matched",

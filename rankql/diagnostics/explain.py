@@ -155,7 +155,12 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     session, metric, conventions = task.session, task.metric, task.conventions
     system, inputs = None, task.inputs
     if inputs.many:
-        names = _read_systems(session, inputs)
+        names = [str(name) for name in inputs.runs]
+        if inputs.system is not None:
+            (table,) = inputs.runs.values()
+            name = f"CAST({quote(inputs.system)} AS VARCHAR)"
+            sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
+            names = [name for (name,) in fetch(session, sql)]
         if len(names) != 1:
             some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")
@@ -372,15 +377,6 @@ def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
 
     runs = {name: select(table) for name, table in inputs.runs.items()}
     return replace(inputs, runs=runs, qrels=inputs.qrels and select(inputs.qrels))
-
-
-def _read_systems(session: Session, inputs: Inputs) -> list[str]:
-    if inputs.system is None:
-        return [name for name in inputs.runs if name is not None]
-    (table,) = inputs.runs.values()
-    name = f"CAST({quote(inputs.system)} AS VARCHAR)"
-    sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
-    return [row[0] for row in session.con.execute(sql).fetchall()]
 
 
 def _has_query(table: Table, query: Any, as_text: bool) -> str:
