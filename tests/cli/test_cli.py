@@ -108,7 +108,6 @@ COMMANDS = [
     (f"eval one.run qrels -m nDCG@5 {AS_WORDS}", rankql.evaluate, FILES, OPTIONS),
     ("explain one.run qrels -Q q3 -m nDCG@5", rankql.explain, FILES,
      {"of": "q3", "metric": "nDCG@5"}),
-    ("explain one.run qrels q3 nDCG@5", rankql.explain, FILES, {"of": "q3", "metric": "nDCG@5"}),
     ("judges bo=human.parquet gpt=llm.parquet --run x=judged.parquet --threshold 2", rankql.judges,
      ({"gpt": "llm.parquet"}, {"bo": "human.parquet"}, {"x": "judged.parquet"}), {"threshold": 2}),
     ("judges human.parquet llm.parquet", rankql.judges, ({"llm": "llm.parquet"}, "human.parquet"),

@@ -81,11 +81,6 @@ def test_the_same_from_results_files_and_frames(two, tmp_path):
     assert together.pairs.drop("sentence").equals(two.pairs.drop("sentence"))
 
 
-def test_agreement_of_metrics():
-    agreement = rankql.compare(RUNS | {"same": NEW}, QRELS, ["RR", "P@1", "nDCG@2"]).agreement()
-    assert agreement.rows()[0] == ("RR", "P@1", pytest.approx(1), 0, 3)
-
-
 def test_cutoffs(two):
     curve = two.cutoffs("nDCG", [1, 2])
     assert curve.metrics == ["nDCG@1", "nDCG@2"]
