@@ -19,7 +19,6 @@ from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import (
     METRICS,
-    select_chart_metrics,
     select_pairs,
     shorten_names,
 )
@@ -295,10 +294,10 @@ def make_differences_section(source: ReportSource) -> Section | None:
 
 def make_queries_section(source: ReportSource) -> Section | None:
     """Show what every query gained or lost."""
-    comparison, same = source.comparison, source.same
-    directed = comparison.higher_is_better
-    metrics = [name for name in select_chart_metrics(comparison) if name not in same]
-    metrics = [name for name in metrics if directed[name] is not None]
+    comparison, directed = source.comparison, source.comparison.higher_is_better
+    left_out = {*comparison.result.overall_metrics, *source.same}
+    left_out |= {name for name, higher in directed.items() if higher is None}
+    metrics = [name for name in comparison.metrics if name not in left_out][:METRICS]
     pairs = select_pairs(comparison)
     if not pairs or not metrics:
         return None
