@@ -1,4 +1,4 @@
-"""The statistics of compare: beside scipy, statsmodels and ranx, and beside their definitions.
+"""The statistics of compare: beside scipy and statsmodels, and beside their definitions.
 
 How often they reject in the long run is seen in test_simulation.py.
 """
@@ -191,21 +191,6 @@ def test_the_interval_of_randomisation_inverts_it(n, alpha, draw, clusters):
 def block(n, m, seed=1):
     rng = np.random.default_rng(seed)
     return np.clip(rng.random((n, 1)) + rng.normal(0, 0.2, (n, m)) + np.arange(m) / (5 * m), 0, 1)
-
-
-# ranx.
-
-
-@pytest.mark.ranx
-def test_ranx():
-    ranx = optional("ranx.statistical_tests")
-    a, b = np.array(A) / 10, np.array(B) / 10
-    assert outcome("t", b - a).p == pytest.approx(ranx.paired_student_t_test(a, b)[0], rel=1e-10)
-    theirs = ranx.fisher_randomization_test(a, b, n_permutations=20_000)[0]
-    assert theirs < 0.9 * outcome("randomisation", b - a).p  # it takes rounding for a difference
-    a, b = a * 1024, b * 1024 + normal(20, mean=0)  # no ties
-    theirs = ranx.fisher_randomization_test(a, b, n_permutations=20_000)[0]
-    assert within(theirs, outcome("randomisation", b - a).p, 20_000)
 
 
 # Clusters.
