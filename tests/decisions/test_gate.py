@@ -2,17 +2,13 @@
 
 import itertools
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
-import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +18,6 @@ import rankql
 from rankql.cli.main import main
 from rankql.evaluation.values import Request, identify
 from rankql.testing import assert_no_regression
-from support.paths import ROOT
 
 # 20 queries in two slices; in `WORSE` one slice has lost, in `NOISY` the ups and downs are large.
 IDS = [f"q{i:02}" for i in range(20)]
@@ -633,43 +628,6 @@ def test_assert_no_regression():
         assert assert_no_regression(NOISY, baseline=OLD, max_drop=DROP, inconclusive="warn")
     with pytest.raises(rankql.RankqlError):
         assert_no_regression(OLD)
-
-
-@pytest.mark.slow
-def test_the_workflow_runs_as_it_is(tmp_path):
-    """The steps of the example, with this rankql."""
-    workflow = yaml.safe_load((ROOT / "examples" / "github-actions.yml").read_text("utf-8"))
-    steps = workflow["jobs"]["gate"]["steps"]
-    scripts = {step["name"]: step["run"] for step in steps if "run" in step}
-    assert [*scripts] == ["Install", "Data", "Gate"]
-    assert scripts["Install"] == "pip install 'rankql[stats]'"
-    program, home = tmp_path / "bin" / "rankql", tmp_path / "repository"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rankql "$@"\n')
-    program.chmod(0o755)
-    home.mkdir()
-    environment = os.environ | {
-        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
-    }
-
-    def run(script):
-        options = {"cwd": home, "env": environment, "capture_output": True, "text": True}
-        return subprocess.run(["bash", "-eo", "pipefail", "-c", script], **options)
-
-    assert run(scripts["Data"]).returncode == 0
-    done = run(scripts["Gate"])
-    assert done.returncode == 0 and done.stdout.startswith("Gate passed: 12 of 12 checks"), (
-        done.stderr
-    )
-    (upload,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
-    assert upload["if"] == "always()"
-    assert ElementTree.parse(home / upload["with"]["path"]).getroot().get("tests") == "12"
-    assert "**Gate passed" in (tmp_path / "summary.md").read_text()
-    strict = run(scripts["Gate"].replace("0.03", "0.001"))
-    assert strict.returncode == 1 and strict.stderr.startswith("::error title=nDCG@10 drop <=")
 
 
 def test_slices_too_small_to_pass_do_not_weaken_the_others():
