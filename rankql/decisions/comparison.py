@@ -16,7 +16,7 @@ from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.verdict import BETTER, NO_DIFFERENCE, NOT_SIGNIFICANT, SIGNIFICANT, WORSE
 from rankql.errors import RankqlError, describe_unknown, name_arguments
-from rankql.evaluation.means_result import WideTable, make_wide_table
+from rankql.evaluation.means_result import LARGE, WideTable, make_wide_table
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
 from rankql.results import (
@@ -469,11 +469,10 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
     by_metric: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dicts():
         by_metric.setdefault(row["metric"], []).append(row)
-    body = list[list[str]]()
-    for rows in by_metric.values():
-        places = max(_count_decimals(row, names) for row in rows)
+    decimals, body = _count_decimals(by_metric, names), list[list[str]]()
+    for metric, rows in by_metric.items():
         for i, row in enumerate(rows):
-            lo, hi, verdict = row["lo"], row["hi"], row["verdict"]
+            lo, hi, places, verdict = row["lo"], row["hi"], decimals[metric], row["verdict"]
             body.append([
                 *(Name("" if i and key == "metric" else row[key]) for key in keys),
                 *(_format(row[name], places) for name in names),
@@ -494,8 +493,22 @@ def _format(value: float | None, decimals: int) -> str:
     return "" if value is None else text.format_decimal(value, decimals)
 
 
-def _count_decimals(row: Mapping[str, Any], names: Sequence[str]) -> int:
-    """The decimals that show the side of 0 of a bound, and the sign of the difference of means."""
+def _count_decimals(
+    by_metric: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]
+) -> dict[str, int]:
+    """The decimals of each metric, the same for all but those with large values.
+
+    They show on which side of 0 a bound lies, and the sign of the difference of the means.
+    """
+    counts, small = dict[str, int](), list[str]()
+    for metric, rows in by_metric.items():
+        values = (abs(row[x] or 0) for row in rows for x in (*names, "lo", "hi"))
+        small += [metric] * (max(values) < LARGE)
+        counts[metric] = max(_decimals(row, names) for row in rows)
+    return counts | dict.fromkeys(small, max((counts[name] for name in small), default=0))
+
+
+def _decimals(row: Mapping[str, Any], names: Sequence[str]) -> int:
     a, b, difference, lo, hi = (row[name] for name in (*names, "lo", "hi"))
     if a is None or b is None or difference is None:
         return 0
