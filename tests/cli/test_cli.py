@@ -225,7 +225,7 @@ PRINTED = {
     "check one.run qrels": "Change this with --missing.",
     "check reverse.csv first.csv": "pass --ascending",
     "compare waits.csv shorter.csv": "If not, set --lower-is-better\n",
-    "metrics": "Default conventions: gain=linear",
+    "metrics": "ndcg(rel, pos).",
     "sql": macros.read_sql(),
     f"sql '{QUERY}' --dialect postgres": rankql.translate(QUERY, "postgres") + "\n",
     "sql headless.csv qrels -m RR --columns 'query, item, score'": '"score"',
