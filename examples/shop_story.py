@@ -106,10 +106,11 @@ print(lists)
 print("\n6. The A/B test: does the metric agree with clicks and sales?\n")
 offline = rankql.evaluate("rankings", "grades", "DCG@5", by="crowded", interval=None, **arguments)
 rates = {"CTR": ("clicks", "shown"), "conversion": ("sold", "sessions")}
-link = rankql.associate(
-    offline, "trial", on="query", outcome=rates, by="crowded", baseline="old", con=con
-)
-print(link.table.select("outcome", "slice", "n", "spearman", "spearman_lo", "spearman_hi"))
+trial = {"outcomes": "trial", "on": "query", "outcome": rates, "baseline": "old", "con": con}
+link = rankql.associate(offline, **trial)
+crowded = rankql.associate(offline.per_query.filter(pl.col("crowded")), **trial)
+for part in (link, crowded):
+    print(part.table.select("outcome", "n", "spearman", "spearman_lo", "spearman_hi"))
 print(link.quadrants("DCG@5", "conversion"))
 print(
     con.sql("""
@@ -120,7 +121,7 @@ print(
 )
 
 print("\n7. Conclusion\n")
-crowded = link.table.filter(outcome="conversion", slice="crowded=true").row(0, named=True)
+sales = crowded.table.filter(outcome="conversion").row(0, named=True)
 naive_gain = naive.pairs.row(0, named=True)["difference"]
 repeated = lists.filter(system="new", crowded=True)["repeated"].item()
 gain = {name: b / a - 1 for name, a, b in pl.concat([values, truth]).rows()}
@@ -134,8 +135,8 @@ print(
     f"DCG@5 is {gain['IPS']:.0%} higher\n(truth: {gain['truth']:.0%}), and sales rise, "
     f"except where several sellers offer the same product: {repeated:.0%} of the list "
     f"repeats\na product, clicks rise, and sales do not follow the metric (Pearson "
-    f"{crowded['pearson']:.2f}, 95% CI {crowded['pearson_lo']:.2f} to "
-    f"{crowded['pearson_hi']:.2f}). Show each product once."
+    f"{sales['pearson']:.2f}, 95% CI {sales['pearson_lo']:.2f} to "
+    f"{sales['pearson_hi']:.2f}). Show each product once."
 )
 
 coloured = alt.Color("slice", title=None)
@@ -160,7 +161,9 @@ estimated = alt.layer(
 ).properties(width=300, height=240, title="Estimates and the truth (dashed)")
 both = alt.hconcat(attention, estimated).resolve_scale(color="independent")
 both.configure(**{**CONFIG, "background": "white"}).save(folder / "story.png", scale_factor=2)
-points = alt.Chart(link.pairs.select("crowded", metric="DCG@5", conversion="conversion"))
+kinds = offline.per_query.select("query", "crowded").unique()
+changes = link.pairs.join(kinds, on="query", maintain_order="left")
+points = alt.Chart(changes.select("crowded", metric="DCG@5", conversion="conversion"))
 points = points.mark_point(filled=True).encode(
     x=alt.X("metric", title="change of DCG@5"),
     y=alt.Y("conversion", title="change of conversion"),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex", ".xlsx")
 # Markdown shows so many sentences.
 SENTENCES = 12
+# The columns that say how something went.
+STATUSES = ("verdict", "status", "alarm")
 
 
 class TableResult:
@@ -163,13 +165,7 @@ class TableResult:
 
     def _rendered(self) -> list[Block]:
         """The displayed frames as text, numbers aligned right."""
-        return [
-            Block(
-                text.format_table(frame),
-                [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()],
-            )
-            for frame in self.displayed()
-        ]
+        return [*map(make_block, self.displayed())]
 
     def _details(self) -> dict[str, Any]:
         """The metadata in `to_dict`."""
@@ -235,6 +231,17 @@ class TableResult:
         body = f"{sentences}{tables}{shown}{more}{notes}"
         main = f"<header><h1>{text.format_sentence(title)}</h1></header>\n<main>{body}</main>"
         return str(load_output("page").render_page(title, main))
+
+
+def make_block(frame: pl.DataFrame, title: str = "", wraps: bool = False) -> Block:
+    """A frame as text, numbers aligned right; words of a status are coloured."""
+    numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
+    statuses = [i for i, name in enumerate(frame.columns) if name in STATUSES]
+    rows = [
+        [text.Status(cell) if i in statuses else cell for i, cell in enumerate(row)]
+        for row in text.format_table(frame)
+    ]
+    return Block(rows, numbers, title, wraps)
 
 
 def _replace_infinite(value: Any) -> Any:

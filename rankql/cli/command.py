@@ -25,7 +25,7 @@ _OUTPUTS = ("output", "target", "junit", "database")
 _GROUPS = {
     "Input": (
         *Columns.__annotations__, "order", "collapse", "positions", "attributes", "judge", "train",
-        "catalogue", "seen", "runs", "database", "columns", "k", "of", "which", "on", "outcome",
+        "catalogue", "seen", "runs", "database", "columns", "k", "of", "on", "outcome",
         "baseline", "queries", "dialect", "day", "period",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),

@@ -150,7 +150,7 @@ _SPELLINGS = {
     "conventions": _Spelling("TOOL", settings={"type": click.Choice([*conventions.PROFILES])}),
     "gain": _Spelling(settings={"type": click.Choice(GAIN.choices)}),
     **{name: _Spelling(name.upper()) for name in ("test", "correction", "tag")},
-    **dict.fromkeys(("baseline", "which"), _Spelling("NAME")),
+    "baseline": _Spelling("NAME"),
     **dict.fromkeys(("score", "pos", "system", "cluster", "weight", "day"), _COLUMN),
 }  # fmt: skip
 # The tables and the connection, which are not options.

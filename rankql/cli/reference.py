@@ -14,7 +14,6 @@ from rankql.cli.console import print_frame
 from rankql.cli.options import DATA
 from rankql.cli.tasks import split_inputs
 from rankql.registry.argument_checks import require_whole_number
-from rankql.registry.conventions import PROFILES
 
 
 @command("metrics", "metrics", "metrics recall", "metrics --format json")
@@ -31,16 +30,13 @@ def metrics_command(text: str) -> None:
     from rankql.errors import RankqlError, describe_unknown
     from rankql.registry.all_metrics import metrics
 
-    values = PROFILES["rankql"].as_dict().items()
-    defaults = ", ".join(f"{k}={v}" for k, v in values if k != "profile" and v is not None)
-    remark = f"Default conventions: {defaults}"
     frame = metrics()
     texts = pl.concat_str("name", "function", "aliases", "definition", separator=" ")
     matches = frame.filter(texts.str.to_lowercase().str.contains(text.lower(), literal=True))
     if matches.is_empty():
         raise RankqlError(describe_unknown("metric", text, frame["name"].to_list()))
     if (form := click.get_current_context().meta["format"]) != "table":
-        print_frame(matches, form, [remark])
+        print_frame(matches, form)
         return
     formatter = click.HelpFormatter(width=80)
     formatter.write_dl(
@@ -49,8 +45,6 @@ def metrics_command(text: str) -> None:
             for row in matches.iter_rows(named=True)
         ]
     )
-    formatter.write_paragraph()
-    formatter.write_text(remark)
     click.echo(formatter.getvalue(), nl=False)
 
 

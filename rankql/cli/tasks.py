@@ -57,16 +57,13 @@ def eval_command(inputs: Sequence[str], **options: Any) -> None:
 
 @task("explain", "diagnostics.explain", "explain my.run my.qrels -m nDCG@10",
       "explain my.run my.qrels --of q7")  # fmt: skip
-@click.argument("inputs", type=DATA, nargs=-1, required=True,
-                metavar="RUN... [QRELS] [QUERY METRIC]")  # fmt: skip
+@INPUTS
 def explain_command(inputs: Sequence[str], **options: Any) -> None:
     """Show what each item contributes to a metric.
 
     With --of for each position of one query, otherwise for the queries and items that lose most.
-    QUERY and METRIC may follow the files.
     """
-    files, named = split_query(inputs)
-    show(call(*split_inputs(files, item=options.get("item")), **{**named, **options}))
+    show(call(*split_inputs(inputs, item=options.get("item")), **options))
 
 
 @task("funnel", "diagnostics.funnel", "funnel retrieval.parquet rank.parquet my.qrels",
@@ -284,18 +281,6 @@ def split_inputs(
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels
     return name_runs(runs), qrels
-
-
-def split_query(inputs: Sequence[InputPath]) -> tuple[Sequence[InputPath], dict[str, str]]:
-    """Split RUN... [QRELS] [QUERY METRIC] into the files, and the query and the metric if given."""
-    from rankql.registry.parse import is_metric
-    from rankql.sources.files import is_path
-
-    last = str(inputs[-1])
-    is_file = is_path(last) or is_path(str(split_name(inputs[-1])[1]))
-    if len(inputs) < 3 or is_file or not is_metric(last):
-        return inputs, {}
-    return inputs[:-2], {"of": str(inputs[-2]), "metric": last}
 
 
 def require_no_metric(inputs: Sequence[InputPath]) -> None:

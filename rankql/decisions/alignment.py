@@ -170,22 +170,20 @@ def hash_rankings(result: Result, system: str | None = None) -> tuple[str, ...] 
         return None
 
 
-def query_differences(
-    result: Result, metric: str, a: str, b: str, columns: tuple[str, str] = ("a", "b")
-) -> pl.DataFrame:
+def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFrame:
     """Each query with its attributes, its values in two systems, and b - a; the worst first."""
-    added = (*columns, "difference")
+    added = ("a", "b", "difference")
     names = {x: attribute_column(x, added) for x in (result.meta.query, *result.meta.by)}
     key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
     rows, value = result.frame(), compared_value(metric, result.conventions)
     of_a, of_b = (
         rows.filter(pl.col("system") == system).select(*attributes, value.alias(column))
-        for system, column in zip((a, b), columns, strict=True)
+        for system, column in ((a, "a"), (b, "b"))
     )
-    gain = pl.col(columns[1]) - pl.col(columns[0])
+    gain = pl.col("b") - pl.col("a")
     return (
-        of_a.join(of_b.select(key, columns[1]), on=key)
+        of_a.join(of_b.select(key, "b"), on=key)
         .with_columns(gain.alias("difference"))
         .drop_nulls("difference")
         .sort(-gain if result.lower_is_better(metric) else gain, key)

@@ -15,10 +15,9 @@ import polars as pl
 from rankql import text
 from rankql.errors import describe_unknown, require_package
 from rankql.evaluation.combine import open_result, read_metadata
-from rankql.evaluation.means import compared_value, slice_queries
+from rankql.evaluation.means import compared_value
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.overlap import format_examples
-from rankql.evaluation.request import parse_groupings
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column
 from rankql.macros import INTERNAL_PREFIX, literal, quote
@@ -40,7 +39,7 @@ _INPUTS = {
 _SEVERAL = {label: f"{INTERNAL_PREFIX}{label}" for label in _INPUTS}
 _COEFFICIENTS = ("pearson", "spearman")
 _SCHEMA = {
-    **dict.fromkeys(("metric", "outcome", "slice"), pl.String),
+    **dict.fromkeys(("metric", "outcome"), pl.String),
     "n": pl.Int64,
     **{name + end: pl.Float64 for name in _COEFFICIENTS for end in ("", "_lo", "_hi", "_p")},
     "remark": pl.String,
@@ -55,9 +54,9 @@ _SHARE = 0.1
 class Association(TableResult):
     """Metrics and outcomes by key, and their correlations.
 
-    `table` has a row per metric, outcome and slice: n, Pearson's and Spearman's coefficient, each
-    with its interval and p-value, and a remark if one is missing. `pairs` has the values of every
-    key; with two systems, their differences.
+    `table` has a row per metric and outcome: n, Pearson's and Spearman's coefficient, each with its
+    interval and p-value, and a remark if one is missing. `pairs` has the values of every key; with
+    two systems, their differences.
     """
 
     table: pl.DataFrame
@@ -103,12 +102,11 @@ def associate(
     on: str | Sequence[str] | Mapping[str, str],
     metrics: str | Sequence[str] | None = None,
     outcome: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
-    by: str | Sequence[str | Sequence[str]] = (),
     baseline: str | None = None,
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
 ) -> Association:
-    """Correlate metrics with outcomes, such as clicks or revenue, by key and within slices.
+    """Correlate metrics with outcomes, such as clicks or revenue, by key.
 
     If a key has several rows, metrics and rates are averaged, and ratios are taken of the sums. If
     both tables have a column `system` with two systems, the differences are correlated. If a key is
@@ -138,8 +136,6 @@ def associate(
         KPIs: columns of rates, or ratios of sums; by default all columns of numbers.
 
         Ratios are {'CTR': ('clicks', 'impressions')}.
-    by : str or list, optional
-        Add slices, by columns of per_query: the correlations in each.
     baseline : str, optional
         The system to start from, if there are two.
     confidence : float
@@ -157,19 +153,16 @@ def associate(
     """
     require_package("scipy", "stats", "associate")
     normal_z(confidence)  # refused before any data is read
-    keys, groups = _parse_columns("on", on), parse_groupings(by)
-    attributes = [*dict.fromkeys(x for x in itertools.chain(*groups) if x not in keys)]
-    message = "on= and by= cannot contain 'system'. Leave it out"
-    require("system" not in [*keys, *attributes], message)
+    keys = _parse_columns("on", on)
+    require("system" not in keys, "on= cannot contain 'system'. Leave it out")
     with open_session(con, per_query, outcomes) as session:
         left, known = _open_table(session, per_query, "per_query")
         right, _ = _open_table(session, outcomes, "outcomes")
-        attributes = [require_column(left, name, "by") for name in attributes]
         joined = {
             require_column(left, name, "on"): require_column(right, parts[0], "on")
             for name, parts in keys.items()
         }
-        excluded = {"system", *joined, *attributes}
+        excluded = {"system", *joined}
         names = _resolve_metrics(session, left, metrics, known, excluded)
         if outcome is None:
             outcome = _list_numbers(session, right, {*excluded, *joined.values()}, "outcome")
@@ -179,12 +172,12 @@ def associate(
         }
         systems = _choose_systems(session, left, right, baseline)
         tables = ((left, {name: (name,) for name in names}), (right, ratios))
-        rows = _join_tables(session, tables, joined, attributes, systems)
+        rows = _join_tables(session, tables, joined, systems)
     pairs, notes = _drop_unmatched(rows, [*joined], [*names, *ratios])
     pair = (systems[0], systems[1]) if len(systems) == 2 else None
     if pair is not None:
         notes.insert(0, f"Each value is the change per key: {pair[1]} - {pair[0]}")
-    table, remarks = _correlate(pairs, [*joined], names, [*ratios], groups, confidence)
+    table, remarks = _correlate(pairs, [*joined], names, [*ratios], confidence)
     return Association(
         table, pairs, [*joined], names, [*ratios], pair, confidence, [*notes, *remarks]
     )
@@ -192,29 +185,25 @@ def associate(
 
 def _correlate(
     pairs: pl.DataFrame, keys: Sequence[str], metrics: Sequence[str], outcomes: Sequence[str],
-    groups: Sequence[Sequence[str]], confidence: float,
+    confidence: float,
 ) -> tuple[pl.DataFrame, list[str]]:  # fmt: skip
     """The table of correlations, and notes on it."""
     from rankql.stats.correlation import correlate_values
 
-    index = pl.int_range(pl.len()).alias(f"{INTERNAL_PREFIX}row")
-    parts = slice_queries(pairs.select(index, *dict.fromkeys(itertools.chain(*groups))), groups)
-    rows, differing = [], []
+    rows, differing, notes = [], [], list[str]()
     for metric, outcome in itertools.product(metrics, outcomes):
-        for part, places in parts.items():
-            values = pairs[places].drop_nulls([metric, outcome])
-            x, y = (values[name].cast(pl.Float64).to_numpy() for name in (metric, outcome))
-            days = _read_days(values, keys)
-            found = [correlate_values(x, y, confidence, days, ranks) for ranks in (False, True)]
-            row = {"metric": metric, "outcome": outcome, "slice": part, "n": len(values)}
-            for name, each in zip(_COEFFICIENTS, found, strict=True):
-                numbers = {"": each.r, "_lo": each.lo, "_hi": each.hi, "_p": each.p}
-                row |= {name + end: number for end, number in numbers.items()}
-            rows.append(row | {"remark": found[0].reason or found[1].reason})
-            ends = [(x.lo, x.hi) for x in found if x.lo is not None and x.hi is not None]
-            if len({(lo > 0) - (hi < 0) for lo, hi in ends}) > 1:
-                differing.append(text.add_slice(f"{metric} and {outcome}", part))
-    notes = []
+        values = pairs.drop_nulls([metric, outcome])
+        x, y = (values[name].cast(pl.Float64).to_numpy() for name in (metric, outcome))
+        days = _read_days(values, keys)
+        found = [correlate_values(x, y, confidence, days, ranks) for ranks in (False, True)]
+        row = {"metric": metric, "outcome": outcome, "n": len(values)}
+        for name, each in zip(_COEFFICIENTS, found, strict=True):
+            numbers = {"": each.r, "_lo": each.lo, "_hi": each.hi, "_p": each.p}
+            row |= {name + end: number for end, number in numbers.items()}
+        rows.append(row | {"remark": found[0].reason or found[1].reason})
+        ends = [(x.lo, x.hi) for x in found if x.lo is not None and x.hi is not None]
+        if len({(lo > 0) - (hi < 0) for lo, hi in ends}) > 1:
+            differing.append(f"{metric} and {outcome}")
     if _read_days(pairs, keys) is not None:
         notes.append(
             "The keys are days: weekday and linear trend are taken out, and days that resemble "
@@ -312,13 +301,13 @@ def _choose_systems(
 
 def _join_tables(
     session: Session, tables: Sequence[tuple[Table, _Values]], keys: Mapping[str, str],
-    by: Sequence[str], systems: Sequence[str],
+    systems: Sequence[str],
 ) -> pl.DataFrame:  # fmt: skip
     """The values of per_query and outcomes for all keys, one row per key, by one SQL query.
 
     keys: the name of each key column in per_query, and in outcomes.
     """
-    names = [*keys, *by, *itertools.chain(*(values for _, values in tables))]
+    names = [*keys, *itertools.chain(*(values for _, values in tables))]
     for name in names:
         require_plain_name(name)
         once = [x.lower() for x in names].count(name.lower()) == 1
@@ -332,14 +321,8 @@ def _join_tables(
     most = "count(DISTINCT system)" if systems else "1"
     queries = []
     for (table, values), own in zip(tables, (keys, keys.values()), strict=True):
-        read = [*map(_read_key, own, as_text)]
-        columns = dict(zip(keys, read, strict=True)) | {_SEVERAL[table.label]: f"count(*) > {most}"}
-        for name in by if table.label == "per_query" else ():
-            value = _read_key(name, is_text(table.columns[name]))
-            known = " AND ".join(f"min({key}) IS NOT NULL" for key in read)
-            message = literal(f"by: {name} must have one value per key. Add it to the key: on=")
-            several = f"min({value}) <> max({value}) AND {known}"
-            columns[name] = f"CASE WHEN {several} THEN error({message}) ELSE min({value}) END"
+        columns = dict(zip(keys, map(_read_key, own, as_text), strict=True))
+        columns |= {_SEVERAL[table.label]: f"count(*) > {most}"}
         columns |= {name: _value_sql(table, parts, systems) for name, parts in values.items()}
         fields = ", ".join(f"{value} AS {quote(name)}" for name, value in columns.items())
         queries.append(f"(SELECT {fields} FROM {table.sql}{where} GROUP BY ALL)")

@@ -157,7 +157,6 @@ def compare(
         source = ComparedRuns(runs, qrels, {**beyond, **keywords}, compare)
     result = set_directions(result.weighted_by(weight), higher_is_better)
     settings = replace(settings, weight=result.meta.weight)
-    settings.check()
     # Their counts are not those of the comparison.
     result.notes[:] = [*name_notes, *(note for note in result.notes if not is_of_counts(note))]
     if isinstance(runs, Mapping) and identify(runs).kind == "several runs":
@@ -166,17 +165,11 @@ def compare(
         several, known = result.meta.system, result.meta.systems
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
         systems = [*(x for x in known if x in systems), *(x for x in systems if x not in known)]
-        if len(systems) > 1 and not known and baseline is None:
-            result.notes.insert(
-                0, "Systems are in the order of their names. Pass baseline= to "
-                "name the one that others are compared with"
-            )  # fmt: skip
-    aligned = align_systems(result, systems)
-    result = replace(aligned, interval="auto", confidence=confidence, _summary=None)
+    result = align_systems(result, systems)
     meta = replace(
         result.meta, systems=systems, groupings=groups, cluster=cluster or result.meta.cluster
     )
-    result = replace(result, meta=meta)
+    result = replace(result, meta=meta, interval="auto", confidence=confidence, _summary=None)
     result = keep_shared_queries(result)
     pairs, tests, notes = compare_pairs(result, systems, settings)
     notes = list(dict.fromkeys([*notes, *result.notes]))

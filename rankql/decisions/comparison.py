@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -24,6 +24,7 @@ from rankql.results import (
     draw_chart,
     drop_idle_columns,
     load_output,
+    make_block,
     save_result,
 )
 from rankql.stats.means import ROUNDING
@@ -123,7 +124,7 @@ class Comparison(EvaluatedTable):
         if not (self._is_pair or self._long):
             return f"{self.tests}; {self._legend()}"
         settings, several = self.settings, self.pairs["p"].count() > 1
-        level = INTERVAL_LEVELS[settings.correction] if several else ""
+        level = " at the level of their tests" * (several and settings.correction != "none")
         return (
             f"{self.tests}; {settings.percent} CIs{level} exclude 0 exactly if p is at most "
             f"{settings.alpha:g}"
@@ -178,31 +179,12 @@ class Comparison(EvaluatedTable):
         means = self.summary.filter(pl.col("metric").is_in([*higher]))
         return rank_systems(means, self.pairs, higher)
 
-    def agreement(self) -> pl.DataFrame:
-        """How similarly two metrics order the systems: Kendall's tau-b of their means.
-
-        `swapped` counts the pairs of systems that the two metrics order differently. tau_b is NULL
-        if all systems have the same mean.
-        """
-        means = self.summary.filter(slice="all").pivot("metric", index="system", values="mean")
-        rows = []
-        for one, other in itertools.combinations(self.metrics, 2):
-            x, y = (
-                means[name] * (-1 if self.result.lower_is_better(name) else 1)
-                for name in (one, other)
-            )
-            rows.append((one, other, *compare_orders(x, y)))
-        kinds = [pl.String, pl.String, pl.Float64, pl.Int64, pl.Int64]
-        names = ["metric", "other", "tau_b", "swapped", "pairs"]
-        return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
-
     def cutoffs(
         self, metric: str | Sequence[str] | None = None, ks: Sequence[int] = CUTOFFS
     ) -> Comparison:
         """The same comparison at several cutoffs of a metric, or of several, to choose k.
 
-        `summary` has the curves, `table` says at which k the systems differ, and `agreement()`
-        whether their order depends on k.
+        `summary` has the curves, and `table` says at which k the systems differ.
         """
         source, settings, names = self.source, asdict(self.settings), []
         metrics = metric or self.metrics[0]
@@ -306,21 +288,7 @@ class Comparison(EvaluatedTable):
             return self.wide()._rendered()
         if not self._long:
             return [lay_out_pair(self.pairs, self.settings.percent, self.settings.alpha)]
-        frame = self.visible_pairs()
-        numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-        return [Block(text.format_table(frame), numbers, wraps=True)]
-
-
-def compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int, int]:
-    """Kendall's tau-b of two values of systems, the pairs that they order differently, and all."""
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    x, y = one.round(12).to_numpy(), other.round(12).to_numpy()
-    i, j = np.triu_indices(len(x), 1)
-    swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
-    tau = float(kendalltau(x, y).statistic)
-    return None if math.isnan(tau) else tau, swapped, len(i)
+        return [make_block(self.visible_pairs(), wraps=True)]
 
 
 def require_page(path: str | os.PathLike[str], **options: Any) -> None:
@@ -472,13 +440,6 @@ def _join_names(names: Sequence[str]) -> str:
 
 # The marks of systems that differ significantly from the baseline.
 MARKS = {BETTER: "†", WORSE: "‡"}
-# The levels of the intervals, by correction.
-INTERVAL_LEVELS = {
-    "none": "",
-    "holm": " at the level of their Holm step",
-    "bonferroni": ", simultaneous (Bonferroni),",
-    "bh": " at the false coverage rate of the significant rows",
-}
 
 
 def tabulate_pair(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -585,8 +546,7 @@ def mark_pairs(
 
 def name_letters(systems: Sequence[str]) -> dict[str, str]:
     """A letter for each system: a to z, aa, ab, ..."""
-    alphabet = "abcdefghijklmnopqrstuvwxyz"
-    words = itertools.chain.from_iterable(
-        map("".join, itertools.product(alphabet, repeat=n)) for n in itertools.count(1)
+    words = (
+        "".join(x) for n in itertools.count(1) for x in itertools.product(ascii_lowercase, repeat=n)
     )
     return dict(zip(systems, words, strict=False))

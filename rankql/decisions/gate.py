@@ -165,14 +165,11 @@ def gate(
     request = Request.of(keywords, names, [*itertools.chain(*attribute_groups)], higher_is_better)
     request = replace(request, judged=qrels is not None)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    arguments = read_systems(data, qrels, request, keywords)
+    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
+    arguments = read_systems(data, qrels, request, {**beyond, **keywords})
     results = {name: argument.result for name, argument in arguments.items()}
     if judge is not None and any(results.values()):
         raise RankqlError("judge= needs rankings, not results. Pass the runs")
-    beyond: dict[str, Any] = {"train": train, "catalogue": catalogue, "seen": seen}
-    for name, value in beyond.items():
-        if value is not None and all(results.values()):
-            raise RankqlError(f"{name}= needs rankings, not results. Pass the runs")
     if (old := results.get("baseline")) and (new := results["run"]):
         results["baseline"] = with_names_of(old, new)
     known = [result.metrics for result in results.values() if result]
@@ -213,7 +210,6 @@ def gate(
         for limit in minima:
             level = alpha if minimum_bound else None
             rows += limit_rows(limit, pairs, limit.name(run_result), level, min_queries)
-    pair = None
     if drops:
         stated = None if "baseline" in tables else evaluated["baseline"].conventions
         combined = _combine(run_result, evaluated["baseline"], drops, stated)
@@ -234,7 +230,7 @@ def gate(
     notes += describe_users(arguments, request.attributes)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
-    return Verdict(table, replace(run_result, notes=notes), inconclusive, pair)
+    return Verdict(table, replace(run_result, notes=notes), inconclusive)
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:

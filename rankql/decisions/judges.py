@@ -12,7 +12,6 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
-from rankql.decisions.comparison import compare_orders
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.corrected_means import note_scales
 from rankql.evaluation.evaluate import evaluate
@@ -323,10 +322,22 @@ def _compare_systems(
         of_query = values.group_by(key, maintain_order=True).agg(pl.col("bias").mean())
         order = {"metric": metric, "systems": means.height, **bias(of_query["bias"])}
         if means.height > 1:
-            order["tau_b"], order["swapped"], _ = compare_orders(means["human"], means["llm"])
+            order["tau_b"], order["swapped"] = _compare_orders(means["human"], means["llm"])
             best = means.sort("human", descending=not human.lower_is_better(metric))["system"][0]
             board = compare(judge, metrics=metric, confidence=confidence).leaderboard()
             stays = board.filter(slice="all", system=best)["maybe_best"].any()
             order |= {"best": best, "best_stays": stays}
         frames["orders"].append(order)
     return frames
+
+
+def _compare_orders(one: pl.Series, other: pl.Series) -> tuple[float | None, int]:
+    """Kendall's tau-b of two values of systems, and the pairs that they order differently."""
+    import numpy as np
+    from scipy.stats import kendalltau
+
+    x, y = one.round(12).to_numpy(), other.round(12).to_numpy()
+    i, j = np.triu_indices(len(x), 1)
+    swapped = int(((x[i] - x[j]) * (y[i] - y[j]) < 0).sum())
+    tau = float(kendalltau(x, y).statistic)
+    return None if math.isnan(tau) else tau, swapped

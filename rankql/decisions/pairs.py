@@ -233,7 +233,7 @@ def compare_pairs(
     values = SystemValues.of(result, systems, settings.cluster)
     comparisons, tests = run_tests(values, result, pairs, settings)
     rows = [_row(pair, settings, tests) for pair in comparisons]
-    notes = describe_tests(values, comparisons, tests, settings, result.conventions)
+    notes = describe_tests(values, comparisons, settings, result.conventions)
     schema = SCHEMA | (CORRECTED if result.judge is not None else {})
     return pl.DataFrame(rows, schema=schema), describe_method(comparisons, tests, settings), notes
 
@@ -274,7 +274,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     """The sentence of a pair: who wins, by how much, and the evidence."""
     a, b, verdict, result = pair.a, pair.b, pair.verdict(settings), pair.result
     if result.p_adjusted is None:
-        return _describe_untested(pair, settings)
+        return _describe_untested(pair)
     significant, mean = verdict in SIGNIFICANT, pair.sample.mean
     sign = -1 if significant and mean < 0 else 1
     difference, interval = text.format_number(sign * mean), ""
@@ -300,7 +300,7 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     return f"{words}. A difference of about {size} would have been detected with {POWER:.0%} power"
 
 
-def _describe_untested(pair: PairComparison, settings: Settings) -> str:
+def _describe_untested(pair: PairComparison) -> str:
     """The sentence of a pair that is not tested."""
     a, b, change, reason = pair.a, pair.b, pair.change, pair.result.reason
     if change is None:
@@ -339,22 +339,16 @@ def describe_method(pairs: Sequence[PairComparison], tests: int, settings: Setti
 def describe_tests(
     values: SystemValues,
     pairs: Sequence[PairComparison],
-    tests: int,
     settings: Settings,
     rules: Mapping[str, Any],
 ) -> list[str]:
     """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
-    test, notes = settings.paired_test, list[str]()
+    notes = list[str]()
     if count := sum(pair.result.reason == NO_INTERVAL for pair in pairs):
         rows = text.format_count(count, "row")
         notes.append(f"{rows} {text.has_or_have(count)} no interval: {NO_INTERVAL}")
-    if test.resampled:
-        exact = [test.is_exact(x.sample) for x in pairs if x.result.p is not None]
-        if exact.count(False):
-            patterns = f"{settings.resamples:,} random patterns of signs (seed {settings.seed})"
-            notes.append(f"{exact.count(False):,} of {len(exact):,} p-values are from {patterns}")
     if settings.cluster is not None:
         notes.append(describe_clusters(values.cluster_sizes, settings.cluster))
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)

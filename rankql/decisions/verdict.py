@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
 
 from rankql import text
-from rankql.decisions.alignment import query_differences
-from rankql.errors import RankqlError
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
-from rankql.text import Block
 
 # The verdicts of compare on tested pairs, and on identical rankings.
 BETTER, WORSE, NOT_SIGNIFICANT, NO_DIFFERENCE = (
@@ -53,15 +50,6 @@ class Verdict(EvaluatedTable):
     table: pl.DataFrame
     result: Result
     on_inconclusive: str = "fail"
-    # The values of the run and its baseline.
-    pair: Result | None = None
-
-    def differences(self, metric: str) -> pl.DataFrame:
-        """Each query with both values and run - baseline; the largest loss first."""
-        if self.pair is None:
-            raise RankqlError("differences needs a baseline. Pass baseline= to gate")
-        rows = query_differences(self.pair, metric, "baseline", "run", ("baseline", "run"))
-        return rows.select(rows.columns[0], "baseline", "run", "difference")
 
     @property
     def outcome(self) -> str:
@@ -115,12 +103,6 @@ class Verdict(EvaluatedTable):
             frame = frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
         columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
         return [drop_idle_columns(frame.select(columns))]
-
-    def _rendered(self) -> list[Block]:
-        (block,) = super()._rendered()
-        header, *body = block.rows
-        rows = [[text.Status(status), *rest] for status, *rest in body]
-        return [replace(block, rows=[header, *rows])]
 
     def _details(self) -> dict[str, Any]:
         return {"passed": self.passed, "outcome": self.outcome, **super()._details()}

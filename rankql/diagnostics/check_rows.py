@@ -28,8 +28,9 @@ def check_rows(data: CheckData) -> Iterator[Finding]:
     """Run every check on the tables it applies to."""
     for check in CHECKS:
         for table in getattr(data, check.tables):
-            known = table.roles.keys() - {table.unused} if check.read_only else table.roles.keys()
-            if known >= {*check.needs} and check.applies(table):
+            # Not of a column alone that evaluate ignores.
+            reads = table.roles.keys() >= {*check.needs} and check.needs != (table.unused,)
+            if reads and check.applies(table):
                 yield from _find(data, table, check)
 
 
@@ -52,8 +53,6 @@ class RowCheck:
     # What a row stands for; '' if `problem` contains the number.
     noun: str = "query"
     needs: tuple[str, ...] = ()
-    # Is it of columns that evaluate reads, and not of one that it ignores?
-    read_only: bool = True
     applies: Callable[[CheckedTable], bool] = lambda table: True
 
 
@@ -68,7 +67,7 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
                   FROM ({sql}) AS example GROUP BY ALL HAVING count(*) > 0 ORDER BY ALL"""
     for row in data.fetch(table, sql):
         count = int(row["count"])
-        words = names | row | {"share": count / table.rows}
+        words = names | row
         if check.kind == "id-spelling":
             ids = [example[name] for example in row["examples"] for name in ("run", "qrels")]
             words["repair"] = _repair(data, table.table, check.needs[0], ids)
@@ -90,10 +89,8 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "k": data.k,
         "after_k": data.k + 1,
         "threshold": f"{data.threshold:g}",
-        "rows": table.rows,
         "keys": table.keys,
-        "system": table.system_column,
-        "place": table.ranking_role,
+        "system": "system" if table.keys != "query" else "NULL AS system",
         # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
         "order": "ascending" if low else "descending",
@@ -226,7 +223,7 @@ CHECKS = (
         "{score_column} is not in the order of {pos_column}",
         "{ranking_column} orders the ranking. To use the other column, pass score= or pos=. If low "
         "scores are best, pass descending=False.",
-        needs=("pos", "score"), read_only=False,
+        needs=("pos", "score"),
     ),
     RowCheck(
         "missing-queries", "warning", "matched",
@@ -319,11 +316,6 @@ class CheckedTable:
     def ranking_role(self) -> str:
         """The role of the column that orders the ranking. NULL there means not retrieved."""
         return "score" if self.scored else "pos"
-
-    @property
-    def system_column(self) -> str:
-        """The column of systems, NULL if the run has only one."""
-        return "system" if self.keys != "query" else "NULL AS system"
 
     @property
     def columns(self) -> dict[str, str]:
@@ -463,8 +455,11 @@ class CheckData:
             *(f"{table.key(role, self.inputs.as_text(role))} AS {role}" for role in ids),
             *(f"{quote(roles[role])} AS raw_{role}" for role in numbers),
         ]
-        doubles = [f"{table.signed(role, _double(table, role, roles[role]))} AS {role}"
-                   for role in numbers]  # fmt: skip
+        doubles = list[str]()
+        for role in numbers:  # NULL if the value is not a number
+            numeric = is_numeric(table, roles[role])
+            value = f"CAST(raw_{role} AS DOUBLE)" if numeric else text_number(f"raw_{role}")
+            doubles.append(f"{table.signed(role, value)} AS {role}")
         raw = f"(SELECT *, {', '.join(doubles)} FROM (SELECT {', '.join(fields)} FROM {table.sql}))"
         keys = ["system", *ids] if system else ids
         values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
@@ -473,13 +468,6 @@ class CheckData:
         ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
         ranking = "system, query" if system else "query"
         return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
-
-
-def _double(table: Table, role: str, column: str) -> str:
-    """A column as DOUBLE; NULL if the value is not a number."""
-    if is_numeric(table, column):
-        return f"CAST(raw_{role} AS DOUBLE)"
-    return text_number(f"raw_{role}")
 
 
 def is_nan(column: str) -> str:

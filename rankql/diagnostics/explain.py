@@ -18,7 +18,7 @@ from rankql.diagnostics.contributions import (
     metric_terms,
     positions_sql,
 )
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError
 from rankql.evaluation.checks import (
     evaluation_errors,
     require_sound,
@@ -53,7 +53,6 @@ def explain(
     of: Any = None,
     metric: str = "nDCG@10",
     *,
-    which: str | None = None,
     worst: int = 10,
     con: duckdb.DuckDBPyConnection | None = None,
     **options: Unpack[EvaluationOptions],
@@ -78,8 +77,6 @@ def explain(
         Explain each position of this query. By default, the queries and items that lose most.
     metric : str
         Metric to explain.
-    which : str, optional
-        Explain this system, if there are several.
     worst : int
         Number of queries and items to list without `of`.
 
@@ -94,10 +91,8 @@ def explain(
     reading = Reading.of(options, explain)
     with open_session(con, run, qrels) as session:
         inputs = read_rankings(session, run, qrels, reading)
-        task = _prepare(session, inputs, metric, reading.conventions, which)
+        task = _prepare(session, inputs, metric, reading.conventions)
         with evaluation_errors(session, inputs, task.conventions):
-            if which is not None:
-                task = replace(task, inputs=select_system(session, inputs, which))
             return _explain_run(task, worst) if of is None else _explain_query(task, of)
 
 
@@ -134,12 +129,9 @@ class _Task:
     inputs: Inputs
     metric: Metric
     conventions: Conventions
-    system: str | None
 
 
-def _prepare(
-    session: Session, inputs: Inputs, name: str, conventions: Conventions, which: str | None = None
-) -> _Task:
+def _prepare(session: Session, inputs: Inputs, name: str, conventions: Conventions) -> _Task:
     """What to explain, with validated inputs and resolved conventions."""
     metrics = parse(name)
     names = ", ".join(m.name for m in metrics)
@@ -155,19 +147,25 @@ def _prepare(
     require(conventions.ties in ("item", "order"), f"explain does not support "
             f"ties={conventions.ties!r}, which gives items no single position. Use ties='item' or "
             "ties='order'")  # fmt: skip
-    return _Task(session, inputs, metric, conventions, which)
+    return _Task(session, inputs, metric, conventions)
 
 
 def _explain_query(task: _Task, of: Any) -> Explanation:
     """Explain one ranking, reading only its rows."""
     session, metric, conventions = task.session, task.metric, task.conventions
-    system, inputs = task.system, task.inputs
+    system, inputs = None, task.inputs
     if inputs.many:
-        names = _read_systems(session, inputs)
+        names = [str(name) for name in inputs.runs]
+        if inputs.system is not None:
+            (table,) = inputs.runs.values()
+            name = f"CAST({quote(inputs.system)} AS VARCHAR)"
+            sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
+            names = [name for (name,) in fetch(session, sql)]
         if len(names) != 1:
             some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            raise RankqlError(f"There are {len(names)} systems. Select one with which=: {some}")
-        system, inputs = names[0], select_system(session, inputs, names[0])
+            raise RankqlError(f"There are {len(names)} systems. Pass the run of one: {some}")
+        (system,), (table,) = names, inputs.runs.values()
+        inputs = replace(inputs, runs={None: table}, system=None)
     # For all queries, because a single one may have no judged item.
     ask = SqlRunner(session, inputs, conventions)
     counters = count_rankings(session, inputs, conventions)
@@ -232,7 +230,6 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
         metric=metric.name,
         query_sql=sql,
         result=result,
-        system=task.system,
         means=means,
         queries=_sort_by_loss(queries, keys),
         items=_sort_by_loss(items, [*systems, "item"]),
@@ -353,38 +350,21 @@ class Explanation(EvaluatedTable):
         return f"{name} is {value:z.4f}, that of the ideal ranking {row['ideal']:z.4f}."
 
 
-def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
-    """The inputs with the run of one system."""
-    if not inputs.many:
-        raise RankqlError(
-            f"which={system!r} names a system, but there is only one run. Remove which="
-        )
-    names = _read_systems(session, inputs)
-    if system not in names:
-        raise RankqlError(describe_unknown("system", system, names))
-    if inputs.system is None:
-        return replace(inputs, runs={None: inputs.runs[system]})
-    (table,) = inputs.runs.values()
-    condition = f"CAST({quote(inputs.system)} AS VARCHAR) = {literal(system)}"
-    return replace(inputs, runs={None: _filter(table, condition)}, system=None)
-
-
 def select_query(
     session: Session, inputs: Inputs, conventions: Conventions, key: Any
 ) -> tuple[Inputs, Any, bool]:
     """The inputs with the rows of one query, its id, and whether it is missing in the run."""
-    selected = select_queries(inputs, [key])
+    selected, source = select_queries(inputs, [key]), "run" if inputs.qrels is None else "qrels"
+    ctes = with_source_ctes(selected, conventions)
     in_run, judged = (
-        _read_query(session, selected, conventions, source)
-        for source in ("run", "run" if inputs.qrels is None else "qrels")
+        fetch(session, f"{ctes}SELECT query FROM {name} LIMIT 1") for name in ("run", source)
     )
     if judged:
-        return selected, judged[0], not in_run
+        return selected, judged[0][0], not in_run
     if in_run:
         raise RankqlError(
-            f"Query {in_run[0]!r} is not judged: qrels has no rows for it. Select a judged query"
+            f"Query {in_run[0][0]!r} is not judged: qrels has no rows for it. Select a judged query"
         )
-    source = "run" if inputs.qrels is None else "qrels"
     raise RankqlError(f"Unknown query {key!r}: {source} has no rows for it. Select another one")
 
 
@@ -397,23 +377,6 @@ def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
 
     runs = {name: select(table) for name, table in inputs.runs.items()}
     return replace(inputs, runs=runs, qrels=inputs.qrels and select(inputs.qrels))
-
-
-def _read_systems(session: Session, inputs: Inputs) -> list[str]:
-    if inputs.system is None:
-        return [name for name in inputs.runs if name is not None]
-    (table,) = inputs.runs.values()
-    name = f"CAST({quote(inputs.system)} AS VARCHAR)"
-    sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
-    return [row[0] for row in session.con.execute(sql).fetchall()]
-
-
-def _read_query(
-    session: Session, inputs: Inputs, conventions: Conventions, source: str
-) -> list[Any]:
-    """A query of a table, if there is one."""
-    sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} LIMIT 1"
-    return [row[0] for row in fetch(session, sql)]
 
 
 def _has_query(table: Table, query: Any, as_text: bool) -> str:

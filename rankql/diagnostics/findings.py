@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -62,10 +62,10 @@ class Report(TableResult):
     @property
     def table(self) -> pl.DataFrame:
         """One row per finding, its examples as JSON."""
-        rows = [
-            {**asdict(finding), "examples": json.dumps(finding.examples, ensure_ascii=False)}
-            for finding in self.findings
-        ]
+        return self._tabulate(lambda examples: json.dumps(examples, ensure_ascii=False))
+
+    def _tabulate(self, write: Callable[[Sequence[Any]], str]) -> pl.DataFrame:
+        rows = [{**asdict(each), "examples": write(each.examples)} for each in self.findings]
         return pl.DataFrame(rows, schema=_SCHEMA)
 
     @property
@@ -114,11 +114,8 @@ class Report(TableResult):
 
     def displayed(self) -> list[pl.DataFrame]:
         """The findings, with their examples as text."""
-        rows = [
-            {**asdict(finding), "examples": "; ".join(map(_example_text, finding.examples))}
-            for finding in self.findings
-        ]
-        return [pl.DataFrame(rows, schema=_SCHEMA)] if rows else []
+        frame = self._tabulate(lambda examples: "; ".join(map(_example_text, examples)))
+        return [frame] if self.findings else []
 
 
 def _example_text(example: Mapping[str, Any]) -> str:

@@ -146,7 +146,9 @@ def funnel(
             collapse=options.get("collapse"), positions=None,
         )  # fmt: skip
         inputs = read_rankings(session, scored, judged, unordered)
-        ranked = final_run.runs[None].with_column(_SCORE, _score_of(final_run.runs[None]), "DOUBLE")
+        ranked = final_run.runs[None]
+        ranking = f"-({ranked.number('pos')})" if "pos" in ranked.roles else ranked.number("score")
+        ranked = ranked.with_column(_SCORE, ranking, "DOUBLE")
         ids = {role: ranked.roles[role] for role in ("query", "item")}
         ranked = replace(ranked, roles={**ids, "score": _SCORE}, ascending=False)
         inputs = replace(inputs, runs={**inputs.runs, last: ranked})
@@ -292,13 +294,6 @@ def _has_documents(session: Session, table: Table, qrels: Table, reading: Readin
     run = read_rankings(session, table, qrels, plain).runs[None]
     sql = f"SELECT bool_or(contains({run.key('item', True)}, {literal(mark)})) FROM {run.sql}"
     return not session.con.execute(sql).fetchall()[0][0]
-
-
-def _score_of(table: Table) -> str:
-    """The score of the final ranking as SQL, the highest first."""
-    if "pos" in table.roles:
-        return f"-({table.number('pos')})"
-    return table.number("score")
 
 
 def _name_stages(stages: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:

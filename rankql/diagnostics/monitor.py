@@ -26,7 +26,6 @@ from rankql.sources.computed import add_attribute
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
-from rankql.text import Block
 
 KEYS = ["slice", "metric", "kind"]
 WEEK = f"{INTERNAL_PREFIX}week"
@@ -182,8 +181,7 @@ class Monitoring(TableResult):
         frame = self._alarms_first().join(self.states.select(*KEYS, "latest", "state"), on=KEYS,
                                           maintain_order="left")  # fmt: skip
         shown = frame.filter(is_last | (pl.col("day") > end - SILENT * self._period.step))
-        frame = drop_idle_columns(shown.select(*SHOWN, alarm=word))
-        return [frame]
+        return [drop_idle_columns(shown.select(*SHOWN, alarm=word))]
 
     def _alarms_first(self) -> pl.DataFrame:
         """The table with the place of the active alarm of each series, and its last day."""
@@ -198,12 +196,6 @@ class Monitoring(TableResult):
         coloured.
         """
         return draw_chart("mean_charts", "draw_days", self.table, self._period.name)
-
-    def _rendered(self) -> list[Block]:
-        (block,) = super()._rendered()
-        header, *body = block.rows
-        rows = [[*row[:-1], text.Status(row[-1])] for row in body]
-        return [replace(block, rows=[header, *rows])]
 
     def _charts(self) -> tuple[list[Any], list[Any]]:
         """The series with an active alarm, over all queries or with another one, and the others."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.decisions.comparison import CUTOFFS
 from rankql.output import panels
 from rankql.output.panels import (
     SLICES,
@@ -35,7 +34,6 @@ from rankql.text import add_slice, format_count
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.diagnostics.funnel import Funnel
-    from rankql.evaluation.result import Result
 
 # The width of the name of a stage.
 STAGE_WIDTH = 200
@@ -60,11 +58,7 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     """Return the means of every system by cutoff, with their intervals, for each metric."""
     # Only the means are shown, so the differences have the test that takes least time.
     settings = replace(comparison.settings, test="t")
-    longest = min(_longest_list(comparison.result) or CUTOFFS[-1], CUTOFFS[-1])
-    drawn = [k for k in CUTOFFS if k <= longest]
-    # Closer dots would lie on each other.
-    drawn += [longest] * (longest > 1.25 * max(drawn))
-    curves = replace(comparison, settings=settings).cutoffs(metrics, drawn)
+    curves = replace(comparison, settings=settings).cutoffs(metrics)
     cutoffs = {name: parse(name)[0] for name in curves.metrics}
     summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
     frames = {}
@@ -78,16 +72,6 @@ def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str,
     return frames
 
 
-def _longest_list(result: Result) -> int | None:
-    """The number of items of the longest ranking, None if the rankings are not known."""
-    if result.steps is None:
-        return None
-    has_positions = any("pos" in roles for roles in result.columns.values())
-    rows = "list_max(map_values(histogram(hash(*COLUMNS('^(system|query)$')))))"
-    longest = result.steps.run("run", "max(pos)" if has_positions else rows).item()
-    return None if longest is None else int(longest)
-
-
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
     """Draw the means by cutoff: a line with its band for each system."""
     words = [
@@ -96,26 +80,13 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Sp
     ]
     title = f"{parse(metric)[0].at(None).name.rstrip('_')}@k"
     axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
-    x = quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False})
-    return _draw_lines(comparison, frame, x, title, {"zero": False}, words)
-
-
-def _draw_lines(
-    evaluation: Evaluation,
-    frame: pl.DataFrame,
-    x: Spec,
-    title: str,
-    scale: Spec,
-    words: list[str],
-) -> Spec:
-    """Draw a line for each system, with a band if there are intervals."""
     base = {
-        "x": x,
-        "color": panels.colour_by_system(evaluation, legend=True),
+        "x": quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False}),
+        "color": panels.colour_by_system(comparison, legend=True),
         "detail": nominal("system"),
     }
-    y = quantitative("mean", title=title, scale=scale, axis=panels.grid_axis())
-    few = len(list_chart_systems(evaluation)) <= len(PALETTE)
+    y = quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis())
+    few = len(comparison.systems) <= len(PALETTE)
     band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
     points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
     layers = [

@@ -160,12 +160,6 @@ def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
     return [pair for pair in either_way if pair in {*pairs}][:PAIRS]
 
 
-def select_chart_metrics(comparison: Comparison) -> list[str]:
-    """Return the metrics to draw by query: those with a value for each query."""
-    overall = comparison.result.overall_metrics
-    return [name for name in comparison.metrics if name not in overall][:METRICS]
-
-
 def list_chart_systems(evaluation: Evaluation) -> list[str]:
     """Return the systems in the order of the summary."""
     if _is_comparison(evaluation):

@@ -19,7 +19,6 @@ from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
 from rankql.output.panels import (
     METRICS,
-    select_chart_metrics,
     select_pairs,
     shorten_names,
 )
@@ -29,11 +28,11 @@ from rankql.output.report_source import (
     ReportSource,
     Section,
     Texts,
-    make_block,
     open_source,
     parse_metric,
 )
 from rankql.output.specs import CONFIG
+from rankql.results import make_block
 from rankql.text import (
     Block,
     format_cell,
@@ -258,8 +257,7 @@ def make_means_section(source: ReportSource) -> Section | None:
     caption = comparison.method.rpartition("; ")[2] if select_pairs(comparison) else ""
     caption = f"{caption[:1].upper()}{caption[1:]}" or comparison.caption
     blocks = [replace(x, title=x.title or caption) for x in comparison._rendered()]
-    section = Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
-    return section
+    return Section("means", "Means", blocks[:1], blocks[1:], "Means by slice")
 
 
 def make_differences_section(source: ReportSource) -> Section | None:
@@ -296,10 +294,10 @@ def make_differences_section(source: ReportSource) -> Section | None:
 
 def make_queries_section(source: ReportSource) -> Section | None:
     """Show what every query gained or lost."""
-    comparison, same = source.comparison, source.same
-    directed = comparison.higher_is_better
-    metrics = [name for name in select_chart_metrics(comparison) if name not in same]
-    metrics = [name for name in metrics if directed[name] is not None]
+    comparison, directed = source.comparison, source.comparison.higher_is_better
+    left_out = {*comparison.result.overall_metrics, *source.same}
+    left_out |= {name for name, higher in directed.items() if higher is None}
+    metrics = [name for name in comparison.metrics if name not in left_out][:METRICS]
     pairs = select_pairs(comparison)
     if not pairs or not metrics:
         return None

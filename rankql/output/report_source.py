@@ -16,10 +16,11 @@ from rankql.macros import quote
 from rankql.output.specs import SCHEMA, Spec
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric, parse
+from rankql.results import make_block
 from rankql.sources.inputs import open_runs
 from rankql.sources.session import open_session
 from rankql.stats.means import ROUNDING
-from rankql.text import Block, Status, format_table
+from rankql.text import Block
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import ComparedRuns, Comparison
@@ -87,15 +88,6 @@ class Case:
     b: float
     difference: float
     tables: list[Block]
-
-
-def make_block(frame: pl.DataFrame, title: str) -> Block:
-    """Format a frame as a table; a last column with verdicts is coloured."""
-    numbers = [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()]
-    rows = format_table(frame)
-    if frame.columns[-1] == "verdict":
-        rows = [[*row[:-1], Status(row[-1])] for row in rows]
-    return Block(rows, numbers, title)
 
 
 # Errors of runs that are read again: a section that needs them is left out.

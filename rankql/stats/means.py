@@ -92,12 +92,10 @@ class Moments:
         low, high = self.range
         if not (math.isfinite(low) and math.isfinite(high)):
             return abs(self.slope) > SKEWED_WITHOUT_RANGE
-        largest = (self.mean - low) * (high - self.mean) / max(self.freedom, 1)
-        return (
-            self.freedom + 1 >= LEAST_SKEWED
-            and abs(self.slope) > SKEWED_IN_RANGE
-            and self.error**2 < AT_BOTH_ENDS * largest
-        )
+        if self.freedom + 1 < LEAST_SKEWED or abs(self.slope) <= SKEWED_IN_RANGE:
+            return False
+        largest = (self.mean - low) * (high - self.mean) / self.freedom
+        return self.error**2 < AT_BOTH_ENDS * largest
 
 
 def mean_interval(

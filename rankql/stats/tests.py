@@ -93,10 +93,6 @@ class PairedTest:
         width = float(special.stdtrit(sample.freedom, 1 - alpha / 2)) * error
         return float(p), Interval(mean - width, mean + width)
 
-    def is_exact(self, sample: Sample) -> bool:
-        """Whether p does not depend on random numbers."""
-        return not self.resampled
-
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """About the difference that would be detected with 80% power; None if none would be."""
         return detectable_difference(sample, alpha)
@@ -115,7 +111,7 @@ class Randomisation(PairedTest):
 
     def test(self, sample: Sample, alpha: float) -> tuple[float, Interval]:
         """The share of patterns with a mean as large, and the shifts that are not rejected."""
-        columns, exact = np.stack([sample.sums, sample.sizes]), self.is_exact(sample)
+        columns, exact = np.stack([sample.sums, sample.sizes]), sample.units <= self.exact
         if exact:
             signed, count = sum_all_signs(columns)
         else:
@@ -142,10 +138,6 @@ class Randomisation(PairedTest):
             return p, Interval(-math.inf, math.inf)
         lo, hi = np.partition(low, first)[first], -np.partition(-high, first)[first]
         return p, Interval(float(lo), float(hi))
-
-    def is_exact(self, sample: Sample) -> bool:
-        """Whether all patterns of signs are counted."""
-        return sample.units <= self.exact
 
     def detectable(self, sample: Sample, alpha: float) -> float | None:
         """None if no pattern of signs is as unlikely as the level."""

@@ -1,4 +1,6 @@
-"""The GitHub Action and the hook of pre-commit: their steps run in bash, as a runner takes them."""
+"""The GitHub Action, an example and the hook of pre-commit: their steps run in bash, as a runner
+takes them.
+"""
 
 import os
 import re
@@ -128,3 +130,22 @@ def test_the_hook(bash, tmp_path, monkeypatch):
     assert CliRunner().invoke(main, shlex.split(good)[1:]).exit_code == 0
     done = bash(bad)
     assert done.returncode == 1 and "duplicate" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_workflow(bash, tmp_path):
+    """The steps of the example."""
+    workflow = yaml.safe_load((ROOT / "examples" / "github-actions.yml").read_text("utf-8"))
+    steps = workflow["jobs"]["gate"]["steps"]
+    scripts = {step["name"]: step["run"] for step in steps if "run" in step}
+    assert [*scripts] == ["Install", "Data", "Gate"]
+    assert scripts["Install"] == "pip install 'rankql[stats]'"
+    assert bash(scripts["Data"]).returncode == 0
+    done = bash(scripts["Gate"])
+    assert (done.returncode, done.stdout[:28]) == (0, "Gate passed: 12 of 12 checks"), done
+    (upload,) = (step for step in steps if "upload-artifact" in step.get("uses", ""))
+    assert upload["if"] == "always()"
+    assert ElementTree.parse(tmp_path / upload["with"]["path"]).getroot().get("tests") == "12"
+    assert "**Gate passed" in (tmp_path / "summary.md").read_text()
+    strict = bash(scripts["Gate"].replace("0.03", "0.001"))
+    assert strict.returncode == 1 and strict.stderr.startswith("::error title=nDCG@10 drop <=")

@@ -17,6 +17,7 @@ from rankql.cli.main import main
 from rankql.stats import correlation
 from rankql.stats.correlation import correlate_values
 from research.simulation import REPEATS
+from support.parameters import slow
 
 COEFFICIENTS = ("pearson", "spearman")
 ENDS = ("", "_lo", "_hi", "_p")
@@ -27,29 +28,14 @@ def table(**columns):
     return pl.DataFrame(columns, strict=False)
 
 
-def associate_values(x, y, part=None, **options):
+def associate_values(x, y):
     """The association of AP and CTR of users with these values."""
     keys = list(range(len(x)))
-    scores = table(user=keys, AP=x, **({} if part is None else {"part": part}))
-    options |= {} if part is None else {"by": "part"}
-    return rankql.associate(scores, table(user=keys, CTR=y), on="user", **options)
+    return rankql.associate(table(user=keys, AP=x), table(user=keys, CTR=y), on="user")
 
 
-def many(n=200, seed=3):
-    """Keys in three slices, with a metric, a coarse one, and outcomes."""
-    rng = np.random.default_rng(seed)
-    part = rng.integers(0, 3, n)
-    good = rng.random(n) + 0.3 * part
-    scores = table(query=np.arange(n), part=part)
-    scores = scores.with_columns(pl.Series("AP", good), pl.Series("P@5", good.round(1)))
-    rate = 0.2 * good + 0.1 * rng.random(n) - 0.1 * part
-    shown = rng.integers(1, 50, n)
-    outcomes = table(query=np.arange(n), rate=rate, sold=(good * 3).round(), shown=shown)
-    return scores, outcomes
-
-
-def row(result, metric="AP", part="all"):
-    return result.table.filter(metric=metric, slice=part).row(0, named=True)
+def row(result, metric="AP"):
+    return result.table.filter(metric=metric).row(0, named=True)
 
 
 def numbers(result, name, **options):
@@ -68,7 +54,9 @@ def interval_of(r, error, confidence=0.95):
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
 def test_overall_coefficients_equal_scipy(confidence):
-    scores, outcomes = many()
+    keys, (good, noise) = np.arange(200), np.random.default_rng(3).random((2, 200))
+    scores = table(query=keys, AP=good, **{"P@5": good.round(1)})
+    outcomes = table(query=keys, rate=0.2 * good + 0.1 * noise, sold=(good * 3).round())
     result = rankql.associate(scores, outcomes, on="query", outcome="rate", confidence=confidence)
     for metric in ("AP", "P@5"):
         x, y = scores[metric].to_numpy(), outcomes["rate"].to_numpy()
@@ -81,16 +69,6 @@ def test_overall_coefficients_equal_scipy(confidence):
         expected = interval_of(rho, error, confidence)
         assert numbers(result, "spearman", metric=metric) == pytest.approx(expected)
         assert row(result, metric)["n"] == len(x)
-
-
-def test_a_slice_is_its_keys_alone():
-    scores, outcomes = many()
-    result = rankql.associate(scores, outcomes, on="query", outcome="rate", by="part")
-    labels = result.table.filter(metric="AP")["slice"].to_list()
-    assert labels == ["all", "part=0", "part=1", "part=2"]
-    alone = rankql.associate(scores.filter(part=1), outcomes, on="query", outcome="rate")
-    for name in COEFFICIENTS:
-        assert numbers(result, name, part="part=1") == pytest.approx(numbers(alone, name))
 
 
 def test_values_that_differ_by_rounding_are_tied():
@@ -126,23 +104,24 @@ def is_related(x, y, days=None):
 def called_related(kinds, n, repeats):
     """The share of unrelated columns that Spearman calls related."""
     rng = np.random.default_rng(n)
-    return (
-        sum(is_related(*(drawn_values(x, rng, n) for x in kinds)) for _ in range(repeats)) / repeats
-    )
+    columns = ([drawn_values(x, rng, n) for x in kinds] for _ in range(repeats))
+    return sum(is_related(*pair) for pair in columns) / repeats
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kinds", [("binary", "binary"), ("mostly 0", "tied")])
-def test_unrelated_columns_are_rarely_called_related(kinds):
-    assert called_related(kinds, 10, 1000) <= 0.05
+# One in 20, and what chance adds.
+MOST = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize("n", [10, 11, 12, 15, 30])
-@pytest.mark.parametrize("kinds", UNRELATED)
-def test_unrelated_columns_are_called_related_in_1_of_20_at_most(kinds, n):
-    share = called_related(kinds, n, REPEATS)
-    assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
+@pytest.mark.parametrize(
+    ("kinds", "n", "repeats", "most"),
+    [
+        *(slow(kinds, 10, 1000, 0.05) for kinds in (("binary", "binary"), ("mostly 0", "tied"))),
+        *(pytest.param(kinds, n, REPEATS, MOST, marks=pytest.mark.simulation)
+          for kinds in UNRELATED for n in (10, 11, 12, 15, 30)),
+    ],
+)  # fmt: skip
+def test_unrelated_columns_are_rarely_called_related(kinds, n, repeats, most):
+    assert called_related(kinds, n, repeats) <= most
 
 
 # Autoregressive series, by the weights of the days before: alike or opposite neighbours.
@@ -164,11 +143,17 @@ def days_called_related(n, phi, repeats):
     return sum(is_related(draw(), draw(), days) for _ in range(repeats)) / repeats
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("phi", [(0.7,), (-0.5,), (0.4, 0.4)])
-def test_unrelated_days_are_rarely_called_related(phi):
-    """By the correlation with the day before alone, 10% to 13% of the last two."""
-    assert days_called_related(60, phi, 300) <= 0.06
+@pytest.mark.parametrize(
+    ("phi", "n", "repeats", "most"),
+    [
+        *(slow(phi, 60, 300, 0.06) for phi in ((0.7,), (-0.5,), (0.4, 0.4))),
+        *(pytest.param(phi, n, REPEATS, MOST, marks=pytest.mark.simulation)
+          for phi in SERIES for n in (20, 50, 300)),
+    ],
+)  # fmt: skip
+def test_unrelated_days_are_rarely_called_related(phi, n, repeats, most):
+    """By the correlation with the day before alone, 10% to 13% of (-0.5,) and (0.4, 0.4)."""
+    assert days_called_related(n, phi, repeats) <= most
 
 
 def test_missing_days_keep_their_lag():
@@ -181,14 +166,6 @@ def test_missing_days_keep_their_lag():
     assert share(x[::2], y[::2], np.arange(60)) == pytest.approx(gaps, rel=0.2)
     shuffled = rng.permutation(120)
     assert share(x[shuffled], y[shuffled], days[shuffled]) == pytest.approx(share(x, y, days))
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("n", [20, 50, 300])
-@pytest.mark.parametrize("phi", SERIES)
-def test_unrelated_days_are_called_related_in_1_of_20_at_most(phi, n):
-    share = days_called_related(n, phi, REPEATS)
-    assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
 
 
 DAYS = pl.date_range(date(2026, 1, 1), date(2026, 3, 1), eager=True)
@@ -242,16 +219,13 @@ def test_a_note_says_where_pearson_and_spearman_disagree():
 LONG = [*range(9), 20]
 
 
-# Slices a: (0, 1), (1, 2), (2, 0), and b the same moved by 10: in each r = -1/2.
-def simpson():
-    return associate_values([0, 1, 2, 10, 11, 12], [1, 2, 0, 11, 12, 10], [*"aaabbb"])
+def three_keys():
+    return associate_values([0, 1, 2], [1, 2, 0])
 
 
-def test_simpson_by_hand():
-    """Overall, sums of products of the deviations from 6: 6 * 25 - 2; of squares: 6 * 25 + 4."""
-    assert row(simpson())["pearson"] == pytest.approx(148 / 154)
-    for name, part in itertools.product(COEFFICIENTS, ("part=a", "part=b")):
-        assert row(simpson(), part=part)[name] == pytest.approx(-1 / 2)
+def test_coefficients_by_hand():
+    """Deviations (-1, 0, 1) and (0, 1, -1): -1 / 2."""
+    assert [row(three_keys())[name] for name in COEFFICIENTS] == pytest.approx([-1 / 2] * 2)
 
 
 X, Y = [1, 2, 3, 5], [1, 2, 3, 5]
@@ -275,20 +249,6 @@ def test_missing_coefficients_and_intervals_have_a_remark(x, y, remark, known):
     for end, value in zip(ENDS, numbers(result, "pearson"), strict=True):
         assert (value is not None) == (end in known)
         assert value is None or math.isfinite(value)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (40, 0.8)])
-def test_intervals_contain_the_true_correlation(n, rho):
-    """Nine in ten."""
-    rng, repeats, held = np.random.default_rng(n), 500, np.zeros(2)
-    for _ in range(repeats):
-        x, other = rng.normal(size=(2, n))
-        y = rho * x + math.sqrt(1 - rho**2) * other
-        for ranks, truth in enumerate((rho, 6 / math.pi * math.asin(rho / 2))):
-            result = correlate_values(x, y, 0.9, ranks=bool(ranks))
-            held[ranks] += result.lo <= truth <= result.hi
-    assert (abs(held / repeats - 0.9) < 0.04).all()
 
 
 # What is joined
@@ -343,35 +303,18 @@ def test_keys_of_other_types_match(kind):
 def test_keys_have_several_columns_and_other_names():
     scores = table(q=["x", "x", "y", "y"], day=[1, 2, 1, 2], AP=[0.1, 0.2, 0.3, 0.5])
     outcomes = table(search=["y", "x", "x", "y"], day=[1, 2, 1, 2], CTR=[3, 2, 1, 4])
-    result = rankql.associate(scores, outcomes, on={"q": "search", "day": "day"}, by="day")
+    result = rankql.associate(scores, outcomes, on={"q": "search", "day": "day"})
     pairs = [("x", 1, 0.1, 1), ("x", 2, 0.2, 2), ("y", 1, 0.3, 3), ("y", 2, 0.5, 4)]
     assert result.pairs.rows() == pairs
-    assert result.table["slice"].to_list() == ["all", "day=1", "day=2"]
 
 
-def test_slices_may_be_missing():
-    scores = table(
-        query=[*range(8), None, None], kind=[*["x", None] * 4, "x", "y"], half=[*"aaaabbbbcd"],
-        AP=range(10),
-    )  # fmt: skip
-    outcomes = table(query=list(range(8)), CTR=range(8))
-    result = rankql.associate(scores, outcomes, on="query", by=["kind", ["kind", "half"]])
-    assert result.table["slice"].to_list() == [
-        "all", "kind=x", "kind=NULL",
-        *(f"kind={kind}, half={half}" for kind in ("x", "NULL") for half in ("a", "b")),
-    ]  # fmt: skip
-    assert result.table["n"].to_list() == [8, 4, 4, 2, 2, 2, 2]
-
-
-def test_collation_does_not_merge_keys_slices_or_systems():
+def test_collation_does_not_merge_keys_or_systems():
     con = duckdb.connect()
     con.execute("SET default_collation = 'NOCASE'")
-    con.execute(
-        "CREATE TABLE s AS FROM (VALUES ('a', 1.0, 'x'), ('A', 2.0, 'X')) t(user, ap, part)"
-    )
+    con.execute("CREATE TABLE s AS FROM (VALUES ('a', 1.0), ('A', 2.0)) t(user, ap)")
     con.execute("CREATE TABLE o AS FROM (VALUES ('a', 3.0), ('A', 4.0)) t(user, ctr)")
-    result = rankql.associate("s", "o", on="user", con=con, by="part")
-    assert result.pairs.rows() == [("A", "X", 2.0, 4.0), ("a", "x", 1.0, 3.0)]
+    result = rankql.associate("s", "o", on="user", con=con)
+    assert result.pairs.rows() == [("A", 2.0, 4.0), ("a", 1.0, 3.0)]
     assert [name for (name,) in con.execute("SHOW TABLES").fetchall()] == ["o", "s"]
     for name, value in (("s", "ap"), ("o", "ctr")):
         con.execute(f"CREATE TABLE {name}2 AS SELECT 1 AS q, user AS system, {value} FROM {name}")
@@ -427,9 +370,7 @@ def counts(**columns):
         ({"on": "user"}, "on='user': no column of that name in per_query. Did you mean 'query'?"),
         ({"on": {"query": "search"}}, "on='search': no column of that name in outcomes"),
         *(({"on": x}, "on= must name columns, not ") for x in ([], 3, {"query": ("query", "who")})),
-        ({"on": ["query", "system"]}, "on= and by= cannot contain 'system'"),
-        ({"by": "system"}, "on= and by= cannot contain 'system'"),
-        ({"by": "segment"}, "by='segment': no column of that name in per_query."),
+        ({"on": ["query", "system"]}, "on= cannot contain 'system'. Leave it out"),
         ({"metrics": "who"}, "metrics='who': no column of that name in per_query"),
         ({"metrics": []}, "metrics= must name columns, not []"),
         ({"outcome": {"CTR": ("clicks", "views")}}, "outcome='views': no column of that name"),
@@ -453,8 +394,6 @@ def counts(**columns):
         (scores(AP=pl.Series([0.1, NAN, 0.3, 0.5])), "per_query: AP must be a finite number, not"),
         # Rows that do not match are checked too.
         (counts(query=pl.lit(None), clicks=pl.lit(-INF)), "outcomes: clicks must be a finite numb"),
-        ({"per_query": pl.concat([SCORES, SCORES.with_columns(part=-pl.col("part"))]),
-          "by": "part"}, "by: part must have one value per key. Add it to the key: on="),
         *((x(system=SYSTEM), "Only one table has a column 'system'") for x in (counts, scores)),
         ({"per_query": THREE, "outcomes": LOGGED}, "per_query has 3 systems. Keep"),
         ({"per_query": TWO, "outcomes": LOGGED, "baseline": "x"},
@@ -538,15 +477,9 @@ def test_small_changes_count_as_the_same():
     assert result.quadrants("AP", "CTR").filter(metric="same")["n"].sum() == 3
 
 
-@pytest.mark.parametrize(
-    ("result", "options", "message"),
-    [
-        (two, {"outcome": "CRT"}, "Unknown outcome 'CRT'. Did you mean 'CTR'?"),
-        (simpson, {}, "quadrants needs two systems"),
-    ],
-)  # fmt: skip
-def test_quadrants_refuse(result, options, message):
-    require_message(message, result().quadrants, **{"metric": "AP", "outcome": "CTR"} | options)
+def test_quadrants_refuse():
+    require_message("Unknown outcome 'CRT'. Did you mean 'CTR'?", two().quadrants, "AP", "CRT")
+    require_message("quadrants needs two systems", three_keys().quadrants, "AP", "CTR")
 
 
 # Displayed
@@ -558,9 +491,9 @@ def test_command(tmp_path):
     COUNTS.rename({"query": "search"}).write_csv(other)
     base = ["associate", str(file), str(other), "--on", "query=search"]
     ratio = ["--outcome", "CTR=clicks/shown", "--outcome", "clicks"]
-    result = CliRunner().invoke(main, [*base, *ratio, "--by", "part", "--format", "csv"])
+    result = CliRunner().invoke(main, [*base, *ratio, "--format", "csv"])
     outcome = {"CTR": ("clicks", "shown"), "clicks": "clicks"}
-    expected = rankql.associate(SCORES, COUNTS, on="query", outcome=outcome, by="part")
+    expected = rankql.associate(SCORES, COUNTS, on="query", outcome=outcome)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0] == ",".join(expected.table.columns)
     assert len(result.stdout.splitlines()) == 1 + len(expected.table)

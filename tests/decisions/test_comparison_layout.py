@@ -78,6 +78,8 @@ def test_two_systems_have_a_row_per_metric():
         "metric", "old", "new", "new - old", "lo", "hi", "p", "verdict"
     ]  # fmt: skip
     assert compared.table["old"].to_list() == compared.pairs["mean_a"].to_list()
+    assert {"ties", "effect", "detectable"} < {*compared.long().displayed()[0].columns}
+    assert compared.to_dict()["settings"]["test"] == "auto"
     turned = rankql.compare(values(["old", "new"]), baseline="new")
     assert turned.table.columns[1:4] == ["new", "old", "old - new"]
 

@@ -3,11 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 import rankql
 from rankql import RankqlError, judges
-from rankql.cli.main import main
+from support import judged_runs
 from support.paths import ROOT
 
 LLMJUDGE = ROOT.parent / "shared" / "data" / "llmjudge"
@@ -24,16 +23,9 @@ PUBLISHED = {
 }
 
 
-def simulated(queries=30, items=12, seed=3):
+def simulated(queries=30):
     """Human labels, those of a judge with errors, and three runs, the last the best."""
-    rng = np.random.default_rng(seed)
-    human = pl.DataFrame(
-        {
-            "query": np.repeat([f"q{i:02}" for i in range(queries)], items),
-            "item": [f"d{i}" for i in range(items)] * queries,
-            "rel": rng.choice(4, queries * items, p=[0.5, 0.2, 0.2, 0.1]),
-        }
-    )
+    rng, human = np.random.default_rng(3), judged_runs.simulated(queries, queries)[1]
     slips = pl.Series(rng.choice([-1, 0, 0, 1], human.height))
     llm = human.with_columns(rel=(pl.col("rel") + slips).clip(0, 3))
     noise = {name: pl.Series(rng.normal(0, s, human.height)) for name, s in (("a", 3), ("b", 1))}
@@ -108,9 +100,9 @@ def test_grades_and_confusion():
 def test_systems_under_both_labels():
     """On the queries of both; the bias is that of paired values."""
     human, llm, runs = simulated()
-    human = human.filter(pl.col("query") < "q20")
+    human = human.filter(pl.col("query") < "q020")
     report = judges(llm, human, runs, ["nDCG@5", "P@3"])
-    both = llm.filter(pl.col("query") < "q20")
+    both = llm.filter(pl.col("query") < "q020")
     for metric in ("nDCG@5", "P@3"):
         rows = report.systems.filter(metric=metric).sort("system")
         for column, labels in (("human", human), ("llm", both)):
@@ -178,17 +170,10 @@ def test_labels_of_one_only_are_left_out_and_counted():
     assert one.table["lo"].null_count() == 7 and "one query has none" in one.notes[-1]
 
 
-def test_two_annotators(tmp_path):
-    """Named in the table and the notes, and on the command line."""
+def test_two_annotators():
     human, llm, _ = simulated()
     report = judges({"ann": llm}, {"bo": human})
     assert "people" not in " ".join(report.notes)
-    expected = judges(llm, human)
-    assert report.table.drop("judge").equals(expected.table.drop("judge"))
-    for name, frame in (("a", llm), ("b", human)):
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    command = ["judges", f"bo={tmp_path}/b.parquet", f"ann={tmp_path}/a.parquet"]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0 and "ann" in done.stdout
+    assert report.table.drop("judge").equals(judges(llm, human).table.drop("judge"))
     with pytest.raises(RankqlError, match="human must be one table of labels, not several"):
         judges(llm, {"bo": human, "cy": human})

@@ -1,4 +1,4 @@
-"""The statistics of compare: beside scipy, statsmodels and ranx, and beside their definitions.
+"""The statistics of compare: beside scipy and statsmodels, and beside their definitions.
 
 How often they reject in the long run is seen in test_simulation.py.
 """
@@ -193,21 +193,6 @@ def block(n, m, seed=1):
     return np.clip(rng.random((n, 1)) + rng.normal(0, 0.2, (n, m)) + np.arange(m) / (5 * m), 0, 1)
 
 
-# ranx.
-
-
-@pytest.mark.ranx
-def test_ranx():
-    ranx = optional("ranx.statistical_tests")
-    a, b = np.array(A) / 10, np.array(B) / 10
-    assert outcome("t", b - a).p == pytest.approx(ranx.paired_student_t_test(a, b)[0], rel=1e-10)
-    theirs = ranx.fisher_randomization_test(a, b, n_permutations=20_000)[0]
-    assert theirs < 0.9 * outcome("randomisation", b - a).p  # it takes rounding for a difference
-    a, b = a * 1024, b * 1024 + normal(20, mean=0)  # no ties
-    theirs = ranx.fisher_randomization_test(a, b, n_permutations=20_000)[0]
-    assert within(theirs, outcome("randomisation", b - a).p, 20_000)
-
-
 # Clusters.
 
 
@@ -309,15 +294,6 @@ def test_the_interval_goes_with_p(name, differences, clusters):
         assert 0 <= result.p <= 1 and (result.p or name != "randomisation")
         assert -math.inf < result.lo <= result.hi < math.inf
         assert (result.lo <= 0 <= result.hi) == (result.p > alpha)
-
-
-def test_nearly_equal_values_have_a_p_that_goes_with_the_interval():
-    """Their t statistic is so large that its p rounds to 0."""
-    for size, noise in itertools.product([5, 12, 30, 60], [0.0, 1e-12, 1e-9, 1e-5, 1e-3]):
-        for mean in (0.02, 0.1, 0.5):
-            values = mean + noise * np.arange(size) / size
-            result = TESTS["auto"]().apply(Sample(values, lowest=-1, highest=1), 0.05)
-            assert (result.lo <= 0 <= result.hi) == (result.p > 0.05), (size, noise, mean)
 
 
 @pytest.mark.parametrize("name", TESTS)
@@ -568,28 +544,6 @@ def test_nothing_jumps_from_equal_differences_to_others(n, test, mean):
         )
     detectable = [test.detectable(sample, 0.05) for sample in samples[1:]]
     assert np.abs(np.diff(detectable)).max() < 0.012 * max(detectable)
-
-
-def test_almost_equal_losses_are_no_proof():
-    """As equal ones: 12 queries that gain 0.02 show little of the others."""
-    noise = 1e-6 * np.random.default_rng(3).normal(size=12)
-    old = pl.DataFrame({"query": range(12), "AP": 0.5})
-    equal, almost = (
-        rankql.gate(old.with_columns(AP=pl.Series(0.52 + x)), baseline=old, max_drop="AP:0.05")
-        for x in (0 * noise, noise)
-    )
-    assert equal.outcome == almost.outcome == "inconclusive"
-    for column in ("lo", "hi"):
-        assert equal.table[column][0] == pytest.approx(almost.table[column][0], abs=1e-3)
-
-
-# Rare losses.
-
-
-@pytest.mark.parametrize("n, most", [(20, 0.14), (50, 0.06), (300, 0.06)])
-def test_false_alarms_where_one_query_in_ten_falls_to_zero(n, most):
-    """Plain t alarms in 17% at n = 20. What is left is samples without a loss: 0.9^20 = 12%."""
-    rng = np.random.default_rng(n)
-    values = np.where(rng.random((1000, n)) < 0.1, -0.45, 0.05) + rng.normal(0, 0.01, (1000, n))
-    p = [TESTS["auto"]().apply(Sample(x, None, None, -1.0, 1.0), 0.05).p for x in values]
-    assert np.mean(np.array(p) <= 0.05) < most
+    # t is so large that its p rounds to 0.
+    result = test.apply(Sample(0.5 + 1e-11 * np.arange(60), None, None, -1.0, 1.0), 0.05)
+    assert result.lo > 0 and 1e-12 < result.p < 1e-9

@@ -187,20 +187,6 @@ def test_ties_at_k():
     assert list(check(places, judged(), k=2)) == []
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [("01", "1"), ("1", "001"), ("Q1 ", "q1"), ("1.0", "1"), ("\u00a0q", "q"), ("-07", "-7"),
-     ("\ufeffq", "q"), ("é", "e\u0301"), ("000", "0")],
-)  # fmt: skip
-def test_spelling(theirs, ours):
-    run = scored(*[(theirs, i, s) for _, i, s in RUN[:2]], rows=RUN[:2])
-    qrels = judged(*[(ours, i, r) for _, i, r in QRELS[:2]], rows=QRELS[:2])
-    report = check(run, qrels, k=2)
-    assert kinds(report) == ["id-spelling", "unjudged-queries", "missing-queries"]
-    assert report.findings[0].examples == ({"run": theirs, "qrels": ours},)
-
-
 def test_spelling_across_types():
     run = pl.DataFrame({"query": ["01", "01"], "item": ["x", "y"], "score": [2.0, 1.0]})
     qrels = pl.DataFrame({"query": [1], "item": ["x"], "rel": [1]})

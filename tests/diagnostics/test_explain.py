@@ -288,14 +288,12 @@ def test_several_systems(as_column):
         alone = explain(run, qrels, metric="AP")
         assert overall.queries.filter(system=name).drop("system").rows() == alone.queries.rows()
         assert overall.items.filter(system=name)["item"].equals(alone.items["item"])
-        selected = explain(runs, qrels, metric="AP", which=name, **options)
-        assert selected.queries.rows() == alone.queries.rows() and selected.system == name
-        single = explain(runs, qrels, 1, "AP", which=name, **options)
-        same(single.positions, explain(run, qrels, 1, "AP").positions)
-        assert f"{name}, query 1" in repr(single)
-        # A query that this system lacks has the value that evaluate gives it.
-        assert explain(runs, qrels, 3, "AP", which=name, **options).value in (0, None)
-    assert explain({"one": first}, qrels, 1, "AP").system == "one"  # needs no which=
+    # One system needs no choice; a query that it lacks has the value that evaluate gives it.
+    runs = runs.filter(engine="one") if as_column else {"one": first}
+    single = explain(runs, qrels, 1, "AP", **options)
+    same(single.positions, explain(first, qrels, 1, "AP").positions)
+    assert single.system == "one" and "one, query 1" in repr(single)
+    assert explain(runs, qrels, 3, "AP", **options).value in (0, None)
 
 
 def test_a_ranked_table_with_grades():

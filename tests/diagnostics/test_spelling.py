@@ -33,6 +33,8 @@ def spelling(run, qrels, **options):
 FORMS = {
     "zeros": (NUMBERS, lambda x: f"{x:0>5}"),
     "float": (NUMBERS, lambda x: f"{x}.0"),
+    "minus": ([(q, f"-{x}") for q, x in NUMBERS], lambda x: f"-0{x[1:]}"),
+    "mark": (PAIRS, lambda x: f"\ufeff{x}"),
     "case": (PAIRS, str.upper),
     "blank": (PAIRS, lambda x: f"{x} "),
     "no-break": (PAIRS, lambda x: f"\xa0{x}"),
@@ -41,7 +43,7 @@ FORMS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("side", ["run", "qrels"])
 def test_ids_in_another_form_are_repaired(form, side):

@@ -246,9 +246,9 @@ def test_lower_is_better_on_the_command_line(command, code, printed, tmp_path, m
 
 def test_any_numbers_are_associated():
     sold = BEFORE.select("user", sold=pl.col("clicks") * 2 + 1)
-    association = rankql.associate(BEFORE, sold, on="user", by="segment")
+    association = rankql.associate(BEFORE, sold, on="user")
     assert association.metrics == ["revenue", "wait", "clicks"]
-    assert association.table.filter(metric="clicks", slice="all")["spearman"].item() == 1
+    assert association.table.filter(metric="clicks")["spearman"].item() == 1
     known = BEFORE.with_columns(AP=pl.col("clicks") / 9)
     assert rankql.associate(known, sold, on="user").metrics == ["AP"]
     assert rankql.associate(known, sold, on="user", metrics="wait").metrics == ["wait"]

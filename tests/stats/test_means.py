@@ -1,8 +1,9 @@
 """The note on intervals of skewed means."""
 
 import numpy as np
+import pytest
 
-from rankql.stats.means import mean_interval
+from rankql.stats.means import mean_interval, skewed_interval
 from rankql.stats.sample import Sample
 
 
@@ -19,4 +20,14 @@ def test_intervals_of_sparse_metrics_that_miss_are_noted():
     ]
     assert np.mean(missed) > 0.8
     dense = (rng.random(300) < 0.5) / rng.integers(1, 3, 300)
-    assert not Sample(dense, None, None, 0.0, 1.0).moments.too_skewed
+    # Values at both ends of the range have the interval of a share, however skewed they are.
+    ends = np.arange(300) < 5
+    few = np.array([0.9, *[0.0] * 8])
+    for values in (dense, ends.astype(float), few):
+        assert not Sample(values, None, None, 0.0, 1.0).moments.too_skewed
+
+
+def test_strong_skewness_narrows_no_interval():
+    ends = [skewed_interval(0.0, 1.0, 2.0, slope) for slope in (0.0, 0.3, 1.0, 3.0)]
+    assert [x.lo for x in ends] == [-2.0] * 4
+    assert ends[1].hi == pytest.approx(2.725, abs=1e-3) and min(x.hi for x in ends[2:]) > 8

@@ -60,10 +60,18 @@ def ways(name, frame, arguments, options):
         yield engine, lambda engine=engine: by_polars(name, frame, arguments, options, engine)
 
 
+# Of a connection, which change no table.
+SETTINGS = {
+    "default_null_order": "nulls_first", "default_order": "desc", "integer_division": True,
+    "threads": 1, "default_collation": "nocase",
+}  # fmt: skip
+
+
 def table_ways(name, frame, options):
-    """A table macro, and the function of a frame."""
+    """A table macro, under other settings, and the function of a frame."""
+    con = metric_engines.connection(**SETTINGS)
     call = f"{name}('input_rows'{options_of(options)})"
-    yield "sql", lambda: connected(frame).sql(f"FROM {call}").pl()
+    yield "sql", lambda: connected(frame, con).sql(f"FROM {call}").pl()
     function = getattr(rankql, name)
     yield "polars", lambda: function(frame.lazy(), **options).collect(engine="streaming")
 
