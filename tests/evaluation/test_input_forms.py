@@ -248,15 +248,6 @@ def test_positions_win_over_scores():
     assert_expected(ranked, score="score")
 
 
-def test_settings_of_the_user_change_nothing():
-    metrics = ["RR", "ARHR", "ERR@5", "AP", "nDCG@3", "Bpref"]
-    con = duckdb.connect()
-    con.execute("SET integer_division = true; SET default_order = 'desc'")
-    con.execute("SET default_null_order = 'nulls_first'; SET default_collation = 'nocase'")
-    result = evaluate(metrics=metrics, con=con)
-    same(result.per_query, evaluate(metrics=metrics).per_query)
-
-
 LETTERS = pl.DataFrame({
     "query": [*"qqqQQ"], "item": [*"aAbAb"], "score": [5.0, 4, 3, 2, 1], "kind": [*"xxxXX"],
     "system": [*"mmmmm"],

@@ -5,15 +5,10 @@ item of the judgments only was not retrieved (score NULL). A query without a rel
 there, and NULL here. `tests/registry/test_profiles.py` compares evaluate with them.
 """
 
-import re
-from itertools import product
-
-import duckdb
 import ir_measures
 import numpy as np
 import polars as pl
 import pytest
-import pytrec_eval
 import scipy.stats
 import sklearn.metrics
 from ir_measures import ERR, nDCG
@@ -22,21 +17,13 @@ import rankql
 from support import metric_engines, other_tools
 from support.paths import DL19
 
-ENGINES = ["sql score", "polars score streaming"]
 
-
-def random_data(seed, decimals):
-    """A run, with ties if its scores are rounded, and judgments of the same queries."""
-    run, qrels = other_tools.random_data(seed, queries=60)
+def untied_data():
+    """A run without ties, and judgments of the same queries."""
+    run, qrels = other_tools.random_data(2, queries=60)
     queries = sorted(run.keys() & qrels.keys())
-    run = {q: {item: round(score, decimals) for item, score in run[q].items()} for q in queries}
-    for items in run.values():
-        if decimals > 6:  # no ties
-            items.update({item: n / 64 for n, item in enumerate(items)})
+    run = {q: {item: n / 64 for n, item in enumerate(run[q])} for q in queries}
     return run, {q: qrels[q] for q in queries}
-
-
-TIED, UNTIED = random_data(1, 6), random_data(2, 9)
 
 
 def ours(engine, data, metric, **options):
@@ -55,45 +42,11 @@ def assert_same(ours, theirs, tolerance=1e-12):
     assert len(set(np.round(ours, 6))) > 1, "a constant proves nothing"
 
 
-# trec_eval's name -> metric, options. `bpref` divides in single precision there.
-TREC_EVAL = {
-    **{"ndcg": ("ndcg", {}), "map": ("ap", {}), "set_P": ("precision_at", {})},
-    **{"set_recall": ("recall_at", {}), "set_F": ("f1_at", {}), "recip_rank": ("rr", {})},
-    **{"Rprec": ("r_precision", {}), "bpref": ("bpref", {}), "set_map": ("set_ap", {})},
-    **{"infAP": ("infap", {}), "11pt_avg": ("interpolated_precision", {})},
-    **{f"ndcg_cut_{k}": ("ndcg", {"k": k}) for k in (5, 100)},
-    **{f"P_{k}": ("precision_at", {"k": k}) for k in (5, 100)},
-    **{f"success_{k}": ("hit_at", {"k": k}) for k in (1, 5)},
-    **{"map_cut_5": ("ap", {"k": 5, "denominator": "R"}), "recall_5": ("recall_at", {"k": 5})},
-    **{
-        f"iprec_at_recall_{x / 10:.2f}": ("interpolated_precision", {"recall": x / 10})
-        for x in (0, 1, 3, 7)
-    },
-}
-
-
-@pytest.mark.few(5)
-@pytest.mark.parametrize("measure", TREC_EVAL)
-def test_trec_eval(measure):
-    """Ties are ordered alike. level: relevant from that grade; nDCG takes grades as they are."""
-    metric, options = TREC_EVAL[measure]
-    tolerance = 1e-6 if metric == "bpref" else 1e-12
-    run, qrels = TIED
-    for engine, level in product(ENGINES, (1, 2)):
-        evaluator = pytrec_eval.RelevanceEvaluator(
-            qrels, {re.sub(r"_[\d.]+$", "", measure)}, relevance_level=level
-        )
-        theirs = evaluator.evaluate(run)
-        threshold = {} if metric == "ndcg" else {"threshold": level}
-        values = ours(engine, TIED, metric, **options, **threshold)
-        assert_same(values, [theirs[q][measure] for q in run], tolerance)
-
-
 @pytest.mark.perl
 @pytest.mark.parametrize("k", [5, 20])
 def test_gdeval(k):
     """gdeval.pl: a scale up to 4, five decimals, division by zero where nothing is relevant."""
-    run, qrels = UNTIED
+    run, qrels = untied_data()
     qrels = {q: grades for q, grades in qrels.items() if any(grades.values())}
     data = {q: run[q] for q in qrels}, qrels
     number = {q: q.removeprefix("q") for q in qrels}
@@ -220,47 +173,3 @@ def test_bm25_has_the_published_means(suffix, by, source):
             FROM {source} GROUP BY query)
     """).fetchall()[0]
     assert [f"{value:.4f}" for value in values] == ["0.5058", "0.2993", "0.8233", "43.0000"]
-
-
-# A textbook's table of ratings: user, grade, predicted grade, position of the recommended items.
-RATED = [
-    ("a", 5, 4.5, 1), ("a", 3, 4.0, 2), ("a", 4, 3.0, 3), ("b", 2, 2.5, 1), ("b", 4, 4.5, 2),
-]  # fmt: skip
-
-
-def test_metrics_of_a_textbook_are_over_all_rows():
-    """Its RMSE and MAE are those of all ratings, and its precision of all recommended items."""
-    rows = pl.DataFrame(RATED, ["user", "rel", "score", "pos"], orient="row")
-    rows = rows.with_columns(item=pl.int_range(pl.len()))
-    errors = np.array([rel - score for _, rel, score, _ in RATED])
-    names = {"microRMSE": np.sqrt(np.mean(errors**2)), "microMAE": np.abs(errors).mean()}
-    byuser = [np.sqrt(np.mean(errors[:3] ** 2)), np.sqrt(np.mean(errors[3:] ** 2))]
-    found = rankql.evaluate(rows.drop("pos"), metrics=[*names, "RMSE"])
-    assert found["RMSE"] == pytest.approx(np.mean(byuser)) != found["microRMSE"]
-    for name, value in names.items():
-        assert found[name] == pytest.approx(value)
-    binary = rows.with_columns(rel=pl.col("rel") >= 4).drop("score")
-    micro = rankql.evaluate(binary, metrics=["microP(denominator=retrieved)@5", "microP@5"])
-    assert micro["microP(denominator=retrieved)@5"] == pytest.approx(3 / 5)
-    assert micro["microP@5"] == pytest.approx(3 / 10)
-
-
-def test_err_of_probabilities():
-    """Chapelle's definition, where a grade is the probability to stop."""
-    rows = pl.DataFrame({"query": 1, "item": [*"abc"], "rel": [0.25, 0.5, 1.0], "pos": [1, 2, 3]})
-    expected = 0.25 + 0.75 * 0.5 / 2 + 0.75 * 0.5 / 3
-    assert rankql.evaluate(rows, metrics="ERR(stop=rel)@5")["ERR(stop=rel)@5"] == pytest.approx(
-        expected
-    )
-    assert rows.select(rankql.err(k=5, stop="rel")).item() == pytest.approx(expected)
-
-
-def test_micro_recall_takes_the_query_as_micro_precision_does():
-    con = duckdb.connect()
-    rankql.register(con)
-    rows = pl.DataFrame({"user": [1, 1, 2], "rel": [1, 1, 1], "pos": [1, None, 1]})
-    con.register("rows", rows)
-    for name in ("micro_precision_at", "micro_recall_at", "micro_f1_at"):
-        sql = con.sql(f"SELECT {name}(rel, pos, 2, query := user) FROM rows").fetchall()[0][0]
-        assert getattr(rankql, name)(rows, k=2, query="user").item() == pytest.approx(sql)
-    assert rankql.micro_recall_at(rows, k=2, query="user").item() == pytest.approx(2 / 3)

@@ -52,15 +52,6 @@ def test_a_function_agrees_with_its_macro(name):
             assert type(parameter.default) is type(default)
 
 
-def test_one_sql_file():
-    """sql/rankql.sql needs no Python."""
-    text = (ROOT / "sql" / "rankql.sql").read_text("utf-8")
-    con = duckdb.connect()
-    con.execute(text).fetchall()
-    query = "SELECT ndcg(rel, pos, 3) FROM (VALUES (0, 1), (2, 3)) t(rel, pos)"
-    assert con.execute(query).fetchall() == [(0.5,)]
-
-
 def test_macro_names_are_unique():
     """A macro of another file would replace the first one without a word."""
     names = MACRO.findall(macros.read_sql())

@@ -43,7 +43,8 @@ def compare(profile, peer, run, qrels, metrics, leave_out=frozenset(), **options
 # Per profile: its peer, and metrics. ranx and Spark are slower to start.
 PEERS = {
     "trec_eval": (other_tools.trec_eval, ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "Bpref",
-                                          *at("nDCG AP P R Success")]),
+                                          "RR(rel=2)", "Bpref(rel=2)", "F1(rel=2)",
+                                          *at("nDCG AP P R Success P(rel=2) AP(rel=2)")]),
     "sklearn": (other_tools.sklearn, ["nDCG", "DCG", *at("nDCG"), *at("DCG", (3, 10))]),
     "recbole": (other_tools.recbole, at("nDCG AP RR P R Success")),
     "ranx": (other_tools.ranx, ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "nDCG(gain=exp2)@10",

@@ -59,12 +59,3 @@ def test_duplicates_never_suggest_a_coarser_key(key, suggested):
     with pytest.raises(rankql.RankqlError) as error:
         rankql.evaluate(pl.DataFrame(SESSIONS), metrics=["AP"], query=key)
     assert ("queries: query=" in str(error.value)) is suggested
-
-
-@pytest.mark.parametrize(
-    ("query", "item"), [("visitor_id", "sku"), ("customer", "movie"), ("session", "asin")]
-)
-def test_names_of_columns_that_people_use(query, item):
-    names = {"query": query, "item": item}
-    result = rankql.evaluate(RUN.rename(names), QRELS.rename(names), ["AP"])
-    assert result.per_query.columns[0] == query
