@@ -20,7 +20,7 @@ from support.components import optional
 from support.paths import ROOT
 from support.small_evaluation import QRELS, RUN, assert_alike
 
-metrics = optional("rankql.spark")
+deltalake, metrics = optional("deltalake"), optional("rankql.spark")
 pytestmark = pytest.mark.spark
 
 
@@ -102,6 +102,17 @@ def test_one_large_query_in_many_small_files(spark, tmp_path):
     names = ["nDCG@10", "AP", "R@100"]
     ours = rankql.evaluate(f"{tmp_path}/*.parquet", metrics=names)
     assert_alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=names))
+
+
+@pytest.mark.lakes
+def test_delta_tables_are_read_by_their_files(spark, tmp_path):
+    """Without those of older versions."""
+    for frame in (RUN.with_columns(query=pl.lit("old")), RUN):
+        deltalake.write_deltalake(tmp_path, frame, mode="overwrite", partition_by=["item"])
+    files = deltalake.DeltaTable(tmp_path).file_uris()
+    run = spark.read.option("basePath", str(tmp_path)).parquet(*files)
+    ours = rankql.evaluate(RUN, QRELS, "AP", by="hour")
+    assert_alike(ours, metrics.evaluate(run, framed(spark, QRELS), "AP", by="hour"))
 
 
 def test_ids_of_other_types(spark):

@@ -9,21 +9,7 @@ import pytest
 
 import rankql
 from rankql.registry.conventions import CHOICES, PROFILES, choose
-from support.random_runs import EXPECTED, QRELS, RUN, same
-
-
-def test_undefined_and_missing():
-    rows = rankql.evaluate(RUN, QRELS, "AP", interval=None).summary.row(0, named=True)
-    values, missing = EXPECTED["AP"], {*QRELS["query"]} - {*RUN["query"]}
-    assert rows["undefined"] == values.null_count() > 0
-    assert rows["missing"] == len(missing)
-    zero = rankql.evaluate(RUN, QRELS, "AP", undefined=0)
-    assert zero["AP"] == pytest.approx(values.fill_null(0).mean())
-    kept = EXPECTED.filter(~pl.col("query").is_in(missing))["AP"].mean()
-    assert rankql.evaluate(RUN, QRELS, "AP", missing="skip")["AP"] == pytest.approx(kept)
-    for option in ("undefined", "missing"):
-        with pytest.raises(rankql.RankqlError, match=rf"{option}='error'"):
-            rankql.evaluate(RUN, QRELS, "AP", **{option: "error"})
+from support.random_runs import QRELS, RUN, same
 
 
 @pytest.mark.slow

@@ -12,9 +12,7 @@ from polars.testing import assert_frame_equal
 from rankql.errors import RankqlError
 from rankql.evaluation.convert import convert
 from rankql.evaluation.evaluate import evaluate
-from support.paths import DL19
 
-METRICS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "bpref"]
 RUN = pl.DataFrame(
     {"query": ["a", "a", "a", "b"], "item": ["x", "z", "y", "x"], "score": [1.0, 2.5, 2.5, -1.0]}
 )
@@ -71,21 +69,6 @@ def test_round_trip(tmp_path, suffix):
         path = convert(table, tmp_path / f"{name}{suffix}")
         assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.endswith(".gz")
         assert convert(path, tmp_path / f"back.{name}").read_text() == text
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-@pytest.mark.parametrize(
-    ("name", "suffix"),
-    [("BM25", ".parquet"), ("D_BERT_KD_TASB", ".csv.gz"), ("BM25", ".trec.gz")],
-)
-def test_metrics_survive_both_ways(tmp_path, name, suffix):
-    run, qrels = DL19 / f"{name}.run", DL19 / "dl19.qrels"
-    there = [convert(run, tmp_path / f"r{suffix}"), convert(qrels, tmp_path / f"q{suffix}")]
-    back = [convert(there[0], tmp_path / "a.run"), convert(there[1], tmp_path / "a.qrels")]
-    expected = evaluate(run, qrels, METRICS).per_query
-    for pair in (there, back):
-        assert_frame_equal(evaluate(*pair, METRICS).per_query, expected)
 
 
 def test_trec_eval_reads_it(tmp_path):

@@ -125,6 +125,8 @@ METRICS = [
     ("P(denominator=R)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not R"),
     ("microP(denominator=found)@5", {}, "denominator must be 'k', 'retrieved' or 'min', not"),
     ("RBP@5", {}, "p must be given"),
+    ("AP", {"undefined": "error"}, "undefined='error'"),
+    ("AP", {"missing": "error"}, "missing='error'"),
     ("RBP(p=1)@5", {}, "p must lie between 0 and 1, not 1"),
     ("ERR(stop=rel, max_rel=4)", {}, "max_rel is for stop 'exp2', not for 'rel'"),
     ("ERR@5", {"ties": "expected"}, "ties 'expected' is not available for err"),

@@ -120,21 +120,6 @@ def test_examples_of_other_tools():
     assert values["AvgRecPopularity@3"].to_list() == [2.5, 2, 1.5]
 
 
-def test_slices_are_those_of_their_users():
-    run, test, train = recommender(3)
-    part = pl.when(pl.col("user") < 12).then(pl.lit("x")).otherwise(pl.lit("y"))
-    about = test.select("user", part=part).unique()
-    metrics = [f"{name}@4" for name in (*NAMES, *LISTS)]
-    catalogue = pl.DataFrame({"item": sorted({*train["item"], *test["item"]})})
-    options = {"train": train, "catalogue": catalogue}
-    for data, more in ((test, {"attributes": about}), (test.with_columns(part=part), {})):
-        rows = rankql.evaluate(run, data, metrics, by="part", **more, **options).summary
-        for name, which in (("x", pl.col("user") < 12), ("y", pl.col("user") >= 12)):
-            alone = rankql.evaluate(run.filter(which), test.filter(which), metrics, **options)
-            means = rows.filter(slice=f"part={name}")["mean"].to_list()
-            assert means == pytest.approx(alone.summary["mean"].to_list(), abs=1e-12)
-
-
 @pytest.mark.parametrize("form", ["positions", "scores", "graded"])
 def test_seen_items_are_dropped(form):
     run, test, train = recommender(4)
@@ -318,19 +303,3 @@ def test_what_is_refused(metric, options, message):
     run = run.select("user", "item", score=-pl.col("pos")) if "ties" in options else run
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, test.with_columns(w=1.0), metric, rel="1", **options)
-
-
-def test_compare_and_gate():
-    run, test, train = recommender(2)
-    runs = {"popular": rankql.most_popular(train, 6, users=[*range(30)]), "new": run}
-    compared = rankql.compare(runs, test, "Coverage@6,Gini@6,Popularity@6,Novelty@6", train=train)
-    rows = {row["metric"]: row for row in compared.table.to_dicts()}
-    assert rows["Coverage@6"]["p"] is None and rows["Novelty@6"]["p"] < 0.001
-    assert compared.higher_is_better["Novelty@6"] and not compared.higher_is_better["Gini@6"]
-    assert rows["Popularity@6"]["verdict"] == "no direction"
-    assert not any("assumed" in note for note in compared.notes)
-    results = [rankql.evaluate(x, test, "Novelty@6,Coverage@6", train=train) for x in runs.values()]
-    limits = {"minimum": "Coverage@6>=0.5", "max_drop": ["Novelty@6:0.1", "Coverage@6:0.1"]}
-    assert rankql.gate(results[1], baseline=results[0], **limits).passed
-    cutoffs = compared.cutoffs("Coverage", ks=[2, 6])
-    assert cutoffs.metrics == ["Coverage@2", "Coverage@6"]

@@ -156,6 +156,7 @@ def test_small_means_are_reproducible(monkeypatch, options, queries):
     [
         ("zero", "skip", [1 / 4, 1 / 8]),
         ("zero", "zero", [1 / 8, 1 / 8]),
+        ("zero", 0, [1 / 8, 1 / 8]),
         ("zero", "drop", [1 / 4, 1 / 4]),
         ("skip", "skip", [1 / 2, 1 / 4]),
         ("skip", "zero", [1 / 4, 1 / 4]),

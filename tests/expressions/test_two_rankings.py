@@ -5,8 +5,6 @@ import random
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pytest import approx
 from scipy.stats import kendalltau
 
@@ -25,15 +23,6 @@ def rows(first, second):
     items = dict.fromkeys([*first, *second])
     places = [{item: i for i, item in enumerate(items, 1)} for items in (first, second)]
     return [(places[0].get(item), places[1].get(item)) for item in items]
-
-
-@pytest.mark.slow
-@ENGINES
-@given(st.permutations(range(7)))
-def test_tau_ap_is_the_chance_of_a_right_pair(engine, order):
-    """Yilmaz 2008: draw an item, not the first, then one above it: are they in order? 2p - 1."""
-    chances = [sum(upper < order[i] for upper in order[:i]) / i / 6 for i in range(1, 7)]
-    assert values(engine, "tau_ap", [rows(range(7), order)]) == [approx(2 * sum(chances) - 1)]
 
 
 @pytest.mark.slow

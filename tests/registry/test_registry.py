@@ -2,11 +2,7 @@
 
 import ast
 
-import pytest
-
 from rankql.registry.all_metrics import FUNCTIONS, RECORDS
-from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric, MetricRecord, Parameter
 from support import completeness
 from support.paths import PACKAGE
 
@@ -28,24 +24,6 @@ def test_options_have_a_default_within_their_range():
                 assert option.default in option.choices
             elif option.default is not None and option.kind == "number":
                 option.check(option.default)
-
-
-@pytest.mark.parametrize(
-    ("convention", "options", "conventions", "threshold"),
-    [
-        ("", {}, {}, 2),
-        ("", {}, {"threshold": 3}, 2),
-        ("", {"threshold": 1}, {"threshold": 3}, 1),
-        ("threshold", {}, {"threshold": 3}, 3),
-    ],
-)
-def test_the_threshold_of_a_record(convention, options, conventions, threshold):
-    """Its own default, unless it follows the convention."""
-    own = (Parameter("threshold", 2, convention=convention),)
-    record = MetricRecord(function="recall_at", name="Own", own=own)
-    metric = Metric(record, 5, options)
-    assert metric.threshold(vars(Conventions(**conventions))) == threshold
-    assert metric.arguments(vars(Conventions(**conventions))).get("threshold", 2) == threshold
 
 
 def test_no_other_module_names_a_metric():

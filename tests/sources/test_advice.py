@@ -39,6 +39,10 @@ TABLE = [
         {"rel": ("rel", {"buy": 1, "view": 0})}, "--rel rel=buy:1", "--rel rel=buy:1,view:0",
     ),
     (
+        RUN, ITEMS.with_columns(esci=EVENTS), {"rel": "esci"}, "rel=('esci', {'buy': 1})",
+        {"rel": ("esci", {"buy": 1, "view": 0})}, "--rel esci=buy:1", "--rel esci=buy:1,view:0",
+    ),
+    (
         RUN, ITEMS.with_columns(event=EVENTS, buy=pl.Series([1, 0, 1]), view=pl.lit(0)),
         {"rel": {"buy": 1, "view": 0}}, "Pass rel=('event', {'buy': 1, 'view': 0})",
         {"rel": ("event", {"buy": 1, "view": 0})}, "Pass --rel event=buy:1,view:0",

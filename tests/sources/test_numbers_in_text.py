@@ -48,22 +48,3 @@ def test_other_text_is_refused(value):
     ):
         with pytest.raises(RankqlError, match=r"must be a (number|list of ids), not"):
             rankql.evaluate(run, QRELS, "RR")
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("form", ["frame", "csv"])
-@pytest.mark.parametrize("name", ["label", "esci"])
-def test_labels_ask_for_a_mapping(form, name, tmp_path):
-    labels = pl.DataFrame({"query": ["a"] * 3, "item": [*"xyz"], name: ["Exact", "no", "no"]})
-    if form == "csv":
-        labels.write_csv(tmp_path / "labels.csv")
-        labels = tmp_path / "labels.csv"
-    named = {} if name == "label" else {"rel": "esci"}
-    expected = f"rel=('{name}', {{'Exact': 1}})"
-    with pytest.raises(RankqlError) as error:
-        rankql.evaluate(RUN, labels, "RR", **named)
-    assert f"Write a grade for each value: {expected} (CLI: --rel " in str(error.value)
-    assert not rankql.check(RUN, labels, **named).ok
-    grades = {"Exact": 0, "no": 1}
-    rel = grades if name == "label" else ("esci", grades)
-    assert rankql.evaluate(RUN, labels, "RR", rel=rel)["RR"] == 0.5

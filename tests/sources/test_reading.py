@@ -122,12 +122,6 @@ def test_the_field_whose_values_match_is_the_item(name, fields, form, tmp_path):
     assert result.columns["run"]["item"] == f"retrieved.{name}"
 
 
-def test_chunks_of_one_document_are_items(tmp_path):
-    hits = [{"id": "c1", "document_id": "D1"}, {"id": "c2", "document_id": "D1"}]
-    row = {"question": "q", "retrieved": hits, "relevant": ["c2"]}
-    assert both_ways("RR", [write(tmp_path / "r.jsonl", [row])])["RR"] == 0.5
-
-
 CONTESTED = pl.DataFrame(
     [
         {
@@ -398,6 +392,8 @@ def test_a_name_makes_a_run_and_one_system_is_an_error(tmp_path):
     [
         ("lang", ["en"] * 6),
         ("page", [1, 2, 3] * 2),
+        ("chunk_id", [3, 4] * 3),
+        ("timestamp", [3, 4] * 3),
         ("source", ["a", "b"] * 3),
         ("title", ["A", "B", "C"] * 2),
         ("year", [2024, 2025] * 3),
@@ -445,6 +441,10 @@ def test_lines_that_hold_only_objects(tmp_path):
     }  # fmt: skip
 
 
+KEYED = {
+    "k1": {"question": "what?", "gold_inds": ["b"], "retrieved": ["a", "b"]},
+    "k2": {"question": "why?", "gold_inds": ["c"], "retrieved": ["c"]},
+}
 RUN_OF_U1 = {"u1": ["n2", "n1"], "u2": ["n3", "n1"]}
 JUDGED = {"u1": ["n1"], "u2": ["n3"]}
 
@@ -465,32 +465,22 @@ JUDGED = {"u1": ["n1"], "u2": ["n3"]}
          {q: [[x, 2] for x in ids] for q, ids in JUDGED.items()}, None),
         ({q: [{"id": x, "text": "a b c d"} for x in ids] for q, ids in RUN_OF_U1.items()},
          JUDGED, None),
+        (KEYED, None, None),  # objects by key are rows
+        ([{"_comment": "of today"}, *KEYED.values()], None, None),
     ],
 )  # fmt: skip
 def test_wrapped_files_are_read_by_their_part(run, gold, part, tmp_path):
-    files = [write(tmp_path / f"{name}.json", data) for name, data in (("r", run), ("g", gold))]
+    suffix = "jsonl" if isinstance(run, list) else "json"
+    files = [write(tmp_path / f"{i}.{suffix}", x) for i, x in enumerate((run, gold)) if x]
     result = both_ways("RR", files)
     assert result["RR"] == 0.75
     assert part in (None, *(x.get("part") for x in result.columns.values()))
-
-
-def test_objects_by_key_are_rows(tmp_path):
-    rows = {"k1": {"question": "what?", "gold_inds": ["b"], "retrieved": ["a", "b"]},
-            "k2": {"question": "why?", "gold_inds": ["c"], "retrieved": ["c"]}}  # fmt: skip
-    assert both_ways("RR", [write(tmp_path / "r.json", rows)])["RR"] == 0.75
 
 
 def test_two_parts_that_may_be_the_data_are_named(tmp_path):
     run = write(tmp_path / "run.json", RUN_OF_U1)
     gold = write(tmp_path / "gold.json", {"old": JUDGED, "new": JUDGED, "version": 2})
     refused("'old' and 'new' may be the data", [run, gold])
-
-
-def test_lines_of_comments_are_left_out(tmp_path):
-    rows = [{"_comment": "written today"}, *({"id": q, "retrieved": ids} for q, ids in RUN)]
-    gold = [{"id": q, "relevant": ids} for q, ids in GOLD]
-    files = [write(tmp_path / "r.jsonl", rows), write(tmp_path / "g.jsonl", gold)]
-    assert both_ways("RR", files)["RR"] == pytest.approx(5 / 6)
 
 
 @pytest.mark.parametrize("ids", [list, lambda x: [{"id": i, "document_id": "D"} for i in x]])

@@ -107,6 +107,9 @@ def test_dicts_that_cannot_be_right_are_refused(run, message):
         ("question_id", "chunk_id", "label"),
         ("Query ID", "passage-id", "Relevance"),
         ("query-id", "doc", "grade"),
+        ("visitor_id", "sku", "rel"),
+        ("customer", "movie", "rel"),
+        ("session", "asin", "rel"),
     ],
 )
 def test_names_of_other_tools_are_recognised(query, item, rel):
@@ -327,33 +330,24 @@ def test_judgments_of_trec_have_iterations_and_items_that_look_like_ranks(tmp_pa
 def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
     import pyarrow
 
-    rows = [("a", "x", 2.0, 1.0), ("a", "y", 1.0, 3.0)]
-
     def table(*names):
+        rows = [row[: len(names)] for row in (("a", "x", 2, 1, 1), ("a", "y", 1, 3, 3))]
         if form == "pandas":
             return pandas.DataFrame(rows, columns=names)
         if form == "arrow":
-            columns = [pyarrow.array(x) for x in zip(*rows, strict=True)]
-            return pyarrow.table(columns, names=names)
-        lines = [",".join(map(str, row)) for row in (names, *rows)]
-        (tmp_path / "run.csv").write_text("\n".join(lines) + "\n")
-        return tmp_path / "run.csv"
+            return pyarrow.table([*map(pyarrow.array, zip(*rows, strict=True))], names=names)
+        path = tmp_path / f"{len(names)}.csv"
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in (names, *rows)))
+        return path
 
-    qrels = {"a": {"y": 1}}
-    twice = table("query", "item", "score", "score")
-    with pytest.raises(RankqlError, match=r"^run has several columns called 'score'\. Rename or"):
-        rankql.evaluate(twice, qrels, "RR")
-    with pytest.raises(RankqlError, match="'score'"):
-        rankql.check(twice, qrels)
-    unused = table("query", "item", "note", "note")
+    qrels, twice = {"a": {"y": 1}}, table("query", "item", "score", "score")
+    for function in (rankql.evaluate, rankql.check):
+        message = r"^run has several columns called 'score'\. Rename or"
+        with pytest.raises(RankqlError, match=message):
+            function(twice, qrels)
+    unused = table("query", "item", "score", "note", "note")
     with pytest.raises(RankqlError, match="'note'"):
         rankql.evaluate(unused, qrels, "RR", score="note")
-    if form == "csv":
-        unused = tmp_path / "other.csv"
-        unused.write_text("query,item,score,note,note\na,x,2,1,1\na,y,1,1,1\n")
-    elif form == "pandas":
-        unused = unused.assign(score=[2.0, 1.0])
-    else:
-        unused = unused.append_column("score", pyarrow.array([2.0, 1.0]))
-        assert rankql.evaluate(unused.to_reader(), qrels, "RR")["RR"] == 0.5
-    assert rankql.evaluate(unused, qrels, "RR")["RR"] == 0.5
+    runs = [unused.to_reader()] if form == "arrow" else []
+    for run in (*runs, unused):
+        assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
