@@ -151,8 +151,7 @@ def test_options_are_refused_in_the_words_of_the_macros(call):
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
-    [("sum(list_zip(rel, pos))", "list_zip()"), ("sum(rel[pos])", "Bracket")],
+    ("body", "message"), [("sum(list_zip(rel, pos))", "list_zip()"), ("sum(rel[pos])", "Bracket")]
 )
 def test_a_macro_without_window_form_is_refused(body, message, monkeypatch):
     macro = dataclasses.replace(window_macros()["cg"], body=parse_sql(body, "duckdb"))

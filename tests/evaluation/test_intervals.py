@@ -11,12 +11,7 @@ from scipy import special, stats
 
 import rankql
 from rankql import RankqlError
-from rankql.stats.means import (
-    Interval,
-    logistic_interval,
-    mean_interval,
-    t_quantile,
-)
+from rankql.stats.means import Interval, logistic_interval, mean_interval, t_quantile
 from rankql.stats.sample import Sample
 
 

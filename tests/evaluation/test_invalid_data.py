@@ -59,11 +59,7 @@ def test_values_notes_and_errors_are_the_same(case, read):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("metrics", "options"),
-    [
-        ("nDCG@2", {"float32": True}),
-        ("AP", {"descending": False}),
-        (["P@1", "own = sum(rel)"], {}),
-    ],
+    [("nDCG@2", {"float32": True}), ("AP", {"descending": False}), (["P@1", "own = sum(rel)"], {})],
     ids=str,
 )
 def test_nan_is_refused_in_the_words_of_its_source(metrics, options, tmp_path):

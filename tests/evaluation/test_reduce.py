@@ -15,16 +15,7 @@ from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
 from support import metric_engines
 from support.parameters import cycled, slow
-from support.reductions import (
-    SHAPES,
-    compare,
-    evaluate,
-    frame,
-    join,
-    ranked,
-    require_equal,
-    score,
-)
+from support.reductions import SHAPES, compare, evaluate, frame, join, ranked, require_equal, score
 
 SMALL = ["nDCG@5", "AP@20", "P(rel=2)@10", "ERR@10"]
 DEEP = ["AP", "Bpref", "Rprec", "R@100", "nDCG@5", "Judged@10"]

@@ -268,10 +268,7 @@ ARGUMENTS = {
     "ideal": [("ideal must be 'judged' or 'retrieved', not {}", "shown")],
     "negative": [("negative must be 'zero' or 'keep', not {}", "drop")],
     "max_rel": [(MAX_REL, bad) for bad in (0, -1, NAN, INF)],
-    "p": [
-        *((P, bad) for bad in (0, -0.1, 1.5, NAN, INF)),
-        (P.format("the text '{}'"), "0.5"),
-    ],
+    "p": [*((P, bad) for bad in (0, -0.1, 1.5, NAN, INF)), (P.format("the text '{}'"), "0.5")],
     "stop": [("stop must be 'exp2' or 'rel', not {}", bad) for bad in ("exp", None)],
 }
 

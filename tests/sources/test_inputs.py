@@ -540,11 +540,7 @@ def test_parts_count_the_queries_that_are_not_judged():
             QRELS,
             "^run: item is NULL in 1 of 5 rows",
         ),
-        (
-            RUN.with_columns(part=pl.col("item")),
-            QRELS,
-            "part must have one value per query",
-        ),
+        (RUN.with_columns(part=pl.col("item")), QRELS, "part must have one value per query"),
         (
             RUN.with_columns(item=pl.col("item").str.to_uppercase()),
             QRELS,

@@ -67,10 +67,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1": float("nan"), "d2": 1}}, "^run: score must be a number, not nan"),
         ({"q1": {"d1": None}}, "^Every score of the run is NULL"),
         ({"q1": ["d1", "d2", "d2"]}, "^run has duplicates: query 'q1', item 'd2'"),
-        (
-            {"q1": [("d1", 0.5), "d2"]},
-            "^run: some items are pairs, others",
-        ),
+        ({"q1": [("d1", 0.5), "d2"]}, "^run: some items are pairs, others"),
         ({"q1": {"d1": 2**63}}, "^run: the score 9223372036854775808 is too large"),
         ({"q1": {"d1": -(10**400), "d2": 0.5}}, "^run: the score -1000.* is too large"),
         ({"q1": ["d1", 2]}, "^run: item ids must be .*, not int and str. Pass {query: {item:"),
@@ -82,10 +79,7 @@ def test_numeric_ids_match_ids_as_text():
             {"q1": {"d1": 1}, "q2": ["d1"]},
             "^run must be one table of queries, not numbers and items. Pass",
         ),
-        (
-            {"a": "a.parquet", "q1": {"d1": 1}},
-            "^run must be one table .*, not a run and",
-        ),
+        ({"a": "a.parquet", "q1": {"d1": 1}}, "^run must be one table .*, not a run and"),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
         ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
@@ -193,11 +187,7 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
             None,
             "^qrels: in the dict, 'one' and 'two' may be the data",
         ),
-        (
-            {"q1": {"d1": 1}, "q2": ["d1"]},
-            None,
-            "^qrels must be one table .*, not numbers and",
-        ),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
     ],
 )
