@@ -1,7 +1,6 @@
 """Every profile against its peer, on random data with ties, gaps and queries on one side only."""
 
 from dataclasses import replace
-from decimal import ROUND_HALF_UP, Decimal
 
 import ir_measures
 import numpy as np
@@ -193,29 +192,12 @@ def test_trec_eval_10_is_version_9_for_scores_of_32_bits():
 
 def test_trec_eval_10_rounds_recalls_to_the_nearest_item():
     """By its source, m_iprec_at_recall.c: lround(recall * R)."""
-
-    def peer(run, qrels, names):
-        values = {name: {} for name in names}
-        for query in run.keys() & qrels.keys():
-            order = sorted(run[query], key=lambda x: (run[query][x], x), reverse=True)
-            judged = {item for item, grade in qrels[query].items() if grade >= 1}
-            hits = [i + 1 for i, item in enumerate(order) if item in judged]
-            precision = [n / hit for n, hit in enumerate(hits, 1)]
-            for name in names:
-                recalls = [float(name[6:])] if "@" in name else [i / 10 for i in range(11)]
-                first = [max(int(Decimal(x * len(judged)).quantize(1, ROUND_HALF_UP)), 1)
-                         for x in recalls]  # fmt: skip
-                best = [max(precision[n - 1 :], default=0) for n in first]
-                values[name][query] = sum(best) / len(best) if judged else 0
-        return values
-
-    run, qrels = other_tools.random_data(4)
-    compare("trec_eval_10", peer, run, qrels, ["IPrec", "IPrec@0.5", "IPrec@0.3", "IPrec@1"])
-    nine, ten = (
-        rankql.evaluate(*frames(run, qrels), "11pt_avg", conventions=profile)
-        for profile in ("trec_eval", "trec_eval_10")
+    names = ["IPrec@0.3", "IPrec(rounding=nearest)@0.3", "IPrec(rounding=up)@0.3"]
+    data = frames(*other_tools.random_data(4))
+    plain, nearest, up = (
+        rankql.evaluate(*data, name, conventions="trec_eval_10")[name] for name in names
     )
-    assert nine["11pt_avg"] != ten["11pt_avg"]
+    assert plain == nearest != up
 
 
 @pytest.mark.parametrize("profile", ["rankql", "trec_eval_10"])
