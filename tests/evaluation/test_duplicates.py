@@ -1,4 +1,4 @@
-"""Items that occur twice within the positions that a metric reads, and ids that match wrongly."""
+"""Ids that match wrongly, and comments that look like rows."""
 
 import pandas
 import polars as pl
@@ -6,50 +6,6 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-
-# The item d2 is not judged, and occurs at positions 1 and 3.
-ROWS = pl.DataFrame({"query": "q", "item": ["d2", "d3", "d2", "d1"]})
-SCORED = ROWS.with_columns(score=pl.Series([4.0, 3, 2, 1]))
-PLACED = ROWS.with_columns(pos=pl.Series([1, 2, 3, 4]))
-JUDGED = pl.DataFrame({"query": ["q"], "item": ["d1"], "rel": [1]})
-GRADES = pl.Series("rel", [0, 0, 0, 1])
-
-
-GINI = {"m": "gini(item, catalogue := 25)"}
-
-
-def shapes(folder):
-    """The same ranking as a run and judgments, as a table with grades, and as lists."""
-    SCORED.write_csv(folder / "run.csv")
-    PLACED.write_ndjson(folder / "run.jsonl")
-    lines = [f"q Q0 {item} {place} {9 - place} t\n" for _, item, place in PLACED.rows()]
-    (folder / "a.run").write_text("".join(lines))
-    yield from ((run, JUDGED) for run in (SCORED, PLACED, SCORED.to_pandas()))
-    yield from ((str(folder / name), JUDGED) for name in ("run.csv", "run.jsonl", "a.run"))
-    yield from ((run.with_columns(GRADES), None) for run in (SCORED, PLACED))
-    yield {"q": ROWS["item"].to_list()}, {"q": ["d1"]}
-    lists = {"query": ["q"], "retrieved": [ROWS["item"].to_list()], "relevant": [["d1"]]}
-    yield pl.DataFrame(lists), None
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"], GINI])
-def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path):
-    for run, qrels in shapes(tmp_path):
-        with pytest.raises(
-            RankqlError, match=r"^run has duplicates: query 'q', item 'd2'.*collapse="
-        ):
-            rankql.evaluate(run, qrels, metric)
-
-
-@pytest.mark.slow
-def test_an_item_below_them_is_not_refused(tmp_path):
-    for run, qrels in shapes(tmp_path):
-        assert rankql.evaluate(run, qrels, ["nDCG@2", "P@1"], interval=None)["nDCG@2"] == 0
-    for run in (SCORED, PLACED):
-        collapsed = rankql.evaluate(run, JUDGED, "RR", collapse="item", interval=None)
-        assert collapsed["RR"] == pytest.approx(1 / 3)
-
 
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 

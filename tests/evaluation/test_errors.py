@@ -72,6 +72,7 @@ DATA = [
     (change(query=None), QRELS, {}, "run: query is NULL in"),
     (change(item=None), QRELS, {}, "run: item is NULL in"),
     (TWICE, QRELS, {}, "run has duplicates: query .*system="),
+    ({"q": [*"aba"]}, {"q": ["b"]}, {}, "run has duplicates: query 'q', item 'a'.*collapse="),
     (RUN, QRELS.with_columns(rel=float("inf")), {}, "qrels: rel must be a finite number, not"),
     (RUN, QRELS.with_columns(rel=pl.lit("high")), {}, "qrels: rel must be a number, not text"),
     (RUN.rename({"item": "thing"}), QRELS, {}, "No item column in run: expected .*item='...'"),

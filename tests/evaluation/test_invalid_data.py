@@ -56,30 +56,6 @@ def test_values_notes_and_errors_are_the_same(case, read):
     compare(table, None, metrics, ties=ties, **options)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("metrics", "options"),
-    [("nDCG@2", {"float32": True}), ("AP", {"descending": False}), (["P@1", "own = sum(rel)"], {})],
-    ids=str,
-)
-def test_nan_is_refused_in_the_words_of_its_source(metrics, options, tmp_path):
-    """In a run and in a table with grades."""
-    score = [1.0, 2, float("nan"), 4, 5, 6]
-    table = pl.DataFrame({"query": [1, 1, 1, 2, 2, 2], "item": range(6), "score": score})
-    table = table.with_columns(rel=pl.col("item") % 3)
-    qrels = table.select("query", "item", "rel")
-    con = duckdb.connect()
-    con.register("rows", table.to_arrow())
-    con.execute("CREATE TABLE stored AS FROM rows")
-    table.write_parquet(tmp_path / "t.parquet")
-    table.write_csv(tmp_path / "t.csv")
-    sources = [table, table.to_pandas(), table.to_arrow(), "stored", str(tmp_path / "t.parquet")]
-    for run, text in (*((x, "nan") for x in sources), (str(tmp_path / "t.csv"), "NaN")):
-        for data in ((run, qrels), (run, None)):
-            error = compare(*data, metrics, con=con, **options)
-            assert error == f"run: score must be a number, not {text}"
-
-
 # Repeated items and positions.
 
 

@@ -195,15 +195,6 @@ def test_micro_ratings_weigh_each_rating_alike():
     assert result["microRMSE"] == pytest.approx(math.sqrt((2 + 2 * 9) / (4 + 2)))
 
 
-@pytest.mark.parametrize("keys", [["user", "user_id"], ["qid", "query_id"], ["shop"]])
-def test_a_frame_is_asked_for_the_column_of_its_rankings(keys):
-    frame = pl.DataFrame({key: [1, 1] for key in keys} | {"rel": [1, 0], "pos": [1, 2]})
-    with pytest.raises(rankql.RankqlError, match=rf"{keys[0]}.*Pass by="):
-        frame.pipe(rankql.ndcg)
-    assert frame.pipe(rankql.ndcg, by=keys)["ndcg"].to_list() == [1]
-    assert frame.pipe(rankql.ndcg, by=None)["ndcg"].to_list() == [1]
-
-
 def test_a_frame_without_positions_is_ranked_by_its_score():
     frame = pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [1], "score": [2.0]})
     for function in ("ndcg", "ap"):

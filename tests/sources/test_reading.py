@@ -213,6 +213,8 @@ def test_a_split_is_one_whatever_gives_the_grades(columns, rel, split, tmp_path)
     log = split(LOG.select("user", "item", "time", *columns), **options)
     result = rankql.evaluate(TOP, log, "R@2", rel=rel)
     assert result["R@2"] == 1 and result.columns["train"]["split"] == "train"
+    test = rankql.evaluate(TOP, log.filter(split="test"), "R@2", rel=rel)
+    assert test["R@2"] == 1 and "train" not in test.columns
     log.write_csv(tmp_path / "log.csv")
     named = "buy=3,click=1" if isinstance(rel, dict) else rel
     files = [write(tmp_path / "run.json", TOP), tmp_path / "log.csv"]
@@ -364,18 +366,6 @@ def test_tables_with_both_lists_are_compared_without_judgments(item, tmp_path):
     assert code == 0 and {x["system"] for x in printed["summary"]} == {"a", "b"}
 
 
-@pytest.mark.report
-def test_tables_with_both_lists_are_reported_without_judgments(tmp_path):
-    rows = [
-        {"question": x["question"], "relevant": x["gold"], "retrieved": x["hits"]} for x in HITS
-    ]
-    worse = [{**row, "retrieved": row["retrieved"][::-1]} for row in rows]
-    files = [write(tmp_path / "a.jsonl", rows), write(tmp_path / "b.jsonl", worse)]
-    page = ["--metric", "RR", "-o", str(tmp_path / "page.html")]
-    done = CliRunner().invoke(main, ["report", *map(str, files), *page])
-    assert done.exit_code == 0, done.output
-
-
 def test_a_name_makes_a_run_and_one_system_is_an_error(tmp_path):
     run, gold = write(tmp_path / "run.json", TOP), write(tmp_path / "gold.json", TOP)
     code, error = cli("compare", run, gold, metric="RR")
@@ -475,12 +465,6 @@ def test_wrapped_files_are_read_by_their_part(run, gold, part, tmp_path):
     result = both_ways("RR", files)
     assert result["RR"] == 0.75
     assert part in (None, *(x.get("part") for x in result.columns.values()))
-
-
-def test_two_parts_that_may_be_the_data_are_named(tmp_path):
-    run = write(tmp_path / "run.json", RUN_OF_U1)
-    gold = write(tmp_path / "gold.json", {"old": JUDGED, "new": JUDGED, "version": 2})
-    refused("'old' and 'new' may be the data", [run, gold])
 
 
 @pytest.mark.parametrize("ids", [list, lambda x: [{"id": i, "document_id": "D"} for i in x]])
