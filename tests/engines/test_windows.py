@@ -256,14 +256,16 @@ def test_names(engine, duck):
 @pytest.mark.parametrize("dialect", PRINTED)
 def test_printed_dialects_equal_their_snapshots(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""
-    text = translate_to_windows(LONG, dialect)
-    assert text.startswith("-- not executed: ")
-    for tree in sqlglot.parse(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE):
-        again = tree.sql(dialect=dialect, identify=True, pretty=True, comments=False)
-        assert sqlglot.parse_one(again, dialect=dialect) == sqlglot.parse_one(
-            tree.sql(dialect=dialect, comments=False), dialect=dialect
-        )
-    assert not any(left in text.lower() for left in ("filter", "qualify", "lambda", "list_", ":="))
+    calls = ", ".join(f"{call} AS m{i}" for i, call in enumerate(EVERYTHING))
+    for query in (LONG, f"SELECT user, {calls} FROM shown GROUP BY user"):
+        text = translate_to_windows(query, dialect)
+        assert text.startswith("-- not executed: ")
+        for tree in sqlglot.parse(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE):
+            again = tree.sql(dialect=dialect, identify=True, pretty=True, comments=False)
+            plain = tree.sql(dialect=dialect, comments=False)
+            assert sqlglot.parse_one(again, dialect=dialect) == sqlglot.parse_one(plain, dialect)
+        lower = text.lower()
+        assert not any(left in lower for left in ("filter", "qualify", "lambda", "list_", ":="))
     assert snapshot_path(dialect).read_text("utf-8") == write_snapshot(dialect), (
         "run python tests/generate.py dialects"
     )

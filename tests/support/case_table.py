@@ -13,21 +13,17 @@ def cell(engine, cases):
 
 
 def table():
-    """The cells by engine and family, those that are only printed below."""
-    tables = []
-    for executed in (True, False):
-        engines = [x for x in case_matrix.ENGINES.values() if x.executed == executed]
-        head = ["cases" if executed else "not executed", *(engine.name for engine in engines)]
-        lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * len(engines)}"]
-        for family, cases in hand_cases.FAMILIES.items():
-            row = " | ".join(cell(engine, cases) for engine in engines)
-            lines.append(f"| {family} | {row} |")
-        tables.append("\n".join(lines))
+    """The cells by engine and family, and what is refused."""
+    lines = [f"| cases | {' | '.join(case_matrix.ENGINES)} |"]
+    lines.append(f"|---|{'--:|' * len(case_matrix.ENGINES)}")
+    for family, cases in hand_cases.FAMILIES.items():
+        row = " | ".join(cell(engine, cases) for engine in case_matrix.ENGINES.values())
+        lines.append(f"| {family} | {row} |")
     messages = {}
     for entry in case_matrix.REFUSED:
         messages.setdefault(", ".join(entry.engines), []).append(entry.what)
     refused = [f"- {names}: {'; '.join(what)}" for names, what in messages.items()]
-    return "\n\n".join([*tables, "Refused:\n\n" + "\n".join(refused)])
+    return "\n".join([*lines, "", "Refused:", "", *refused])
 
 
 def with_table():
