@@ -149,6 +149,18 @@ def test_what_is_refused(metric, options, message):
         rankql.evaluate(run, metrics={"m": metric}, rel="1", **options)
 
 
+def test_metrics_of_all_lists_by_name():
+    """Their cutoff is of the lists. The user's own may have the name too."""
+    names = ["personalization@1,2", {"personalisation": "1 - personalisation(query, item)"}]
+    run = pl.DataFrame({"query": [1, 1, 2, 2], "item": [1, 2, 1, 3], "rel": 1, "pos": [1, 2, 1, 2]})
+    result = rankql.evaluate(run, metrics=names)
+    values = {"personalization@1": 0, "personalization@2": 0.5, "personalisation": 0.5}
+    assert {name: result[name] for name in result} == values
+    for name in ("personalization@0", "personalization(p=1)", "gini@10"):
+        with pytest.raises(rankql.RankqlError):
+            rankql.evaluate(run, metrics=name)
+
+
 def test_one_list_and_expressions_have_values():
     metrics = {"one": "personalisation(query, item)", "even@3": "1 - gini(item, 5 * 5)"}
     alone = rankql.evaluate(RUN[:5], metrics=metrics, rel="1")

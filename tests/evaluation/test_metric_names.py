@@ -35,6 +35,9 @@ from support.random_runs import QRELS, RUN
         ("nDCG(gain=linear)@10", ["nDCG@10"]),
         ("ERR(max_rel=4, p=0.9)@20", ["ERR(max_rel=4, p=0.9)@20"]),
         ("TauDistance(normalized=true)", ["TauDistance(normalized=true)"]),
+        ("R_cap@10", ["P(denominator=min)@10"]),
+        ("hit rate@10", ["Success@10"]),
+        ("Personalisation@10", ["Personalisation@10"]),
         ("mine = sum(rel) / 2", ["mine"]),
     ],
 )

@@ -74,18 +74,6 @@ def test_a_query_that_merges_rankings_is_refused(metric):
         assert complaint(engine, metric, [(1, 1, 7)] * 10, options).startswith(expected), engine
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("metric", ["nDCG@10", "nDCG", "P@3", "RR@10", "RBP(p=0.8)@5", "microP@2"])
-@pytest.mark.parametrize("scale", [1, 0.5])
-def test_evaluate_refuses_merged_rankings(metric, scale):
-    """Also where only the rows with gain are looked at, and each has a position of its own."""
-    rows = {"query": 1, "item": list("abcd"), "rel": [3, 0, 0, 2], "pos": [1, 2, 1, 2]}
-    table = pl.DataFrame(rows).with_columns(pl.col("rel") * scale)
-    for data in ((table,), (table.drop("rel"), table.drop("pos"))):
-        with pytest.raises(rankql.RankqlError, match="run has duplicates: query 1, pos 1"):
-            rankql.evaluate(*data, metrics=metric)
-
-
 # Perfect rankings.
 
 

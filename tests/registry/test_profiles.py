@@ -61,10 +61,7 @@ PEERS = {
 def test_profiles_give_the_values_of_their_tools(profile, negative, seed):
     run, qrels = other_tools.random_data(seed, negative=negative)
     peer, metrics = PEERS[profile]
-    result = compare(profile, peer, run, qrels, metrics)
-    for metric in result if profile == "recbole" else ():
-        mean = other_tools.recbole_mean(run, qrels, metric)
-        assert result[metric] == pytest.approx(mean, abs=5.1e-5)
+    compare(profile, peer, run, qrels, metrics)
 
 
 @pytest.mark.ranx
@@ -96,10 +93,7 @@ def test_spark():
     run, qrels = other_tools.random_data(3, queries=20)
     peer, metrics = PEERS["spark"]
     with spark_sessions.session():
-        result = compare("spark", peer, run, qrels, metrics)
-        for metric in ("nDCG@10", "AP", "P@10"):
-            mean = other_tools.spark_mean(run, qrels, metric)
-            assert result[metric] == pytest.approx(mean, abs=1e-12)
+        compare("spark", peer, run, qrels, metrics)
 
 
 # Our names of metrics of trec_eval, and its own.

@@ -1,6 +1,8 @@
 """What users pass in: names of columns, paths, encodings, ids and scores that cannot be right."""
 
 import random
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
@@ -19,6 +21,7 @@ from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
+from rankql.sources.session import _watch as watch
 from rankql.sources.session import open_session
 from support.partition_sums import add_counters
 
@@ -224,6 +227,18 @@ def test_connections_that_cannot_be_used_are_refused():
     con.close()
     with pytest.raises(RankqlError, match="already closed"):
         rankql.evaluate(RUN, QRELS, con=con)
+
+
+def test_sessions_on_one_connection_share_one_thread_which_ends():
+    handler, before = signal.set_wakeup_fd(-1), threading.active_count()
+    signal.set_wakeup_fd(handler)
+    with private_connection() as con:
+        with watch(con), watch(con):
+            assert threading.active_count() == before + 1
+        with pytest.raises(duckdb.Error), watch(con):
+            con.execute("SELECT error('no')").fetchall()
+    assert threading.active_count() == before
+    assert signal.set_wakeup_fd(handler) == handler
 
 
 # Ids that do not match

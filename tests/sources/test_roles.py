@@ -180,6 +180,10 @@ def test_duplicates_name_the_options_that_tell_rankings_apart():
     with pytest.raises(RankqlError, match=r"or queries: query=\['page', 'user'\]$"):
         rankql.evaluate(log, None, "RR")
     assert rankql.evaluate(log, None, "RR", query="page")["RR"] == 0.75
+    twice = pl.concat([log, log[:1].with_columns(pos=pl.lit(3, pl.Int64))])
+    with pytest.raises(RankqlError) as error:  # a coarser key would not help
+        rankql.evaluate(twice, None, "RR", query="page")
+    assert "queries: query=" not in str(error.value)
 
 
 @pytest.mark.few(3)

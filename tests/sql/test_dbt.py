@@ -200,15 +200,6 @@ def test_a_bad_day_fails(project, bin, dbt):
     assert "status = failed, yesterday = " in output and "segment = vip" in output
 
 
-@pytest.mark.parametrize("days", [1, 3])
-def test_the_first_build_passes(project, dbt, days):
-    """With as many days as simulate.py writes, and with one."""
-    for number in range(days):
-        write(project / "data", number)
-    dbt("deps", "build")
-    assert {*outcomes(project).values()} <= {"pass", "success"}
-
-
 # A row for each day and slice: the last two days count. Each test is called by what it must say.
 # test_no_drop.py has more of what they decide.
 TABLE = """

