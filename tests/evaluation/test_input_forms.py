@@ -3,7 +3,6 @@
 import datetime as dt
 import gzip
 import re
-import subprocess
 import sys
 import uuid
 
@@ -164,25 +163,6 @@ def test_read_only_databases_and_open_transactions(tmp_path):
     con = duckdb.connect(path, read_only=True)
     assert_expected("run", con=con)
     assert con.sql("SELECT ndcg(1, 2, 3)").fetchall() == [("mine",)]
-
-
-@pytest.mark.slow
-def test_without_pandas():
-    script = """
-import importlib.abc, sys
-class NoPandas(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "pandas":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, NoPandas())
-import polars as pl, rankql
-run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
-result = rankql.evaluate(run, run.with_columns(rel=1), ["RR", "P@1"], interval=None)
-result.to_arrow(), result.to_json(), repr(result), result._repr_html_(), result.to_markdown()
-print(result["RR"], result.per_query.shape)
-"""
-    command = [sys.executable, "-c", script]
-    assert subprocess.check_output(command, text=True) == "1.0 (1, 3)\n"
 
 
 NAMES = sorted({*RUN["query"], *QRELS["query"]})

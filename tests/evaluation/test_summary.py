@@ -3,8 +3,6 @@
 import dataclasses
 import os
 import random
-import subprocess
-import sys
 
 import duckdb
 import numpy as np
@@ -95,26 +93,6 @@ def test_lines_say_which_values_and_intervals_there_are_not(tables, options, lin
     for each in (NO_INTERVAL, "no query has a value"):
         assert (each in printed) == (each in (line or ""))
     assert (line or "mean") in printed
-
-
-@pytest.mark.slow
-def test_intervals_need_no_scipy():
-    """Same code, same columns and same numbers, whether or not scipy is installed."""
-    script = """
-import sys
-sys.modules["scipy"] = None  # its import fails
-import polars as pl, rankql
-ranked = pl.DataFrame({"query": ["q", "r", "s"], "rel": [1, 1, 1], "pos": [1, 2, 4]})
-for interval in ("auto", "t"):
-    print(*rankql.evaluate(ranked, metrics="DCG", interval=interval).summary.row(0))
-"""
-    rows = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()
-    ranked = pl.DataFrame({"query": ["q", "r", "s"], "rel": [1, 1, 1], "pos": [1, 2, 4]})
-    expected = [
-        " ".join(map(str, rankql.evaluate(ranked, metrics="DCG", interval=x).summary.row(0)))
-        for x in ("auto", "t")
-    ]
-    assert rows == expected and "None" not in "".join(rows)
 
 
 @pytest.mark.slow

