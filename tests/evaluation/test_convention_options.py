@@ -161,3 +161,73 @@ def test_float32_rounds_only_to_compare(ties, judged):
     assert values["MSE"] == pytest.approx(expected, abs=1e-15)
     assert values["RMSE"] == pytest.approx(expected**0.5, abs=1e-15)
     assert values["AUC"] == 0.5
+
+
+# Grades that the default threshold may misread
+
+IDS = [(f"u{u}", f"i{i}") for u in range(40) for i in range(10)]
+RATED = pl.DataFrame(IDS, schema=["query", "item"], orient="row").with_columns(
+    score=pl.int_range(400).hash(1).cast(pl.Float64)
+)
+# 2.5% are below 1.
+RATINGS = [0.5, *[1, 2, 3, 4, 5, 5, 4, 3] * 4, *[2, 3, 4, 3.5, 4.5, 5, 1.5]]
+
+
+def judgments(grades):
+    rel = (grades * 400)[:400]
+    return RATED.select("query", "item", rel=pl.Series(rel, dtype=pl.Float64))
+
+
+def notes_of(qrels, metrics="AP", run=RATED, **options):
+    return rankql.evaluate(run, qrels, metrics, interval=None, **options).notes
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("form", ["frame", "csv", "alone", "integers"])
+def test_ratings_ask_for_a_threshold(form, tmp_path):
+    qrels, run = judgments(RATINGS), RATED
+    if form == "csv":
+        qrels.write_csv(tmp_path / "ratings.csv")
+        qrels = tmp_path / "ratings.csv"
+    if form == "integers":
+        qrels = judgments([1, 2, 3, 4, 5]).cast({"rel": pl.Int64})
+    if form == "alone":
+        run, qrels = RATED.join(qrels, on=["query", "item"]), None
+    part, least = ("100%", 1) if form == "integers" else ("98%", 0.5)
+    (note,) = notes_of(qrels, ["P@5", "nDCG@5"], run)
+    data = repr(str(qrels)) if form == "csv" else "qrels"
+    call = "rankql.check(run)" if form == "alone" else f"rankql.check(run, {data})"
+    assert note == (
+        f"{part} of judged items count as relevant (threshold 1, grades {least} to 5). "
+        f"For ratings pass threshold=, often 4, or run {call}"
+    )
+    (finding,) = [f for f in rankql.check(run, qrels).findings if f.kind == "ratings"]
+    assert finding.message == note.partition(". For")[0]
+    assert "pass threshold=, often 4" in finding.why
+    assert notes_of(qrels, "nDCG@5", run) == notes_of(qrels, "P(rel=4)@5", run) == []
+    for threshold in (1, 4):
+        assert notes_of(qrels, "P@5", run, threshold=threshold) == []
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "grades",
+    [
+        [1, 2, 3],
+        [0, 1, 2, 3, 4],
+        [1],
+        [1, 1, 1, 5],
+        [1, 1, 1, 1, 1, 2, 3, 12, 40],  # counts
+    ],
+)
+def test_other_grades_are_silent(grades):
+    assert notes_of(judgments(grades), ["AP", "P@5"]) == []
+    kinds = {finding.kind for finding in rankql.check(RATED, judgments(grades)).findings}
+    assert "ratings" not in kinds
+
+
+def test_grades_of_events_are_silent():
+    events = ["buy", "cart", "click", "view", "view"] * 80
+    qrels = RATED.select("query", "item", event=pl.Series(events))
+    grades = {"buy": 5, "cart": 4, "click": 3, "view": 2}
+    assert notes_of(qrels, rel=grades) == []

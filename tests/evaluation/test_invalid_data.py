@@ -1,11 +1,13 @@
 """Errors and notes about the data are the same for every form of the tables and both computers."""
 
+import itertools
 import re
 
 import duckdb
 import polars as pl
 import pytest
 
+import rankql
 from rankql.evaluation.checks import IN_POLARS
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
@@ -250,3 +252,59 @@ def test_transactions_of_the_user_go_on(case, metric):
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(2,)]
     con.execute("ROLLBACK").fetchall()
     assert con.execute("SELECT count(*) FROM kept").fetchall() == [(1,)]
+
+
+# Data with several faults: every source and plan names the same one
+
+FEW_ROWS = pl.DataFrame(
+    {"query": [*"aabb"], "item": [*"xyxz"], "score": [2.0, 1, 2, 1], "day": [1, 1, 2, 2]}
+)
+FEW_GRADES = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1.0, 2]})
+
+
+def change_row(row, **values):
+    """A fault: other values in one row."""
+    other = pl.int_range(pl.len()) == row
+    return lambda table: table.with_columns(
+        **{name: pl.when(other).then(pl.lit(x)).otherwise(name) for name, x in values.items()}
+    )
+
+
+def repeat_row(**values):
+    """A fault: the first row once more, with other values."""
+    return lambda table: pl.concat(
+        [table, table[:1].with_columns(**{name: pl.lit(x) for name, x in values.items()})]
+    )
+
+
+FAULTS = {
+    "run without an id": ("run", change_row(3, item=None)),
+    "judgments without an id": ("qrels", change_row(1, item=None)),
+    "infinite grade": ("qrels", change_row(1, rel=float("inf"))),
+    "two attributes": ("run", change_row(1, day=9)),
+    "duplicate item": ("run", repeat_row(score=0.5)),
+    "duplicate judgment": ("qrels", repeat_row()),
+    "two grades": ("qrels", repeat_row(rel=0.0)),
+    "no common query": ("qrels", lambda f: f.with_columns(pl.col("query").str.to_uppercase())),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [*itertools.combinations(FAULTS, 2)])
+def test_sources_and_metrics_name_the_same_fault(names, tmp_path):
+    frames = {"run": FEW_ROWS, "qrels": FEW_GRADES}
+    for table, fault in map(FAULTS.get, names):
+        frames[table] = fault(frames[table])
+    run, qrels = frames.values()
+    con = duckdb.connect()
+    con.execute("CREATE TABLE run AS FROM run; CREATE TABLE qrels AS FROM qrels")
+    for name, table in frames.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+    sources = [(run, qrels), (run.to_pandas(), qrels.to_pandas()), ("run", "qrels")]
+    messages = set()
+    for tables in (*sources, [tmp_path / f"{name}.parquet" for name in frames]):
+        for metrics in ("nDCG@10", ["AP", "TauB"]):
+            with pytest.raises(rankql.RankqlError) as error:
+                rankql.evaluate(*tables, metrics, by="day", con=con)
+            messages.add(str(error.value))
+    assert len(messages) == 1
