@@ -2,6 +2,7 @@
 
 import math
 
+import duckdb
 import pandas
 import polars as pl
 import pytest
@@ -61,28 +62,29 @@ RANKED = pl.DataFrame(SCORES | {"more": range(7)}, strict=False)
 NAMED = RANKED.select(q="user", **{"the item": "item"}, s="score")
 
 
-def test_ranked_numbers_positions_in_sql():
+def ranked_in_sql(frame, **options):
+    given = "".join(f", {name} := {metric_engines.literal(x)}" for name, x in options.items())
+    return calls.connected(frame).sql(f"FROM ranked('input_rows'{given})").pl()
+
+
+RANKED_BY = {
+    "sql": ranked_in_sql,
+    "polars": rankql.ranked,
+    "lazy": lambda x, **more: rankql.ranked(x.lazy(), **more).collect(engine="streaming"),
+}
+
+
+@pytest.mark.parametrize("ranked", RANKED_BY.values(), ids=RANKED_BY)
+def test_ranked_numbers_positions(ranked):
     """pos by score descending, then by the item's text; NULL without a score; all columns stay."""
-    con = metric_engines.connect()
-    con.register("t", RANKED)
-    con.register("o", NAMED)
-    result = con.sql("FROM ranked('t', query := 'user')")
+    result = ranked(RANKED, query="user")
     assert result.columns == ["user", "item", "score", "more", "pos"]
-    assert dict(result.select("item", "pos").fetchall()) == WITHIN
-    assert dict(con.sql("SELECT item, pos FROM ranked('t', query := NULL)").fetchall()) == WHOLE
-    result = con.sql("FROM ranked('o', query := 'q', item := 'the item', score := 's')")
-    assert {item: pos for _, item, _, pos in result.fetchall()} == WITHIN
-
-
-def test_ranked_numbers_positions_in_polars():
-    for result in (rankql.ranked(RANKED), rankql.ranked(RANKED.lazy()).collect(engine="streaming")):
-        assert result.columns == ["user", "item", "score", "more", "pos"]
-        assert dict(result.select("item", "pos").rows()) == WITHIN
+    assert dict(result.select("item", "pos").rows()) == WITHIN
+    if ranked != ranked_in_sql:
         assert result.drop("pos").rows() == RANKED.rows(), "the rows stay as they stand"
-    assert dict(rankql.ranked(RANKED, query=None).select("item", "pos").rows()) == WHOLE
-    result = rankql.ranked(NAMED, query="q", item="the item", score="s")
+    assert dict(ranked(RANKED, query=None).select("item", "pos").rows()) == WHOLE
+    result = ranked(NAMED, query="q", item="the item", score="s")
     assert dict(result.select("the item", "pos").rows()) == WITHIN
-    assert isinstance(rankql.ranked(RANKED.lazy()), pl.LazyFrame)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +97,10 @@ def test_ranked_numbers_positions_in_polars():
     ],
 )
 def test_ranked_refuses(columns, options, message):
-    con, frame = metric_engines.connect(), pl.DataFrame({"query": [1], "item": "a"} | columns)
-    con.register("t", frame)
-    text = "".join(f", {name} := '{value}'" for name, value in options.items())
-    with pytest.raises(metric_engines.duckdb.Error, match=message):
-        con.execute(f"FROM ranked('t'{text})").fetchall()
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.ranked(frame.lazy(), **options).collect()
+    frame = pl.DataFrame({"query": [1], "item": "a"} | columns)
+    for ranked in RANKED_BY.values():
+        with pytest.raises((duckdb.Error, RankqlError), match=message):
+            ranked(frame, **options)
 
 
 # frames

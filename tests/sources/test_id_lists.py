@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
-from support import metric_engines
+from support import calls, metric_engines
 from support.formats import written
 
 METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
@@ -300,14 +300,7 @@ def test_rows_without_an_order_are_refused():
 # grades_of, in SQL and polars
 
 
-def both_ways(frame):
-    con = metric_engines.connect()
-    con.register("lists", frame.to_arrow())
-    sql = "SELECT grades_of(retrieved, relevant) AS grades FROM lists"
-    return (
-        lambda: con.sql(sql).pl()["grades"].to_list(),
-        lambda: frame.select(grades=rankql.grades_of())["grades"].to_list(),
-    )
+GRADES_OF = "grades_of(retrieved, relevant)"
 
 
 @pytest.mark.few(6)
@@ -340,8 +333,9 @@ def both_ways(frame):
     ],
 )
 def test_grades_of_ids(retrieved, relevant, grades):
-    for call in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
-        assert call() == [grades]
+    frame = pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})
+    in_sql, in_polars = calls.both(GRADES_OF, frame)
+    assert in_sql == grades == (in_polars if in_polars is None else [*in_polars])
 
 
 def test_grades_of_maps():
@@ -389,9 +383,8 @@ def test_grades_of_literal_lists_and_columns_of_nothing_but_null(retrieved, rele
     ],
 )
 def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
-    for call in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
-        with pytest.raises(Exception, match=message):
-            call()
+    frame = pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})
+    calls.assert_both_refuse(GRADES_OF, frame, message)
 
 
 @pytest.mark.few(1)
