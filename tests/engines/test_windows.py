@@ -200,14 +200,9 @@ NAN, INFINITE = float("nan"), float("inf")
             "dcg(rel, pos, discounts := [1, 2])",
             1.0,
             3,
-            "discounts has 2 entries, but position 3 is counted: give more, or a lower k",
+            "discounts has 2 entries, but position 3 is",
         ),
-        (
-            "micro_precision_at(rel, pos, 1, query := 7 * pos)",
-            1.0,
-            1,
-            "query must identify one ranking, but has too few values",
-        ),
+        ("micro_precision_at(rel, pos, 1, query := 7 * pos)", 1.0, 1, "query must identify one"),
     ],
 )
 def test_rows_are_refused_by_the_engine(engine, call, rel, pos, message):

@@ -378,7 +378,7 @@ def test_grades_of_literal_lists_and_columns_of_nothing_but_null(retrieved, rele
         (
             ["b"],
             [{"id": "a", "grade": 1}, {"id": "a", "grade": 2}],
-            "relevant has different grades for a",
+            "relevant has different grades",
         ),
     ],
 )

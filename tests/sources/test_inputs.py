@@ -561,11 +561,7 @@ def test_parts_count_the_queries_that_are_not_judged():
             QRELS,
             "No item of the run is judged .* Write",
         ),
-        (
-            RUN,
-            pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]),
-            "qrels has duplicates",
-        ),
+        (RUN, pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]), "qrels has duplicate"),
         (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, "Every score of the run is NULL"),
     ],
 )

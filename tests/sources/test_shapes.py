@@ -77,10 +77,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 ids"),
         ({UUID(int=1): ["d1"]}, "^run: query ids must be .*, not UUID. Pass .* as text: str"),
         ({"q1": {"d1", "d2"}}, "^run has a set of items, which has no order. Pass a list"),
-        (
-            {"q1": {"d1": 1}, "q2": ["d1"]},
-            "^run must be one table of queries, not numbers and items. Pass",
-        ),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, "^run must be one table of queries, not numbers and"),
         ({"a": "a.parquet", "q1": {"d1": 1}}, "^run must be one table .*, not a run and"),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
         ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
@@ -184,11 +181,7 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
             (EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
             for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})
         ),
-        (
-            {"one": QRELS, "two": QRELS},
-            None,
-            "^qrels: in the dict, 'one' and 'two' may be the data",
-        ),
+        ({"one": QRELS, "two": QRELS}, None, "^qrels: in the dict, 'one' and 'two' may be"),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
     ],
