@@ -76,6 +76,5 @@ def test_phrase_does_not_occur(phrase):
     assert result == [], f"write instead: {PHRASES[phrase]}"
 
 
-def test_phrases_are_found():
-    """The test finds phrases that are broken over two lines."""
+def test_phrases_over_two_lines_are_found():
     assert re.search(r"where the data lies".replace(" ", r"\s+"), "where the\n    data lies")

@@ -33,7 +33,6 @@ def test_the_table_has_the_cases_of_every_engine_and_family():
 
 
 def test_every_expected_error_belongs_to_a_case():
-    """Each error that is expected is that of some case, on each engine."""
     for entry in case_matrix.REFUSED:
         for engine in map(case_matrix.ENGINES.get, entry.engines):
             assert any(case_matrix.refused(engine, case) is entry for case in hand_cases.ALL), entry

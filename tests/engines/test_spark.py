@@ -383,7 +383,6 @@ with spark_sessions.session("local-cluster[2,1,1024]", **settings) as spark:
 
 
 def test_several_executors(shop, tmp_path):
-    """Two processes with a shuffle between."""
     assert "right" in script(CLUSTER, tmp_path, shop=str(shop))
 
 

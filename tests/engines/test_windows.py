@@ -220,7 +220,6 @@ def test_rows_are_refused_by_the_engine(engine, call, rel, pos, message):
     "call", ["ndcg(rel, pos)", "ap(rel, pos, 2)", "rr(rel, pos)", "err(rel, pos, max_rel := 3)"]
 )
 def test_shared_positions_are_refused(engine, call):
-    """Several items at one position are an error; items with a position each are not."""
     message = (
         "several items share a position: GROUP BY the query, or number positions with row_number()"
     )
@@ -271,7 +270,6 @@ def test_printed_dialects_equal_their_snapshots(dialect):
 
 
 def test_means_are_doubles(engine, duck):
-    """A mean is a DOUBLE."""
     table = pa.table({"g": [1, 2, 3], "f": [2.5, -2.5, 0.5], "n": [2**53 + 1, -7, 0]})
     query = "SELECT g, f, avg(n) AS a FROM t GROUP BY g, f, n ORDER BY g"
     equal(engine, duck, query, {"t": table})

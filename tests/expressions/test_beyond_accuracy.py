@@ -33,7 +33,6 @@ KINDS = [pl.Int8, pl.UInt16, pl.UInt64, pl.Float32, pl.Decimal(9, 2)]
 @pytest.mark.few(3)
 @pytest.mark.parametrize(("metric", "kind"), cycled([*signatures.BEYOND], KINDS))
 def test_numbers_have_any_type(metric, kind):
-    """Numbers in columns of any type."""
     types = {n: kind for n in columns(metric) if metric_engines.BEYOND[n] in (pl.Float64, pl.Int64)}
     types = {n: k for n, k in types.items() if n not in metric_engines.NUMBERS}
     types |= {"embedding": pl.List(kind)} if metric == "cosine_diversity" else {}
@@ -50,7 +49,6 @@ def test_numbers_have_any_type(metric, kind):
 
 
 def test_vectors_and_lists_of_fixed_size():
-    """Vectors and lists of a fixed size, of which one is NULL."""
     rows = [([1.0, 0.0], 1), (None, 2), ([0.0, 2.0], 3), ([2.0, 0.0], 4)]
     for metric, options, value in [
         ("cosine_diversity", {}, 2 / 3),

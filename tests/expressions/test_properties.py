@@ -76,7 +76,6 @@ KINDS = [kind for kind in metric_engines.TYPES if kind != "VARCHAR"]
 @pytest.mark.parametrize("kind", slow_except(KINDS, "UTINYINT", "BIGINT", "DECIMAL(9,2)", "FLOAT"))
 @given(data=st.data())
 def test_columns_have_any_numeric_type(kind, data):
-    """Grades and positions in columns of every numeric type; each example asks another metric."""
     metric = data.draw(st.sampled_from(signatures.RANKING))
     grades = next(grades for kinds, grades in FITTING.items() if re.fullmatch(kinds, kind))
     groups = data.draw(strategies.batches(strategies.rankings(grades)))
@@ -107,7 +106,6 @@ def sql_engines(request):
 @pytest.mark.few(1)
 @given(data=st.data())
 def test_settings_change_nothing(sql_engines, data):
-    """The user's settings of DuckDB change nothing; each example asks another metric."""
     metric = data.draw(st.sampled_from(signatures.RANKING))
     beyond = data.draw(st.sampled_from([*signatures.BEYOND]))
     for name, engines in (
@@ -153,7 +151,6 @@ def test_rankings_without_rows(metric):
 
 
 def test_no_groups_have_no_values():
-    """No groups, no results."""
     for name, engine in metric_engines.engines_for("ndcg").items():
         assert engine.run("ndcg", [], {}) == [], name
 

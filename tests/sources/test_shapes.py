@@ -43,7 +43,6 @@ def test_dicts_are_evaluated_like_frames():
 
 
 def test_dicts_hold_series_and_arrays():
-    """Items in order."""
     expected = rankql.evaluate(LISTS, QRELS, "AP").per_query
     # As groupby gives them, with the index of the frame.
     groups = pandas.DataFrame([(q, d) for q, items in LISTS.items() for d in items]).groupby(0)[1]
