@@ -16,6 +16,7 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
+from rankql.engines.partitions import COUNTER, EXAMPLES, IDS, TEXT, Totals
 from rankql.evaluation.means import Meta
 from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
@@ -23,7 +24,6 @@ from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
 from rankql.sources.session import _watch as watch
 from rankql.sources.session import open_session
-from support.partition_sums import add_counters
 
 RUN = pl.DataFrame(
     {
@@ -519,6 +519,16 @@ def test_judgments_that_contradict_each_other_are_refused():
 
 
 # In parts, as in Spark
+
+
+def add_counters(partitions):
+    """The counters of all partitions, from what `count_partition` returns."""
+    rows = pl.concat(partitions, how="diagonal_relaxed").filter(pl.col(COUNTER).is_not_null())
+    ids = pl.col(IDS).explode().drop_nulls().sort().head(EXAMPLES)
+    value = pl.col("value")
+    numbers = {"total": value.sum(), "least": value.min(), "most": value.max()}
+    sums = rows.group_by(COUNTER, "system").agg(pl.col(TEXT).min(), ids, **numbers)
+    return Totals(sums.to_dicts())
 
 
 def in_parts(run, qrels, metrics="RR", attributes=(), **options):
