@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import duckdb
 import polars as pl
 import pytest
 import pytrec_eval
@@ -142,18 +141,6 @@ def test_odd_ids_and_names(tmp_path, word):
         table = convert(path, tmp_path / f"{word}{suffix}", system="tag")
         system = "tag" if suffix == ".run.gz" else "system"
         assert convert(table, tmp_path / "back.run", system=system).read_text() == text
-
-
-def test_sources(tmp_path):
-    with duckdb.connect(str(tmp_path / "a.db")) as con:
-        con.register("frame", RUN)
-        con.execute('CREATE TABLE "my run" AS FROM frame')
-    con = duckdb.connect(str(tmp_path / "a.db"), read_only=True)
-    RUN.write_ndjson(tmp_path / "a.jsonl")
-    tables = ["my run", con.table("my run"), RUN.lazy(), RUN.to_arrow(), tmp_path / "a.jsonl"]
-    for i, source in enumerate(tables):
-        assert convert(source, tmp_path / f"{i}.run", con=con).read_text() == TREC
-    assert con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(1,)]
 
 
 def test_grades_and_ranking_in_one_table(tmp_path):

@@ -196,27 +196,24 @@ def test_most_popular(exclude_seen):
     assert every["user"].n_unique() == train["user"].n_unique()
 
 
-def test_inputs_of_other_forms(tmp_path):
-    """The same values from files, dicts, pandas, other names, and text ids of numbers."""
+def test_train_of_other_forms(tmp_path):
+    """The same values from a file, a dict, other names, and ids of numbers as text or floats."""
     run, test, train = recommender(8)
     metrics = ["HR@4", *(f"{name}@4" for name in (*NAMES, *LISTS))]
     expected = rankql.evaluate(run, test, metrics, train=train).summary["mean"].to_list()
-    train.write_parquet(tmp_path / "train.parquet")
     train.write_csv(tmp_path / "train.csv")
     by_user = {u: [*{*rows["item"]}] for (u,), rows in train.group_by("user")}
     renamed = train.rename({"user": "customer_id", "item": "sku"}).with_columns(session=1)
-    others = [
-        train.to_pandas(), train.lazy(), by_user, tmp_path / "train.parquet", renamed,
-        str(tmp_path / "train.csv"), train.with_columns(pl.col("user").cast(pl.String)),
-        train.with_columns(rating=pl.lit(0.0), user=pl.col("user").cast(pl.Float64)),
-    ]  # fmt: skip
-    for other in others[:4] + others[5:]:
-        means = rankql.evaluate(run, test, metrics, train=other).summary["mean"].to_list()
-        assert means == pytest.approx(expected, abs=1e-12)
     named = {"query": [["user"], ["customer_id"]], "item": ["item", "sku"]}
-    judged = test.rename({"user": "customer_id", "item": "sku"})
-    means = rankql.evaluate(run, judged, metrics, train=renamed, **named).summary["mean"]
-    assert means.to_list() == pytest.approx(expected, abs=1e-12)
+    for other, judged, options in (
+        (by_user, test, {}),
+        (str(tmp_path / "train.csv"), test, {}),
+        (train.with_columns(pl.col("user").cast(pl.String)), test, {}),
+        (train.with_columns(rating=pl.lit(0.0), user=pl.col("user").cast(pl.Float64)), test, {}),
+        (renamed, test.rename({"user": "customer_id", "item": "sku"}), named),
+    ):
+        means = rankql.evaluate(run, judged, metrics, train=other, **options).summary["mean"]
+        assert means.to_list() == pytest.approx(expected, abs=1e-12)
 
 
 def test_catalogue_as_a_table_or_a_number():

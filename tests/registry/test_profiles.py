@@ -1,6 +1,7 @@
 """Every profile against its peer, on random data with ties, gaps and queries on one side only."""
 
 from dataclasses import replace
+from functools import partial
 
 import ir_measures
 import numpy as np
@@ -156,9 +157,7 @@ def test_trec_eval_counts(weight):
 
 
 def test_trec_eval_judged_only():
-    def peer(run, qrels, metrics):
-        return other_tools.trec_eval(run, qrels, metrics, judged_only=True)
-
+    peer = partial(other_tools.trec_eval, judged_only=True)
     data = other_tools.random_data(11)
     compare("trec_eval", peer, *data, ["nDCG@10", "AP", "RR", "P@5"], unjudged="remove")
 
