@@ -413,7 +413,6 @@ print("right")
 
 
 def test_without_pandas_and_with_buckets(shop, tmp_path):
-    """pandas is not needed, neither here nor in the workers; buckets are not shuffled."""
     assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
 
 

@@ -1,6 +1,5 @@
 """The result of an evaluation: its SQL, exports and files."""
 
-import json
 import os
 from dataclasses import asdict
 
@@ -39,20 +38,6 @@ def test_conventions_are_part_of_every_result():
     result = rankql.evaluate(RUN, QRELS, "AP@10", conventions="trec_eval")
     for printed in (repr(result), result._repr_html_(), result.to_markdown(), result.to_json()):
         assert "ap_denominator" in printed and "trec_eval" in printed and "float32" in printed
-
-
-def test_conversions():
-    options = {"attributes": with_segments(), "by": "segment"}
-    result = rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], **options)
-    assert result.table.equals(result.summary)
-    plain = json.loads(result.to_json())
-    assert plain["table"] == result.summary.to_dicts() and plain["conventions"]["ties"] == "item"
-    lines = [line for line in result.to_markdown().split("\n") if line.startswith("| ")]
-    assert lines[0].startswith("| slice | metric | mean | lo | hi |")
-    assert len(lines) == len(result.summary) + 2
-    assert result._repr_html_().count("<tr>") == len(result.summary) + 1
-    with pytest.raises(rankql.RankqlError, match="'P@5' was not evaluated"):
-        result["P@5"]
 
 
 def test_parts_in_memory_and_in_files_are_combined(tmp_path):

@@ -64,7 +64,7 @@ def test_vectors_and_lists_of_fixed_size():
 
 
 def test_freshness_of_timestamps():
-    """Dates and timestamps are in days; a clock with a time zone is read in UTC."""
+    """In days; a clock with a time zone is read in UTC."""
     con = metric_engines.connection()
     values = """(VALUES ('a', DATE '2024-05-01', TIMESTAMP '2024-05-03 12:00'),
         ('a', NULL, TIMESTAMP '2024-05-03'), ('b', DATE '2024-05-01', TIMESTAMP '2024-05-11'))

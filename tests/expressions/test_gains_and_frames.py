@@ -29,7 +29,6 @@ def test_exp2_gain_is_2_to_the_grade_minus_1():
 
 
 def test_discounted_gain_halves_a_promoted_item():
-    """A promoted item counts half; the ideal stays, in SQL, polars and evaluate."""
     rows = {"query": 1, "item": ["a", "b"], "rel": [2, 1], "pos": [1, 2], "factor": [0.5, None]}
     frame = pl.DataFrame(rows)
     formula = "dcg(discounted_gain(rel, factor), pos, 10) / nullif(idcg(rel, pos, 10), 0)"
@@ -119,7 +118,6 @@ def test_pipe_has_a_row_per_user_and_stays_lazy():
 
 
 def test_pipe_takes_names_expressions_and_keys():
-    """Other names, expressions, several keys, no key."""
     other = FRAME.rename({"rel": "grade", "pos": "rank", "user": "query"})
     plain = FRAME.pipe(rankql.ndcg, by=["user", "shop"], k=2).sort("user", "shop")
     assert plain.columns == ["user", "shop", "ndcg"]

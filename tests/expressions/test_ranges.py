@@ -65,7 +65,6 @@ def test_more_subtopic_items_than_positions_are_refused(metric, engine):
 
 @pytest.mark.parametrize("engine", ["sql", "polars", "pipe"])
 def test_few_ties_of_rank_are_counted_as_they_stand(engine):
-    """Few ties, as rank() makes them, leave gaps: they are counted as they stand."""
     assert ENGINES[engine].run("ndcg", [[(1, 1), (0, 1), (0, 3), (0, 9)]], {}) == [1.0]
 
 

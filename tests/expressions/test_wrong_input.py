@@ -506,7 +506,6 @@ def test_large_numbers_do_not_overflow(k):
 
 
 def test_equal_scores_of_equal_items_are_in_the_best_order():
-    """As in SQL, whatever the order of the rows."""
     for rel in ([0, 1], [1, 0]):
         rows = {"rel": [*rel, 0], "score": [1.0, 1.0, 0.5], "item": ["a", "a", "b"]}
         assert calls.both("ndcg_by_score(rel, score, item)", pl.DataFrame(rows)) == (1, 1)

@@ -1,7 +1,6 @@
 """What is shipped: wheel and sdist carry the SQL, and a plain DuckDB reads it without Python."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -125,15 +124,6 @@ def test_what_an_index_accepts(built):
     """The description renders, and the wheel has no file that it should not have."""
     run(sys.executable, "-m", "twine", "check", "--strict", *built)
     run(sys.executable, "-m", "check_wheel_contents", built[1])
-
-
-@pytest.mark.package
-def test_without_installing(built, tmp_path):
-    """`uvx --from . rankql demo`, here from the sdist, as a checkout would build in place."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = (components.program("uvx"), "--from", built[0], "rankql", "demo", "--queries", 50)
-    assert "nDCG@10" in run(*command, cwd=tmp_path, env=environment)
-    assert (tmp_path / "rankql-demo" / "shop.parquet").exists()
 
 
 def test_citation():

@@ -301,8 +301,7 @@ def test_the_tests(project, dbt, tmp_path):
     assert message == {name: name[:4] for name in message} and len(message) == 21
 
 
-def test_a_macro_of_the_user(project, dbt):
-    """It is not replaced."""
+def test_a_macro_of_the_user_is_not_replaced(project, dbt):
     write(project / "data", 0)
     with duckdb.connect(project / "ranking.duckdb") as con:
         con.execute("CREATE MACRO nDCG(a) AS a")
