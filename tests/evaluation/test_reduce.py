@@ -323,8 +323,7 @@ def test_queries_of_any_type(kind, tied):
     ],
     ids=str,
 )
-def test_settings_of_the_user_change_no_value(settings):
-    """And stay as they are."""
+def test_settings_of_the_user_change_no_value_and_stay(settings):
     con, scored = connect(3, "INTEGER", **settings), draw_scores(1, TIED)
     before = metric_engines.state(con)
     expected = evaluate(ranked(3), None, SMALL, packs=False)

@@ -11,6 +11,7 @@ from uuid import UUID
 import numpy
 import pandas
 import polars as pl
+import pyarrow
 import pytest
 
 import rankql
@@ -312,8 +313,6 @@ def test_judgments_of_trec_have_iterations_and_items_that_look_like_ranks(tmp_pa
 
 @pytest.mark.parametrize("form", ["pandas", "arrow", "csv"])
 def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
-    import pyarrow
-
     def table(*names):
         rows = [row[: len(names)] for row in (("a", "x", 2, 1, 1), ("a", "y", 1, 3, 3))]
         if form == "pandas":
