@@ -181,8 +181,8 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, Any]:
     """The machine, without its name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    kind = {"processor": platform.machine(), "system": platform.system()}
-    return {"cpus": os.cpu_count(), "memory": f"{memory / 2**30:.1f} GiB", **kind}
+    size = f"{memory / 2**30:.1f} GiB"
+    return {"cpus": os.cpu_count(), "memory": size, "system": platform.system()}
 
 
 if __name__ == "__main__":

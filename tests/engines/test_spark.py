@@ -454,8 +454,7 @@ def test_connect(shop, tmp_path):
     assert "right" in script(CONNECT, tmp_path, shop=str(shop))
 
 
-def test_the_mean_of_decimals(spark):
-    """It has all the places of a DOUBLE."""
+def test_the_mean_of_decimals_has_all_places_of_a_double(spark):
     query = "SELECT avg(d) FROM (VALUES (1.25), (1.00), (2.00)) AS t (d)"
     ((mean,),) = metrics.sql(spark, query).collect()
     assert mean == pytest.approx(4.25 / 3, abs=1e-15)

@@ -406,7 +406,11 @@ def test_a_field_of_few_numbers_is_asked_about(repeats, tmp_path):
          "relevant": [{"id": "d0" if repeats else f"d{i}", "usefulness": i % 4}]}
         for i in range(8)
     ]  # fmt: skip
-    refused("is usefulness the grade", [write(tmp_path / "r.jsonl", rows)])
+    path = write(tmp_path / "r.jsonl", rows)
+    refused("is usefulness the grade", [path])
+    with pytest.raises(RankqlError, match="is usefulness the grade"):
+        rankql.check(path)
+    assert both_ways("RR", [path], rel="1")["RR"] == (1 if repeats else 1 / 8)
 
 
 def test_two_questions_of_equal_text(tmp_path):
