@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import sys
 import tempfile
 import tomllib
@@ -65,7 +64,7 @@ LIMITS: dict[tuple[str, str], tuple[str, float | None]] = {
 # Tools that compute with frames or arrays of all queries at once.
 CLOSE = ("scikit-learn", "scikit-learn, ignore_ties", "polars_ds", "torchmetrics", "RecTools")
 
-WIDTHS = (20, 12, 5, 40, 10, 8, 9, 24)
+LINE = "| {:20} | {:12} | {:5} | {:40} | {:10} | {:8} | {:9} | {:24} |"
 TITLES = ("work", "rows", "gain", "what", "seconds", "ratio", "peak", "target")
 
 
@@ -84,11 +83,11 @@ def main() -> None:
         head = {"size": options.size, "repeat": options.repeat, "machine": machine()}
         print(*(f"{name} {number}" for name, number in versions().items()), sep=", ", end="; ")
         print(f"{head['machine']['cpus']} CPUs, median of {options.repeat}\n")
-        print(line(TITLES), line(["-" * width for width in WIDTHS]), sep="\n")
+        print(LINE.format(*TITLES), LINE.format(*["---"] * len(TITLES)), sep="\n")
         results, failures = [], []
         names = families(options.only, options.size)
         for row in measured(setting, names, options.repeat, options.guard):
-            print(line(cells(row, judged=options.size != "small")), flush=True)
+            print(LINE.format(*cells(row, judged=options.size != "small")), flush=True)
             if row["error"]:
                 print(f"{row['work']}: {row['task']}: {row['error']}", file=sys.stderr)
             results.append(row)
@@ -169,12 +168,6 @@ def cells(row: Row, judged: bool) -> list[str]:
     ]
 
 
-def line(cells: Sequence[str]) -> str:
-    """A line of the table."""
-    padded = (cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True))
-    return f"| {' | '.join(padded)} |"
-
-
 def versions() -> dict[str, str]:
     """The versions of rankql, Python and the engines."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
@@ -187,15 +180,9 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """The machine, without its name."""
-    info = Path("/proc/cpuinfo")
-    model = re.search(r"model name\s*: (.*)", info.read_text()) if info.exists() else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpus": os.cpu_count(),
-        "memory": f"{memory / 2**30:.1f} GiB",
-        "processor": model[1] if model else platform.machine(),
-        "system": platform.system(),
-    }
+    size = f"{memory / 2**30:.1f} GiB"
+    return {"cpus": os.cpu_count(), "memory": size, "system": platform.system()}
 
 
 if __name__ == "__main__":

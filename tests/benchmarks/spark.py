@@ -1,13 +1,14 @@
 """Spark: a metric as a Column, and an evaluation, against a sum.
 
-    python tests/benchmarks/spark.py [--rows 5000000] [--groups 50000] [--master local[1]]
-        [--conf spark.sql.objectHashAggregate.sortBased.fallbackThreshold=1000000]
+    python tests/benchmarks/spark.py [MASTER] [NAME=VALUE ...]
+
+The master is local[1] unless given; settings of the session are such as
+spark.sql.objectHashAggregate.sortBased.fallbackThreshold=1000000.
 
 Times are in units of `sum(rel) GROUP BY user` of the same Parquet; the tasks take turns, and the
 median counts. Spark itself counts what is shuffled; docs/speed.md is written from it.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -39,20 +40,19 @@ def stages(spark):
 
 
 def measured(spark, work):
-    """Seconds, the rows and bytes that were shuffled, and seconds in which a core was busy."""
+    """Seconds, and the rows and bytes that were shuffled."""
     before = stages(spark)
     start = time.perf_counter()
     work()
     seconds = time.perf_counter() - start
     ran = [stage for key, stage in stages(spark).items() if key not in before]
-    counted = ("shuffleWriteRecords", "shuffleWriteBytes", "executorRunTime")
+    counted = ("shuffleWriteRecords", "shuffleWriteBytes")
     return seconds, *(sum(stage[name] for stage in ran) for name in counted)
 
 
-def written(spark, folder, rows, groups):
-    """A ranked table, and the same as a run with scores and its judgments."""
-    per = rows // groups
-    table = spark.range(0, rows, 1, 8).selectExpr(
+def written(spark, folder, per=100):
+    """A ranked table of 50,000 groups, and the same as a run with scores and its judgments."""
+    table = spark.range(0, 50_000 * per, 1, 8).selectExpr(
         f"CAST(id DIV {per} AS INT) AS user",
         f"CAST(id % {per} AS INT) AS item",
         "CAST(CASE WHEN hash(id) % 10 > 6 THEN 1 + abs(hash(id)) % 4 ELSE 0 END AS INT) AS rel",
@@ -72,17 +72,10 @@ def ran(frame):
     frame.write.format("noop").mode("overwrite").save()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--groups", type=int, default=50_000)
-    parser.add_argument("--master", default="local[1]")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--conf", action="append", default=[], help="a setting of the session")
-    options = parser.parse_args()
-    settings = COMPILED | dict(setting.split("=", 1) for setting in options.conf)
-    with tempfile.TemporaryDirectory() as folder, session(options.master, **settings) as spark:
-        ranked, run, qrels = written(spark, folder, options.rows, options.groups)
+def main(master="local[1]", *settings):
+    settings = COMPILED | dict(setting.split("=", 1) for setting in settings)
+    with tempfile.TemporaryDirectory() as folder, session(master, **settings) as spark:
+        ranked, run, qrels = written(spark, folder)
         by_user = ranked.groupBy("user")
         tasks = {
             "sum(rel)": lambda: ran(by_user.sum("rel")),
@@ -93,7 +86,7 @@ def main():
             "evaluate": lambda: metrics.evaluate(run, qrels, "nDCG@10", interval=None),
         }
         times = {name: [] for name in tasks}
-        for _ in range(options.rounds + 1):
+        for _ in range(6):
             for name, task in tasks.items():
                 times[name].append(measured(spark, task))
         # The first of several compiled.
@@ -102,13 +95,11 @@ def main():
             for name, each in times.items()
         }
         unit = medians["sum(rel)"][0]
-        print(f"{'':40} {'s':>6} {'× sum':>6} {'shuffled':>10} {'B each':>6} {'rows / s core':>13}")
-        for name, (seconds, records, size, busy) in medians.items():
-            print(
-                f"{name:40} {seconds:6.2f} {seconds / unit:6.1f} {records:10,.0f} "
-                f"{size / records:6.1f} {options.rows * 1000 / busy:13,.0f}"
-            )
+        print(f"{'':20} {'s':>6} {'× sum':>6} {'shuffled':>10} {'B each':>6}")
+        for name, (seconds, records, size) in medians.items():
+            ratio = seconds / unit
+            print(f"{name:20} {seconds:6.2f} {ratio:6.1f} {records:10,.0f} {size / records:6.1f}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -111,8 +111,9 @@ def require_equal_values(work: Workload, turns: Mapping[str, Sequence[Took]]) ->
 
 
 def fresh(files: str, name: str, folder: Path, limit: str) -> Task:
-    """The task of fresh.py, each time in a new process."""
-    command = [sys.executable, str(HERE / "fresh.py"), files, name, str(folder / "spilled"), limit]
+    """The task of workloads.py, each time in a new process."""
+    script = str(HERE / "workloads.py")
+    command = [sys.executable, script, files, name, str(folder / "spilled"), limit]
 
     def task() -> Took:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -148,7 +148,7 @@ def test_every_check_has_a_case():
         "text-scores",
         "text-grades",
         "ties-at-k",
-        "ratings",  # in tests/evaluation/test_threshold_notes.py
+        "ratings",  # in tests/evaluation/test_convention_options.py
         "reversed-scores",  # in tests/sources/test_inputs.py
     }
 

@@ -3,23 +3,29 @@
 `python tests/generate.py docs` runs them and writes the outputs.
 """
 
+import os
 import re
 import runpy
 import shlex
 import subprocess
 import sys
+import zlib
+from importlib.metadata import version
 
 import polars as pl
 import pytest
 from click.testing import CliRunner
 
+import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
-from support.doc_blocks import BLOCK, PAGES, cells, run_blocks
+from rankql.registry.all_metrics import FUNCTIONS
+from support import components
+from support.doc_blocks import BLOCK, FLOWS, PAGES, cells, run_blocks
 from support.paths import ROOT
 
 # The pages in docs/zh have the blocks of English ones, as test_reference_page.py tests.
-RUN = [page for page in PAGES if page.parent.name != "zh"]
+RUN = [*(page for page in PAGES if page.parent.name != "zh"), FLOWS]
 # Not run: how to install and what belongs to other programs; test_spark.py runs py.
 OTHERS = {"bash", "yaml", "py", "text"}
 
@@ -76,6 +82,16 @@ def test_speed():
         assert table in (ROOT / "docs" / "speed.md").read_text()
 
 
+def test_no_flow_of_a_newcomer_has_a_second_error():
+    """Each section refuses at most one call, and its pages exist."""
+    _, *flows = FLOWS.read_text("utf-8").split("\n## ")
+    assert len(flows) == 4
+    for flow in flows:
+        assert flow.count("except rankql.RankqlError") <= 1
+        page = flow.partition("](")[2].partition(")")[0]
+        assert (FLOWS.parent / page).is_file()
+
+
 def test_length_of_the_readme():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 140
 
@@ -117,12 +133,31 @@ def test_recipes_for_assistants(demo_folder, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The site, built without a warning."""
+    """The site, built without a warning as the README says: by an environment with `docs`."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", ROOT / "docs", folder]
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder
+    outside = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    uv, python = components.program("uv"), folder / "env" / "bin" / "python"
+    same = [f"{name}=={version(name)}" for name in ("duckdb", "polars", "pyarrow", "sphinx")]
+    for command in (
+        [uv, "venv", "-q", "--python", sys.executable, folder / "env"],
+        [uv, "pip", "install", "-q", "--python", python, "-e", f"{ROOT}[docs]", *same],
+        [python, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", folder / "site"],
+    ):
+        command = [*map(str, command)]
+        done = subprocess.run(command, capture_output=True, text=True, env=outside, cwd=ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+@pytest.mark.site
+def test_the_reference_is_complete_with_the_extra_docs(site):
+    """Each name that a page documents has an entry: none fails to import."""
+    content = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    entries = {*re.findall(r"^rankql\.(\w+) py:", zlib.decompress(content).decode(), re.MULTILINE)}
+    pages = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md"))
+    named = {*re.findall(r"^\.\. auto\w+:: rankql\.(\w+)$", pages, re.MULTILINE)}
+    assert named - entries == set()
+    assert {*FUNCTIONS} & {*rankql.__all__} <= entries and len(entries) >= 105
 
 
 @pytest.mark.site
@@ -154,15 +189,6 @@ SEARCHES = {
 }
 # The search of the site itself, which lists the last result first.
 SEARCH = "query => Search._performSearch(...Search._parseQuery(query)).at(-1)[0]"
-
-
-@pytest.mark.site
-@pytest.mark.browser
-def test_search_finds_the_right_page_first(site, browser):
-    page = browser.new_page()
-    page.goto(f"{(site / 'search.html').as_uri()}?q=ties")
-    page.wait_for_function("Search.hasIndex()")
-    assert {query: page.evaluate(SEARCH, query) for query in SEARCHES} == SEARCHES
 
 
 @pytest.mark.site
@@ -203,7 +229,7 @@ def article(path):
 
 @pytest.mark.site
 @pytest.mark.browser
-def test_search_finds_every_page_with_a_chinese_word(site, browser):
+def test_search_finds_the_right_page_first_and_every_page_with_a_chinese_word(site, browser):
     pages = {
         path.relative_to(site).with_suffix("").as_posix(): article(path)
         for path in {*site.rglob("*.html")} - {site / "genindex.html"}
@@ -214,6 +240,7 @@ def test_search_finds_every_page_with_a_chinese_word(site, browser):
     page.goto(f"{(site / 'search.html').as_uri()}?q=ties")
     page.wait_for_function("Search.hasIndex()")
     assert {word: page.evaluate(PAGES_FOUND, word) for word in CHINESE} == expected
+    assert {query: page.evaluate(SEARCH, query) for query in SEARCHES} == SEARCHES
     page.close()
 
 

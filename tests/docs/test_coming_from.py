@@ -7,6 +7,7 @@ import math
 import re
 
 import ir_measures
+import numpy as np
 import polars as pl
 import pytest
 import pytrec_eval
@@ -85,8 +86,6 @@ def test_ir_measures():
 
 def order(query):
     """The items of a query from the last to the first, as trec_eval ranks them."""
-    import numpy as np
-
     return sorted(RUN[query], key=lambda item: (np.float32(RUN[query][item]), item.encode()))
 
 

@@ -4,10 +4,13 @@ import random
 import re
 
 import polars as pl
+import pyndeval
 import pytest
 
 import rankql
 from rankql import RankqlError
+from support.calls import connected
+from support.parameters import cycled
 
 RUN = pl.DataFrame(
     [
@@ -28,16 +31,6 @@ METRICS = {
     "freshness@3": "freshness(created, shown)",
     "personalisation@3": "personalisation(query, item)",
 }
-POLARS = {
-    "coverage@3": rankql.catalogue_coverage("item", catalogue=25),
-    "gini@3": rankql.gini("item", catalogue=25),
-    "gini": rankql.gini("item", catalogue=25, norm="n-1"),
-    "entropy@3": rankql.shannon_entropy("item"),
-    "popularity@4": rankql.average_popularity("popularity"),
-    "novelty@4": rankql.novelty("popularity", users=60),
-    "freshness@3": rankql.freshness("created", "shown"),
-    "personalisation@3": rankql.personalisation("query", "item"),
-}
 GINI = {"gini@3": METRICS["gini@3"]}
 TWO = GINI | {"coverage@3": METRICS["coverage@3"]}
 OTHER = RUN.with_columns(pl.col("item").replace({"i1": "i2"}))
@@ -47,8 +40,8 @@ QRELS = RUN.select("query", "item", rel=1)
 
 def value_of(run, metric):
     """The value of all rankings."""
-    shown = run.filter(pl.col("pos") <= int(metric.partition("@")[2] or 5))
-    return shown.select(POLARS[metric]).item()
+    con = connected(run.filter(pl.col("pos") <= int(metric.partition("@")[2] or 5)))
+    return con.sql(f"SELECT {METRICS[metric]} FROM input_rows").fetchall()[0][0]
 
 
 def test_values_of_slices_are_those_of_their_rankings():
@@ -158,6 +151,18 @@ def test_what_is_refused(metric, options, message):
         rankql.evaluate(run, metrics={"m": metric}, rel="1", **options)
 
 
+def test_metrics_of_all_lists_by_name():
+    """Their cutoff is of the lists. The user's own may have the name too."""
+    names = ["personalization@1,2", {"personalisation": "1 - personalisation(query, item)"}]
+    run = pl.DataFrame({"query": [1, 1, 2, 2], "item": [1, 2, 1, 3], "rel": 1, "pos": [1, 2, 1, 2]})
+    result = rankql.evaluate(run, metrics=names)
+    values = {"personalization@1": 0, "personalization@2": 0.5, "personalisation": 0.5}
+    assert {name: result[name] for name in result} == values
+    for name in ("personalization@0", "personalization(p=1)", "gini@10"):
+        with pytest.raises(rankql.RankqlError):
+            rankql.evaluate(run, metrics=name)
+
+
 def test_one_list_and_expressions_have_values():
     metrics = {"one": "personalisation(query, item)", "even@3": "1 - gini(item, 5 * 5)"}
     alone = rankql.evaluate(RUN[:5], metrics=metrics, rel="1")
@@ -186,3 +191,85 @@ def test_systems_with_different_queries_are_refused():
     table = rankql.compare(runs, QRELS, metrics=GINI).pairs
     assert table["mean_b"][0] == pytest.approx(value_of(few, "gini@3"))
     assert table.select("wins", "ties", "losses").row(0) == (None, None, None)
+
+
+# Metrics of diversity over judgments with one row per subtopic
+
+NDEVAL = {
+    "alpha_nDCG@5": "alpha-nDCG@5",
+    "alpha_nDCG@10": "alpha-nDCG@10",
+    "ERR_IA@5": "ERR-IA@5",
+    "STREC@5": "strec@5",
+}
+
+
+def random_judgments(seed):
+    """Judgments (query, subtopic, item, rel) and rows of a run, which lacks one query."""
+    rng = random.Random(seed)
+    items = [f"d{i}" for i in range(16)]
+    judged = [
+        (q, s, item, rng.choice([0, 1, 1]))
+        for q in "abcd" for item in items[:12] for s in "1234" if rng.random() < 0.4
+    ]  # fmt: skip
+    run = [(q, item, rng.random()) for q in "abc" for item in rng.sample(items, 12)]
+    return judged, run
+
+
+def frames(judged, run):
+    run = pl.DataFrame(run, schema=["query", "item", "score"], orient="row")
+    return run, pl.DataFrame(judged, schema=["query", "subtopic", "item", "rel"], orient="row")
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("seed", "form", "alpha"),
+    cycled(range(1, 6), ["file", "frame", "lists", "positions"], [0.5, 0.3]),
+)
+def test_equal_to_pyndeval(seed, form, alpha, tmp_path):
+    """Where the greedy ideal has no ties, which pyndeval breaks by name."""
+    judged, rows = random_judgments(seed)
+    run, qrels = frames(judged, rows)
+    if form == "file":
+        qrels = tmp_path / "diversity.qrels"
+        qrels.write_text("".join(f"{q} {s} {item} {rel}\n" for q, s, item, rel in judged))
+    elif form == "lists":
+        relevant = pl.col("subtopic").filter(pl.col("rel") > 0).alias("subtopics")
+        qrels = qrels.group_by("query", "item").agg(pl.max("rel"), relevant)
+    elif form == "positions":
+        run = run.select("query", "item", pos=pl.col("score").rank(descending=True).over("query"))
+    theirs = pyndeval.ndeval(judged, rows, measures=[*NDEVAL.values()], alpha=alpha)
+    names = [name if "STREC" in name else name.replace("@", f"(alpha={alpha})@") for name in NDEVAL]
+    result = rankql.evaluate(run, qrels, names)
+    values = {row["query"]: row for row in result.per_query.to_dicts()}
+    assert values["d"]["STREC@5"] == 0  # judged, not retrieved
+    for query, of_query in theirs.items():
+        for name, other in zip(names, NDEVAL.values(), strict=True):
+            ours = values[query][name]
+            assert ours == pytest.approx(of_query[other], abs=2e-6), (query, name)
+
+
+def test_beside_metrics_of_grades():
+    """The grade of an item is its highest; intervals stay within the range of the metric."""
+    run, qrels = frames(*random_judgments(1))
+    result = rankql.evaluate(run, qrels, ["STREC@5", "P@5", "s = err_ia(subtopics, pos, 5)"])
+    best = qrels.group_by("query", "item").agg(pl.max("rel"))
+    assert result["P@5"] == rankql.evaluate(run, best, "P@5")["P@5"]
+    assert result.summary["lo"][0] >= 0 and result.summary["hi"][0] <= 1
+    assert 0 < result["s"] < 1
+    assert any("subtopics are those of subtopic" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("metric", "columns", "message"),
+    [
+        ("alpha_nDCG@5", {}, "no subtopics"),
+        ("STREC", {"iteration": "0"}, "no subtopics"),
+        ("ERR_IA(alpha=0)@5", {"subtopic": "a"}, "alpha must be above 0"),
+        ("STREC(alpha=0.5)@5", {"subtopic": "a"}, "no option 'alpha'"),
+    ],
+)
+def test_subtopics_are_needed(metric, columns, message):
+    run, _ = frames(*random_judgments(1))
+    qrels = pl.DataFrame({"query": ["a"], "item": ["d1"], "rel": [1], **columns})
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(run, qrels, metric)

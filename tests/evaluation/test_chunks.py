@@ -1,6 +1,5 @@
 """collapse= keeps the best chunk of each document: cases by hand, all forms of runs, errors."""
 
-import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -93,24 +92,6 @@ def test_gaps_in_positions_stay():
     qrels = pl.DataFrame({"query": ["q"] * 2, "item": [1, 2]})
     for positions, ap in (("renumber", 1), ("keep", (1 + 2 / 3) / 2)):
         assert values(twice, qrels, "AP", collapse="item", positions=positions) == (ap,)
-
-
-def test_every_source(tmp_path):
-    RUN.write_csv(tmp_path / "run.csv")
-    con = duckdb.connect()
-    con.execute("CREATE TABLE run AS FROM RUN")
-    lists = pl.DataFrame({"query": ["q"], "retrieved": [RUN["item"]], "relevant": [[*"BCD"]]})
-    for run, qrels, options in (
-        (tmp_path / "run.csv", QRELS, {}),
-        ("run", QRELS, {"con": con}),
-        (RUN.to_pandas(), QRELS.to_pandas(), {}),
-        ({"q": RUN["item"].to_list()}, {"q": [*"BCD"]}, {}),
-        (RUN.select("query", "item"), QRELS, {"order": "rows"}),
-        (lists, None, {}),
-    ):
-        assert values(run, qrels, collapse="#", **options) == RENUMBERED
-        assert values(run, qrels, collapse="#", positions="keep", **options) == KEPT
-    assert con.sql("SHOW TABLES").fetchall() == [("run",)]
 
 
 def test_several_systems_and_functions():

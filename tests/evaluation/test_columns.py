@@ -182,8 +182,9 @@ def test_a_record_may_have_a_threshold_of_its_own(metrics, rows, monkeypatch):
         for cached in caches:
             cached.cache_clear()
         table = frame([(q, *row) for q in range(rows) for row in [(1, 1), (2, 3), (3, 2)]])
-        values = compare(table, None, metrics).per_query
-        assert values["R2@2"].unique().to_list() == [0.5]
+        for options in ({}, {"threshold": 3}):
+            values = compare(table, None, metrics, **options).per_query
+            assert values["R2@2"].unique().to_list() == [0.5]
     finally:
         monkeypatch.undo()
         for cached in caches:

@@ -8,22 +8,8 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.registry.conventions import CHOICES, PROFILES, choose
-from support.random_runs import EXPECTED, QRELS, RUN, same
-
-
-def test_undefined_and_missing():
-    rows = rankql.evaluate(RUN, QRELS, "AP", interval=None).summary.row(0, named=True)
-    values, missing = EXPECTED["AP"], {*QRELS["query"]} - {*RUN["query"]}
-    assert rows["undefined"] == values.null_count() > 0
-    assert rows["missing"] == len(missing)
-    zero = rankql.evaluate(RUN, QRELS, "AP", undefined=0)
-    assert zero["AP"] == pytest.approx(values.fill_null(0).mean())
-    kept = EXPECTED.filter(~pl.col("query").is_in(missing))["AP"].mean()
-    assert rankql.evaluate(RUN, QRELS, "AP", missing="skip")["AP"] == pytest.approx(kept)
-    for option in ("undefined", "missing"):
-        with pytest.raises(rankql.RankqlError, match=rf"{option}='error'"):
-            rankql.evaluate(RUN, QRELS, "AP", **{option: "error"})
+from rankql.registry.conventions import CHOICES, choose
+from support.random_runs import QRELS, RUN, same
 
 
 @pytest.mark.slow
@@ -125,7 +111,121 @@ def test_every_choice_is_understood():
         assert re.search(rf"^    {field.name} : ", rankql.Conventions.__doc__, re.M), field
     for choice in {choice for choices in CHOICES.values() for choice in choices}:
         assert f"'{choice}'" in rankql.Conventions.__doc__
-    assert set(PROFILES) == {
-        *("rankql", "trec_eval", "trec_eval_10", "sklearn", "ranx", "recbole", "spark"),
-        *("mlflow", "opensearch", "elasticsearch"),
-    }
+
+
+# AUC counts tied pairs half by definition; float32 rounds scores only to compare them.
+
+SCORES, GRADES = [0.5, 0.5, 0.5, 0.2, 0.2, 0.9], [1, 0, 0, 1, 0, 1]
+TABLE = pl.DataFrame({"query": "q", "item": list("abcdef"), "score": SCORES, "rel": GRADES})
+JUDGMENTS = TABLE.select("query", "item", "rel")
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("ties", ["item", "order", "best", "worst", "expected"])
+@pytest.mark.parametrize(
+    ("unjudged", "float32", "descending"), [("zero", True, True), ("remove", False, False)]
+)
+def test_a_tied_pair_counts_half_whatever_ties_is(ties, unjudged, float32, descending):
+    options = {"ties": ties, "unjudged": unjudged, "float32": float32, "interval": None}
+    frame = TABLE if descending else TABLE.with_columns(-pl.col("score"))
+    run = frame.drop("rel")
+    for data in ((run, JUDGMENTS), (frame, None)):
+        result = rankql.evaluate(*data, ["AUC", "GAUC", "RR"], descending=descending, **options)
+        assert [result["AUC"], result["GAUC"]] == pytest.approx([5.5 / 9, 5.5 / 9])
+        assert result["RR"] == 1
+
+
+def test_auc_by_score_needs_no_item():
+    for options in ({}, {"item": "item"}, {"ties": "item"}, {"ties": "expected"}):
+        assert TABLE.select(rankql.auc_by_score("rel", "score", **options)).item() == 5.5 / 9
+    assert rankql.auc_by_score(TABLE.drop("item"))["auc_by_score"].item() == 5.5 / 9
+
+
+@pytest.mark.parametrize("float32", [False, True])
+def test_positions_have_no_ties(float32):
+    frame = TABLE.drop("score").with_columns(pos=pl.Series([2, 3, 4, 5, 6, 1]))
+    result = rankql.evaluate(frame, metrics="AUC", float32=float32, interval=None)
+    assert result["AUC"] == pytest.approx(7 / 9)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("ties", ["item", "best", "expected"])
+@pytest.mark.parametrize("judged", [False, True])
+def test_float32_rounds_only_to_compare(ties, judged):
+    # 0.1 and its neighbour are equal as float32, and stand in the order of items.
+    scores = [0.1, 0.1 + 1e-12]
+    run = pl.DataFrame({"query": "q", "item": ["b", "a"], "score": scores, "rel": [1, 0]})
+    data = (run.drop("rel"), run.drop("score")) if judged else (run, None)
+    values = rankql.evaluate(*data, ["MSE", "RMSE", "AUC"], ties=ties, float32=True, interval=None)
+    expected = ((1 - scores[0]) ** 2 + scores[1] ** 2) / 2
+    assert values["MSE"] == pytest.approx(expected, abs=1e-15)
+    assert values["RMSE"] == pytest.approx(expected**0.5, abs=1e-15)
+    assert values["AUC"] == 0.5
+
+
+# Grades that the default threshold may misread
+
+IDS = [(f"u{u}", f"i{i}") for u in range(40) for i in range(10)]
+RATED = pl.DataFrame(IDS, schema=["query", "item"], orient="row").with_columns(
+    score=pl.int_range(400).hash(1).cast(pl.Float64)
+)
+# 2.5% are below 1.
+RATINGS = [0.5, *[1, 2, 3, 4, 5, 5, 4, 3] * 4, *[2, 3, 4, 3.5, 4.5, 5, 1.5]]
+
+
+def judgments(grades):
+    rel = (grades * 400)[:400]
+    return RATED.select("query", "item", rel=pl.Series(rel, dtype=pl.Float64))
+
+
+def notes_of(qrels, metrics="AP", run=RATED, **options):
+    return rankql.evaluate(run, qrels, metrics, interval=None, **options).notes
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("form", ["frame", "csv", "alone", "integers"])
+def test_ratings_ask_for_a_threshold(form, tmp_path):
+    qrels, run = judgments(RATINGS), RATED
+    if form == "csv":
+        qrels.write_csv(tmp_path / "ratings.csv")
+        qrels = tmp_path / "ratings.csv"
+    if form == "integers":
+        qrels = judgments([1, 2, 3, 4, 5]).cast({"rel": pl.Int64})
+    if form == "alone":
+        run, qrels = RATED.join(qrels, on=["query", "item"]), None
+    part, least = ("100%", 1) if form == "integers" else ("98%", 0.5)
+    (note,) = notes_of(qrels, ["P@5", "nDCG@5"], run)
+    assert note == (
+        f"{part} of judged items count as relevant (threshold 1, grades {least} to 5). "
+        "For ratings pass threshold=, often 4"
+    )
+    (finding,) = [f for f in rankql.check(run, qrels).findings if f.kind == "ratings"]
+    assert finding.message == note.partition(". For")[0]
+    assert "pass threshold=, often 4" in finding.why
+    assert notes_of(qrels, "nDCG@5", run) == notes_of(qrels, "P(rel=4)@5", run) == []
+    for threshold in (1, 4):
+        assert notes_of(qrels, "P@5", run, threshold=threshold) == []
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    "grades",
+    [
+        [1, 2, 3],
+        [0, 1, 2, 3, 4],
+        [1],
+        [1, 1, 1, 5],
+        [1, 1, 1, 1, 1, 2, 3, 12, 40],  # counts
+    ],
+)
+def test_other_grades_are_silent(grades):
+    assert notes_of(judgments(grades), ["AP", "P@5"]) == []
+    kinds = {finding.kind for finding in rankql.check(RATED, judgments(grades)).findings}
+    assert "ratings" not in kinds
+
+
+def test_grades_of_events_are_silent():
+    events = ["buy", "cart", "click", "view", "view"] * 80
+    qrels = RATED.select("query", "item", event=pl.Series(events))
+    grades = {"buy": 5, "cart": 4, "click": 3, "view": 2}
+    assert notes_of(qrels, rel=grades) == []

@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import duckdb
 import polars as pl
 import pytest
 import pytrec_eval
@@ -12,9 +11,7 @@ from polars.testing import assert_frame_equal
 from rankql.errors import RankqlError
 from rankql.evaluation.convert import convert
 from rankql.evaluation.evaluate import evaluate
-from support.paths import DL19
 
-METRICS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "bpref"]
 RUN = pl.DataFrame(
     {"query": ["a", "a", "a", "b"], "item": ["x", "z", "y", "x"], "score": [1.0, 2.5, 2.5, -1.0]}
 )
@@ -71,21 +68,6 @@ def test_round_trip(tmp_path, suffix):
         path = convert(table, tmp_path / f"{name}{suffix}")
         assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.endswith(".gz")
         assert convert(path, tmp_path / f"back.{name}").read_text() == text
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
-@pytest.mark.parametrize(
-    ("name", "suffix"),
-    [("BM25", ".parquet"), ("D_BERT_KD_TASB", ".csv.gz"), ("BM25", ".trec.gz")],
-)
-def test_metrics_survive_both_ways(tmp_path, name, suffix):
-    run, qrels = DL19 / f"{name}.run", DL19 / "dl19.qrels"
-    there = [convert(run, tmp_path / f"r{suffix}"), convert(qrels, tmp_path / f"q{suffix}")]
-    back = [convert(there[0], tmp_path / "a.run"), convert(there[1], tmp_path / "a.qrels")]
-    expected = evaluate(run, qrels, METRICS).per_query
-    for pair in (there, back):
-        assert_frame_equal(evaluate(*pair, METRICS).per_query, expected)
 
 
 def test_trec_eval_reads_it(tmp_path):
@@ -159,18 +141,6 @@ def test_odd_ids_and_names(tmp_path, word):
         table = convert(path, tmp_path / f"{word}{suffix}", system="tag")
         system = "tag" if suffix == ".run.gz" else "system"
         assert convert(table, tmp_path / "back.run", system=system).read_text() == text
-
-
-def test_sources(tmp_path):
-    with duckdb.connect(str(tmp_path / "a.db")) as con:
-        con.register("frame", RUN)
-        con.execute('CREATE TABLE "my run" AS FROM frame')
-    con = duckdb.connect(str(tmp_path / "a.db"), read_only=True)
-    RUN.write_ndjson(tmp_path / "a.jsonl")
-    tables = ["my run", con.table("my run"), RUN.lazy(), RUN.to_arrow(), tmp_path / "a.jsonl"]
-    for i, source in enumerate(tables):
-        assert convert(source, tmp_path / f"{i}.run", con=con).read_text() == TREC
-    assert con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(1,)]
 
 
 def test_grades_and_ranking_in_one_table(tmp_path):

@@ -1,4 +1,4 @@
-"""Items that occur twice within the positions that a metric reads, and ids that match wrongly."""
+"""Queries and items that only one table has, ids that match wrongly, comments like rows."""
 
 import pandas
 import polars as pl
@@ -6,50 +6,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
-
-# The item d2 is not judged, and occurs at positions 1 and 3.
-ROWS = pl.DataFrame({"query": "q", "item": ["d2", "d3", "d2", "d1"]})
-SCORED = ROWS.with_columns(score=pl.Series([4.0, 3, 2, 1]))
-PLACED = ROWS.with_columns(pos=pl.Series([1, 2, 3, 4]))
-JUDGED = pl.DataFrame({"query": ["q"], "item": ["d1"], "rel": [1]})
-GRADES = pl.Series("rel", [0, 0, 0, 1])
-
-
-GINI = {"m": "gini(item, catalogue := 25)"}
-
-
-def shapes(folder):
-    """The same ranking as a run and judgments, as a table with grades, and as lists."""
-    SCORED.write_csv(folder / "run.csv")
-    PLACED.write_ndjson(folder / "run.jsonl")
-    lines = [f"q Q0 {item} {place} {9 - place} t\n" for _, item, place in PLACED.rows()]
-    (folder / "a.run").write_text("".join(lines))
-    yield from ((run, JUDGED) for run in (SCORED, PLACED, SCORED.to_pandas()))
-    yield from ((str(folder / name), JUDGED) for name in ("run.csv", "run.jsonl", "a.run"))
-    yield from ((run.with_columns(GRADES), None) for run in (SCORED, PLACED))
-    yield {"q": ROWS["item"].to_list()}, {"q": ["d1"]}
-    lists = {"query": ["q"], "retrieved": [ROWS["item"].to_list()], "relevant": [["d1"]]}
-    yield pl.DataFrame(lists), None
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("metric", ["RR", "nDCG@3", "P@200", "Bpref", ["RR@2", "RR@3"], GINI])
-def test_an_item_within_the_positions_that_are_read_is_refused(metric, tmp_path):
-    for run, qrels in shapes(tmp_path):
-        with pytest.raises(
-            RankqlError, match=r"^run has duplicates: query 'q', item 'd2'.*collapse="
-        ):
-            rankql.evaluate(run, qrels, metric)
-
-
-@pytest.mark.slow
-def test_an_item_below_them_is_not_refused(tmp_path):
-    for run, qrels in shapes(tmp_path):
-        assert rankql.evaluate(run, qrels, ["nDCG@2", "P@1"], interval=None)["nDCG@2"] == 0
-    for run in (SCORED, PLACED):
-        collapsed = rankql.evaluate(run, JUDGED, "RR", collapse="item", interval=None)
-        assert collapsed["RR"] == pytest.approx(1 / 3)
-
+from support.random_runs import QRELS, RUN
 
 FLOATS = {"2^53": 2.0**53, "fraction": 1.5}
 
@@ -97,3 +54,44 @@ def test_comments_that_look_like_rows_are_counted(blank, tmp_path):
     notes = "\n".join(rankql.evaluate(run, qrels, "RR", interval=None).notes)
     assert "run: 2 lines begin with #" in notes and "qrels: 1 line begins with #" in notes
     assert [x.kind for x in rankql.check(run, qrels)].count("comments") == 2
+
+
+def test_examples_of_queries_that_are_not_judged_differ():
+    with pytest.raises(RankqlError, match="qrels has 'q0'"):
+        rankql.evaluate(RUN, QRELS.with_columns(query=pl.lit("q0")))
+
+
+@pytest.mark.slow
+def test_runs_of_one_of_many_judged_queries():
+    """Also if the sample of queries, in which items in common are counted, does not have it."""
+    qrels = pl.DataFrame({"query": range(3000), "item": ["a"] * 3000, "rel": [1] * 3000})
+    for query in range(8):
+        run = pl.DataFrame({"query": [query], "item": ["a"], "score": [1.0]})
+        assert rankql.evaluate(run, qrels, "RR", missing="skip", interval=None)["RR"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("queries", "every"), [(3000, 25), (30, 1), (999, 25)])
+def test_few_items_in_common_are_noted(queries, every, tmp_path):
+    """One item in `every` is judged, one query is not. Of many queries, only some are compared."""
+    ids = pl.DataFrame({"query": [f"{{it's}} {i}" for i in range(5000)]})
+    items = ids.join(pl.DataFrame({"item": range(25)}), how="cross")
+    shift = pl.when(pl.col("item") % every > 0).then(25).otherwise(0)
+    qrels = items.with_columns(pl.col("item") + shift, rel=1)
+    unjudged = items.head(1).with_columns(query=pl.lit("other"))
+    run = pl.concat([items.head(queries * 25), unjudged]).with_columns(score=1.0)
+    run.write_parquet(tmp_path / "run.parquet")
+    systems = pl.concat([run.with_columns(system=pl.lit(name)) for name in "AB"])
+    for data, options in ((run, {}), (systems, {"system": "system"}), (tmp_path, {})):
+        result = rankql.evaluate(data, qrels, "RR", interval=None, **options)
+        notes = [note for note in result.notes if "Only" in note]
+        assert len(notes) == (1 + len(options) if every == 25 else 0)
+
+
+@pytest.mark.parametrize(("sampled", "noted"), [(9, True), (1, False)])
+def test_a_sample_of_which_few_items_are_judged_is_noted(sampled, noted):
+    grades = {"x": 1, "y": 0} | {f"d{i}": -1 for i in range(sampled)}
+    run = {"a": [*grades]}
+    for profile in ("rankql", "trec_eval"):
+        result = rankql.evaluate(run, {"a": grades}, "infAP", interval=None, conventions=profile)
+        assert any("sampled items are judged" in note for note in result.notes) == noted

@@ -1,4 +1,4 @@
-"""by=, cluster=, weight= and day= are columns or SQL expressions of a row."""
+"""by=, cluster=, weight= and day= are columns or SQL expressions of a row; own metrics too."""
 
 from datetime import datetime, timedelta
 
@@ -7,6 +7,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from rankql.sources.private import create_macros, private_connection
 
 DAYS = [datetime(2026, 1, 1) + timedelta(days=i) for i in range(40)]
 RUN = pl.DataFrame([
@@ -79,3 +80,68 @@ def test_attributes_and_lists_have_expressions():
 def test_what_is_no_expression_is_refused(by, message):
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(RUN, QRELS, "RR", by=by)
+
+
+# Metrics of the user over columns of the run, also over the first positions
+
+LOG = pl.DataFrame(
+    {
+        "query": ["a", "a", "a", "b"],
+        "item": ["x", "y", "z", "x"],
+        "score": [0.3, 0.2, 0.1, 0.5],
+        "price": [10.0, 20.0, 60.0, 5.0],
+        "judged": [1, 1, 0, 1],
+    }
+)
+BOUGHT = pl.DataFrame({"query": ["a", "a", "b", "c"], "item": ["y", "w", "x", "x"], "rel": [1] * 4})
+# By hand: the prices of all items, and those of the first two.
+EXPECTED = [("a", 30.0, 15.0, 0.5), ("b", 5.0, 5.0, 1.0), ("c", None, None, 0.0)]
+
+
+@pytest.mark.parametrize("kind", ["frames", "csv", "ranked", "runs"])
+def test_columns_of_the_run(kind, tmp_path):
+    metrics = [{"price": "avg(price)", "price@2": "avg(price)"}, "RR"]
+    data, qrels, expected = LOG, BOUGHT, EXPECTED
+    if kind == "csv":
+        data, qrels = tmp_path / "data.csv", tmp_path / "qrels.csv"
+        LOG.write_csv(data)
+        BOUGHT.write_csv(qrels)
+    if kind == "ranked":
+        data, qrels = LOG.join(BOUGHT, on=["query", "item"], how="left"), None
+        data, expected = data.with_columns(pos=pl.Series([1, 2, 3, 1])), EXPECTED[:2]
+    if kind == "runs":
+        data, expected = {"one": LOG}, [("one", *row) for row in EXPECTED]
+    result = rankql.evaluate(data, qrels, metrics)
+    assert result.per_query.rows() == expected
+    assert result.metrics == ["price", "price@2", "RR"]
+
+
+@pytest.mark.parametrize("options", [{}, {"ties": "best"}, {"undefined": "drop"}])
+def test_own_metrics_with_other_conventions(options):
+    texts = ["known@2 = sum(judged)", "dear = max(price) FILTER (pos <= 2)", "nDCG@2"]
+    values = rankql.evaluate(LOG, BOUGHT, texts, **options).per_query
+    assert values["known@2", "dear"].rows()[:2] == [(2, 20), (1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("data", "metrics", "options", "message"),
+    [
+        (LOG, {"x": "avg(prize)"}, {}, "^metrics='prize': no column of that name"),
+        ({"a": LOG, "b": LOG.drop("price")}, {"x": "avg(price)"}, {}, "^metrics='price': no colum"),
+        (LOG, {"x@2": "avg(price)"}, {"ties": "expected"}, "^x@2 needs positions, but ties"),
+        (LOG, {"nDCG@2": "avg(price)"}, {}, "^'nDCG@2' is the name of a metric of rankql"),
+        (LOG, {"x": "price"}, {}, r"^The metric 'x' = 'price' does not give one number .* GROUP"),
+        (LOG, {"y": "avg(price)", "x@2": "list(price)"}, {}, "'x@2' = 'list.price.' does not"),
+        (LOG, {"x": "nDGC(rel, pos)"}, {}, r"Function with name ndgc does not exist\). Write an"),
+        (LOG, {"x": "unnest([1, 2])"}, {}, "unnest, a semicolon or parameters. Compute it in"),
+        (LOG, {"x": "ndcg(rel, pos, 0)"}, {}, "^k must be a whole number from 1, not 0"),
+        (LOG, {"x": "(SELECT 1)"}, {}, "must be one SQL expression of the columns of a row"),
+        (LOG, {"x": "sum(avg(price)) OVER ()"}, {}, "without a subquery, a window function"),
+        (LOG, {"x": "1; SELECT 1"}, {}, "is not valid SQL"),
+    ],
+)
+def test_metrics_that_cannot_be_right(data, metrics, options, message):
+    with private_connection() as con:  # has a macro whose name is like the wrong one
+        create_macros(con, "dcg_by_score(rel, score, item)")
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(data, BOUGHT, metrics, **options)

@@ -3,7 +3,6 @@
 import datetime as dt
 import gzip
 import re
-import subprocess
 import sys
 import uuid
 
@@ -166,25 +165,6 @@ def test_read_only_databases_and_open_transactions(tmp_path):
     assert con.sql("SELECT ndcg(1, 2, 3)").fetchall() == [("mine",)]
 
 
-@pytest.mark.slow
-def test_without_pandas():
-    script = """
-import importlib.abc, sys
-class NoPandas(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "pandas":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, NoPandas())
-import polars as pl, rankql
-run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
-result = rankql.evaluate(run, run.with_columns(rel=1), ["RR", "P@1"], interval=None)
-result.to_arrow(), result.to_json(), repr(result), result._repr_html_(), result.to_markdown()
-print(result["RR"], result.per_query.shape)
-"""
-    command = [sys.executable, "-c", script]
-    assert subprocess.check_output(command, text=True) == "1.0 (1, 3)\n"
-
-
 NAMES = sorted({*RUN["query"], *QRELS["query"]})
 IDS = {
     "int64": pl.Series(range(len(NAMES))),
@@ -246,15 +226,6 @@ def test_positions_win_over_scores():
     result = evaluate(ranked)
     assert result.columns["run"]["pos"] == "pos" and result["nDCG@10"] != evaluate()["nDCG@10"]
     assert_expected(ranked, score="score")
-
-
-def test_settings_of_the_user_change_nothing():
-    metrics = ["RR", "ARHR", "ERR@5", "AP", "nDCG@3", "Bpref"]
-    con = duckdb.connect()
-    con.execute("SET integer_division = true; SET default_order = 'desc'")
-    con.execute("SET default_null_order = 'nulls_first'; SET default_collation = 'nocase'")
-    result = evaluate(metrics=metrics, con=con)
-    same(result.per_query, evaluate(metrics=metrics).per_query)
 
 
 LETTERS = pl.DataFrame({

@@ -1,11 +1,13 @@
 """Errors and notes about the data are the same for every form of the tables and both computers."""
 
+import itertools
 import re
 
 import duckdb
 import polars as pl
 import pytest
 
+import rankql
 from rankql.evaluation import checks
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
@@ -54,34 +56,6 @@ def test_values_notes_and_errors_are_the_same(case, read):
     compare(run, qrels, metrics, ties=ties, **options)
     table = run.join(qrels, on=["query", "item"], how="left")
     compare(table, None, metrics, ties=ties, **options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("metrics", "options"),
-    [
-        ("nDCG@2", {"float32": True}),
-        ("AP", {"descending": False}),
-        (["P@1", "own = sum(rel)"], {}),
-    ],
-    ids=str,
-)
-def test_nan_is_refused_in_the_words_of_its_source(metrics, options, tmp_path):
-    """In a run and in a table with grades."""
-    score = [1.0, 2, float("nan"), 4, 5, 6]
-    table = pl.DataFrame({"query": [1, 1, 1, 2, 2, 2], "item": range(6), "score": score})
-    table = table.with_columns(rel=pl.col("item") % 3)
-    qrels = table.select("query", "item", "rel")
-    con = duckdb.connect()
-    con.register("rows", table.to_arrow())
-    con.execute("CREATE TABLE stored AS FROM rows")
-    table.write_parquet(tmp_path / "t.parquet")
-    table.write_csv(tmp_path / "t.csv")
-    sources = [table, table.to_pandas(), table.to_arrow(), "stored", str(tmp_path / "t.parquet")]
-    for run, text in (*((x, "nan") for x in sources), (str(tmp_path / "t.csv"), "NaN")):
-        for data in ((run, qrels), (run, None)):
-            error = compare(*data, metrics, con=con, **options)
-            assert error == f"run: score must be a number, not {text}"
 
 
 # Repeated items and positions.
@@ -279,3 +253,59 @@ def test_transactions_of_the_user_go_on(case, metric):
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(2,)]
     con.execute("ROLLBACK").fetchall()
     assert con.execute("SELECT count(*) FROM kept").fetchall() == [(1,)]
+
+
+# Data with several faults: every source and plan names the same one
+
+FEW_ROWS = pl.DataFrame(
+    {"query": [*"aabb"], "item": [*"xyxz"], "score": [2.0, 1, 2, 1], "day": [1, 1, 2, 2]}
+)
+FEW_GRADES = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1.0, 2]})
+
+
+def change_row(row, **values):
+    """A fault: other values in one row."""
+    other = pl.int_range(pl.len()) == row
+    return lambda table: table.with_columns(
+        **{name: pl.when(other).then(pl.lit(x)).otherwise(name) for name, x in values.items()}
+    )
+
+
+def repeat_row(**values):
+    """A fault: the first row once more, with other values."""
+    return lambda table: pl.concat(
+        [table, table[:1].with_columns(**{name: pl.lit(x) for name, x in values.items()})]
+    )
+
+
+FAULTS = {
+    "run without an id": ("run", change_row(3, item=None)),
+    "judgments without an id": ("qrels", change_row(1, item=None)),
+    "infinite grade": ("qrels", change_row(1, rel=float("inf"))),
+    "two attributes": ("run", change_row(1, day=9)),
+    "duplicate item": ("run", repeat_row(score=0.5)),
+    "duplicate judgment": ("qrels", repeat_row()),
+    "two grades": ("qrels", repeat_row(rel=0.0)),
+    "no common query": ("qrels", lambda f: f.with_columns(pl.col("query").str.to_uppercase())),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [*itertools.combinations(FAULTS, 2)])
+def test_sources_and_metrics_name_the_same_fault(names, tmp_path):
+    frames = {"run": FEW_ROWS, "qrels": FEW_GRADES}
+    for table, fault in map(FAULTS.get, names):
+        frames[table] = fault(frames[table])
+    run, qrels = frames.values()
+    con = duckdb.connect()
+    con.execute("CREATE TABLE run AS FROM run; CREATE TABLE qrels AS FROM qrels")
+    for name, table in frames.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+    sources = [(run, qrels), (run.to_pandas(), qrels.to_pandas()), ("run", "qrels")]
+    messages = set()
+    for tables in (*sources, [tmp_path / f"{name}.parquet" for name in frames]):
+        for metrics in ("nDCG@10", ["AP", "TauB"]):
+            with pytest.raises(rankql.RankqlError) as error:
+                rankql.evaluate(*tables, metrics, by="day", con=con)
+            messages.add(str(error.value))
+    assert len(messages) == 1

@@ -2,16 +2,25 @@
 
 from dataclasses import replace
 
+import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.errors import RankqlError
-from rankql.evaluation.means import ERROR, SKEWED, summarise_groups
-from rankql.evaluation.result import Result, check_values
+from rankql.evaluation.means import (
+    ERROR,
+    SKEWED,
+    absent_column,
+    counted_values_sql,
+    grouping_sets,
+    sliced_attributes,
+    summarise_groups,
+    system_columns,
+)
+from rankql.evaluation.result import Result, check_values, connect
 from rankql.macros import MISSING
-from support.partition_sums import add_values
 
 NUMBER = pl.int_range(30)
 QUERIES = pl.select(
@@ -25,6 +34,28 @@ RUN = QUERIES.join(pl.DataFrame({"item": range(6)}), how="cross").select(
 )
 QRELS = RUN.select("query", "item", rel=pl.col("score") * 5 % 7 % 4 * (pl.col("query") < "q28"))
 OTHER = RUN.with_columns(pl.col("score") % 5).filter(pl.col("query") != "q03")
+
+
+def add_values(results):
+    """The moments of results of different queries, by system, slice and metric."""
+    meta, frames = results[0].meta, []
+    for result in results:
+        with connect(meta, result.values) as con:
+            frames.append(con.sql(counted_values_sql(meta)).pl())
+    con = duckdb.connect()
+    con.register("counted", pl.concat(frames, how="vertical_relaxed").to_arrow())
+    attributes = sliced_attributes(meta)
+    columns = [*system_columns(meta), *attributes.values()]
+    columns += [f"grouping({x}) AS {absent_column(x)}" for x in attributes.values()]
+    return con.sql(f"""
+        SELECT {", ".join([*columns, "i"])}, bool_or(micro) AS micro, count(value) AS n,
+            avg(value) AS mean, var_pop(value) AS variance, min(value) AS least,
+            (avg(value ** 3) - 3 * avg(value) * avg(value ** 2) + 2 * avg(value) ** 3)
+                / nullif(var_pop(value) ** 1.5, 0) AS skewness,
+            max(value) AS most, sum(weighted) AS total, sum(weight) AS weights,
+            sum(query_weight) AS query_weights, sum(query_weight ** 2) AS query_squares,
+            count(i) AS queries, count_if(undefined) AS undefined, count_if(missing) AS missing
+        FROM counted GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})""").pl()
 
 
 def in_parts(result, parts, interval="auto"):

@@ -1,34 +1,21 @@
 """Reduced rankings give the values of the readable query: a window, and one macro per metric."""
 
-import itertools
 import os
 import pickle
 import random
 import subprocess
 import sys
-from pathlib import Path
-from tempfile import mkdtemp
 
 import duckdb
 import polars as pl
 import pytest
 
 import rankql
-from rankql.cli.demo import write_shop
 from rankql.evaluation import reduce
 from rankql.evaluation.compute import UNHASHED_FROM_ROWS
-from support import judged_runs, metric_engines, random_runs, small_evaluation
+from support import metric_engines
 from support.parameters import cycled, slow
-from support.reductions import (
-    SHAPES,
-    compare,
-    evaluate,
-    frame,
-    join,
-    ranked,
-    require_equal,
-    score,
-)
+from support.reductions import SHAPES, compare, evaluate, frame, join, ranked, require_equal, score
 
 SMALL = ["nDCG@5", "AP@20", "P(rel=2)@10", "ERR@10"]
 DEEP = ["AP", "Bpref", "Rprec", "R@100", "nDCG@5", "Judged@10"]
@@ -162,36 +149,6 @@ def test_integer_keys_of_many_rows_are_indexed(rows, key, metrics):
         FROM range({rows}) t(i)""")
     compare("t", None, metrics, con=con)
     assert con.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(12,)]
-
-
-INPUTS = {
-    "small": lambda: (small_evaluation.RUN, small_evaluation.QRELS),
-    "random": lambda: (random_runs.RUN, random_runs.QRELS),
-    "random alone": lambda: (random_runs.joined(), None),
-    "human": lambda: judged_runs.simulated(40, 20)[:2],
-    "judge": lambda: judged_runs.simulated(40, 20)[::2],
-    "shop": lambda: (pl.read_parquet(write_shop(Path(mkdtemp()), queries=60)), None),
-    **{shape: lambda shape=shape: SHAPES[shape](ranked(3)) for shape in SHAPES},
-}
-DEFAULT, ONE = ["nDCG@10", "AP", "RR@10", "P@5", "R@100"], ["P@5"]
-CHANGES = {
-    "as it is": lambda run, qrels: (run, qrels),
-    "other queries": lambda run, qrels: (run, change(qrels, pl.format("x{}", "query"))),
-    "an item twice": lambda run, qrels: (pl.concat([run, run[:1]]), qrels),
-    "no query": lambda run, qrels: (run.clear(), qrels),
-}
-
-
-def change(qrels, query):
-    return qrels if qrels is None else qrels.with_columns(query.alias("query"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "changed"), itertools.product(INPUTS, CHANGES))
-def test_both_ways_have_the_same_values_errors_and_notes(name, changed):
-    run, qrels = CHANGES[changed](*INPUTS[name]())
-    for metrics in (ONE, DEFAULT, SMALL, [*SMALL, "IPrec@0.5"]):
-        compare(run, qrels, metrics)
 
 
 # Shapes and names.
@@ -366,8 +323,7 @@ def test_queries_of_any_type(kind, tied):
     ],
     ids=str,
 )
-def test_settings_of_the_user_change_no_value(settings):
-    """And stay as they are."""
+def test_settings_of_the_user_change_no_value_and_stay(settings):
     con, scored = connect(3, "INTEGER", **settings), draw_scores(1, TIED)
     before = metric_engines.state(con)
     expected = evaluate(ranked(3), None, SMALL, packs=False)

@@ -15,6 +15,7 @@ import pytest
 import rankql
 from rankql import RankqlError
 from rankql.evaluation import shown
+from support import definitions
 from support.parameters import slow_except
 
 NAMES = ("Coverage", "Gini", "Entropy", "Personalisation")
@@ -42,38 +43,25 @@ def popularity_of(train):
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def lists_of(run, k):
-    lists = {}
-    for user, item, pos in sorted(run.rows(), key=lambda row: row[2]):
-        lists.setdefault(user, []).extend([item] if pos <= k else [])
-    return lists
-
-
 def by_definition(run, test, train, k):
-    """The value of each metric of all users, in plain Python."""
-    popularity, pairs = popularity_of(train), {*train.rows()}
-    users, lists = train["user"].n_unique(), lists_of(run, k)
-    catalogue = {*popularity, *test["item"]}
-    relevant, baseline = {*test.rows()}, [*popularity][:k]
+    """The value of each metric of all users, from the definitions."""
+    popularity, pairs, relevant = popularity_of(train), {*train.rows()}, {*test.rows()}
+    users, catalogue = train["user"].n_unique(), {*popularity, *test["item"]}
+    rows = [(user, item) for user, item, pos in run.rows() if pos <= k]
+    items, n = [(item,) for _, item in rows], len(catalogue)
 
     def mean(value):
-        each = [sum(value(u, i) for i in items) / len(items) for u, items in lists.items()]
-        return sum(each) / len(each)
+        """All lists have k items, so that this is the mean over users too."""
+        return sum(value(*row) for row in rows) / len(rows)
 
-    counts = Counter(item for items in lists.values() for item in items)
-    inside = sorted(counts.get(item, 0) for item in catalogue)
-    n, total = len(catalogue), counts.total()
-    common = [
-        1 - len({*lists[a]} & {*lists[b]}) / k for a in lists for b in lists if a != b
-    ]  # all lists have k items
     return {
-        "Coverage": len(catalogue & counts.keys()) / n,
-        "Gini": sum((2 * i - n - 1) * x for i, x in enumerate(inside, 1)) / n / sum(inside),
-        "Entropy": -sum(x / total * log2(x / total) for x in counts.values()),
-        "Personalisation": sum(common) / len(common),
+        "Coverage": len(catalogue & {item for (item,) in items}) / n,
+        "Gini": definitions.gini([item for item in items if item[0] in catalogue], n),
+        "Entropy": definitions.shannon_entropy(items),
+        "Personalisation": definitions.personalisation(rows),
         "Popularity": mean(lambda u, i: popularity.get(i, 0)),
         "Novelty": mean(lambda u, i: log2(users / popularity.get(i, 1))),
-        "Serendipity": mean(lambda u, i: (u, i) in relevant and i not in baseline),
+        "Serendipity": mean(lambda u, i: (u, i) in relevant and i not in [*popularity][:k]),
         "Repeats": mean(lambda u, i: (u, i) in pairs),
     }
 
@@ -118,21 +106,6 @@ def test_examples_of_other_tools():
     values = rankql.evaluate(run, test, "AvgRecPopularity@1,3", train=train).per_query
     assert values["AvgRecPopularity@1"].to_list() == [3, 1, 1]
     assert values["AvgRecPopularity@3"].to_list() == [2.5, 2, 1.5]
-
-
-def test_slices_are_those_of_their_users():
-    run, test, train = recommender(3)
-    part = pl.when(pl.col("user") < 12).then(pl.lit("x")).otherwise(pl.lit("y"))
-    about = test.select("user", part=part).unique()
-    metrics = [f"{name}@4" for name in (*NAMES, *LISTS)]
-    catalogue = pl.DataFrame({"item": sorted({*train["item"], *test["item"]})})
-    options = {"train": train, "catalogue": catalogue}
-    for data, more in ((test, {"attributes": about}), (test.with_columns(part=part), {})):
-        rows = rankql.evaluate(run, data, metrics, by="part", **more, **options).summary
-        for name, which in (("x", pl.col("user") < 12), ("y", pl.col("user") >= 12)):
-            alone = rankql.evaluate(run.filter(which), test.filter(which), metrics, **options)
-            means = rows.filter(slice=f"part={name}")["mean"].to_list()
-            assert means == pytest.approx(alone.summary["mean"].to_list(), abs=1e-12)
 
 
 @pytest.mark.parametrize("form", ["positions", "scores", "graded"])
@@ -195,10 +168,6 @@ def test_a_split_log_is_judgments_and_train(split, tmp_path):
             rankql.evaluate(run, part.get("qrels", log), metrics, train=data)
     kinds = {finding.kind for finding in rankql.check(run, log).findings}
     assert kinds.isdisjoint({"judged-share", "few-common-items"})
-    graded = log.with_columns(rel=1, split=pl.lit("test"))
-    assert "train" not in rankql.evaluate(run, graded.unique(["user", "item"]), "HR@4").columns
-    with pytest.raises(RankqlError, match="Keep the rows with split"):
-        rankql.evaluate(run, log.with_columns(pl.col("split").replace("train", "valid")), "HR@4")
 
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
@@ -227,27 +196,24 @@ def test_most_popular(exclude_seen):
     assert every["user"].n_unique() == train["user"].n_unique()
 
 
-def test_inputs_of_other_forms(tmp_path):
-    """The same values from files, dicts, pandas, other names, and text ids of numbers."""
+def test_train_of_other_forms(tmp_path):
+    """The same values from a file, a dict, other names, and ids of numbers as text or floats."""
     run, test, train = recommender(8)
     metrics = ["HR@4", *(f"{name}@4" for name in (*NAMES, *LISTS))]
     expected = rankql.evaluate(run, test, metrics, train=train).summary["mean"].to_list()
-    train.write_parquet(tmp_path / "train.parquet")
     train.write_csv(tmp_path / "train.csv")
     by_user = {u: [*{*rows["item"]}] for (u,), rows in train.group_by("user")}
     renamed = train.rename({"user": "customer_id", "item": "sku"}).with_columns(session=1)
-    others = [
-        train.to_pandas(), train.lazy(), by_user, tmp_path / "train.parquet", renamed,
-        str(tmp_path / "train.csv"), train.with_columns(pl.col("user").cast(pl.String)),
-        train.with_columns(rating=pl.lit(0.0), user=pl.col("user").cast(pl.Float64)),
-    ]  # fmt: skip
-    for other in others[:4] + others[5:]:
-        means = rankql.evaluate(run, test, metrics, train=other).summary["mean"].to_list()
-        assert means == pytest.approx(expected, abs=1e-12)
     named = {"query": [["user"], ["customer_id"]], "item": ["item", "sku"]}
-    judged = test.rename({"user": "customer_id", "item": "sku"})
-    means = rankql.evaluate(run, judged, metrics, train=renamed, **named).summary["mean"]
-    assert means.to_list() == pytest.approx(expected, abs=1e-12)
+    for other, judged, options in (
+        (by_user, test, {}),
+        (str(tmp_path / "train.csv"), test, {}),
+        (train.with_columns(pl.col("user").cast(pl.String)), test, {}),
+        (train.with_columns(rating=pl.lit(0.0), user=pl.col("user").cast(pl.Float64)), test, {}),
+        (renamed, test.rename({"user": "customer_id", "item": "sku"}), named),
+    ):
+        means = rankql.evaluate(run, judged, metrics, train=other, **options).summary["mean"]
+        assert means.to_list() == pytest.approx(expected, abs=1e-12)
 
 
 def test_catalogue_as_a_table_or_a_number():
@@ -318,19 +284,3 @@ def test_what_is_refused(metric, options, message):
     run = run.select("user", "item", score=-pl.col("pos")) if "ties" in options else run
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, test.with_columns(w=1.0), metric, rel="1", **options)
-
-
-def test_compare_and_gate():
-    run, test, train = recommender(2)
-    runs = {"popular": rankql.most_popular(train, 6, users=[*range(30)]), "new": run}
-    compared = rankql.compare(runs, test, "Coverage@6,Gini@6,Popularity@6,Novelty@6", train=train)
-    rows = {row["metric"]: row for row in compared.table.to_dicts()}
-    assert rows["Coverage@6"]["p"] is None and rows["Novelty@6"]["p"] < 0.001
-    assert compared.higher_is_better["Novelty@6"] and not compared.higher_is_better["Gini@6"]
-    assert rows["Popularity@6"]["verdict"] == "no direction"
-    assert not any("assumed" in note for note in compared.notes)
-    results = [rankql.evaluate(x, test, "Novelty@6,Coverage@6", train=train) for x in runs.values()]
-    limits = {"minimum": "Coverage@6>=0.5", "max_drop": ["Novelty@6:0.1", "Coverage@6:0.1"]}
-    assert rankql.gate(results[1], baseline=results[0], **limits).passed
-    cutoffs = compared.cutoffs("Coverage", ks=[2, 6])
-    assert cutoffs.metrics == ["Coverage@2", "Coverage@6"]

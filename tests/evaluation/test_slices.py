@@ -139,13 +139,6 @@ def test_an_attribute_of_one_run_is_that_of_the_query():
     assert row["seg"].to_list() == [one["seg"][0]]
 
 
-@pytest.mark.parametrize(("undefined", "mean"), [("drop", 1 / 2), ("skip", 1 / 4)])
-def test_dropped_queries_weigh_nothing(undefined, mean):
-    run = pl.DataFrame({"query": [*"aab"], "item": [*"xyx"], "score": [2, 1, 1]})
-    qrels = pl.DataFrame({"query": [*"ab"], "item": [*"yz"], "rel": [1, 0]})
-    assert rankql.evaluate(run, qrels, "microP@2", undefined=undefined)["microP@2"] == mean
-
-
 @pytest.mark.parametrize("lacking", ["a", "b"])
 def test_an_attribute_that_only_some_runs_have(lacking):
     runs = dict.fromkeys("ab", RUN.with_columns(device=pl.lit("phone"))) | {lacking: RUN}

@@ -192,11 +192,7 @@ TWICE = pl.concat([AFTER, AFTER])
         ((BOTH,), {"query": "zz"}, "query='zz': no column of that name"),
         ((BOTH,), {"higher_is_better": {"wiat": False}}, "'wiat'. Did you mean 'wait'?"),
         ((BOTH,), {"higher_is_better": {"wait": "no"}}, "higher_is_better must be True, False"),
-        (
-            (*RUNS, "RR"),
-            {"higher_is_better": False},
-            "False contradicts the definition",
-        ),
+        ((*RUNS, "RR"), {"higher_is_better": False}, "False contradicts the definition"),
         ((*RUNS, "TauDistance"), {"higher_is_better": {"TauDistance": True}}, "True contradicts"),
         ((BOTH,), {"ties": "expected"}, "ties= is an option for runs"),
         ((BEFORE, AFTER, AFTER), {}, "compare takes two runs or results"),

@@ -187,7 +187,6 @@ def test_groups_as_large_as_a_counter_and_larger(rows):
 
 
 def test_the_expression_is_streamed():
-    """The streaming engine runs the expression as a stream: nothing in it sorts groups."""
     lazy = pl.LazyFrame({"user": [1, 1, 2], "rel": [1, 2, 3], "pos": [1, 2, 1]})
     query = lazy.group_by("user").agg(rankql.ndcg("rel", "pos", k=10))
     if "maintain_order" not in gain.ANY_ORDER:

@@ -2,10 +2,14 @@
 
 import math
 
+import duckdb
+import pandas
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rankql
+from rankql import RankqlError
 from support import calls, metric_engines
 from support.parameters import cycled
 
@@ -25,7 +29,6 @@ def test_exp2_gain_is_2_to_the_grade_minus_1():
 
 
 def test_discounted_gain_halves_a_promoted_item():
-    """A promoted item counts half; the ideal stays, in SQL, polars and evaluate."""
     rows = {"query": 1, "item": ["a", "b"], "rel": [2, 1], "pos": [1, 2], "factor": [0.5, None]}
     frame = pl.DataFrame(rows)
     formula = "dcg(discounted_gain(rel, factor), pos, 10) / nullif(idcg(rel, pos, 10), 0)"
@@ -58,28 +61,29 @@ RANKED = pl.DataFrame(SCORES | {"more": range(7)}, strict=False)
 NAMED = RANKED.select(q="user", **{"the item": "item"}, s="score")
 
 
-def test_ranked_numbers_positions_in_sql():
+def ranked_in_sql(frame, **options):
+    given = "".join(f", {name} := {metric_engines.literal(x)}" for name, x in options.items())
+    return calls.connected(frame).sql(f"FROM ranked('input_rows'{given})").pl()
+
+
+RANKED_BY = {
+    "sql": ranked_in_sql,
+    "polars": rankql.ranked,
+    "lazy": lambda x, **more: rankql.ranked(x.lazy(), **more).collect(engine="streaming"),
+}
+
+
+@pytest.mark.parametrize("ranked", RANKED_BY.values(), ids=RANKED_BY)
+def test_ranked_numbers_positions(ranked):
     """pos by score descending, then by the item's text; NULL without a score; all columns stay."""
-    con = metric_engines.connect()
-    con.register("t", RANKED)
-    con.register("o", NAMED)
-    result = con.sql("FROM ranked('t', query := 'user')")
+    result = ranked(RANKED, query="user")
     assert result.columns == ["user", "item", "score", "more", "pos"]
-    assert dict(result.select("item", "pos").fetchall()) == WITHIN
-    assert dict(con.sql("SELECT item, pos FROM ranked('t', query := NULL)").fetchall()) == WHOLE
-    result = con.sql("FROM ranked('o', query := 'q', item := 'the item', score := 's')")
-    assert {item: pos for _, item, _, pos in result.fetchall()} == WITHIN
-
-
-def test_ranked_numbers_positions_in_polars():
-    for result in (rankql.ranked(RANKED), rankql.ranked(RANKED.lazy()).collect(engine="streaming")):
-        assert result.columns == ["user", "item", "score", "more", "pos"]
-        assert dict(result.select("item", "pos").rows()) == WITHIN
+    assert dict(result.select("item", "pos").rows()) == WITHIN
+    if ranked != ranked_in_sql:
         assert result.drop("pos").rows() == RANKED.rows(), "the rows stay as they stand"
-    assert dict(rankql.ranked(RANKED, query=None).select("item", "pos").rows()) == WHOLE
-    result = rankql.ranked(NAMED, query="q", item="the item", score="s")
+    assert dict(ranked(RANKED, query=None).select("item", "pos").rows()) == WHOLE
+    result = ranked(NAMED, query="q", item="the item", score="s")
     assert dict(result.select("the item", "pos").rows()) == WITHIN
-    assert isinstance(rankql.ranked(RANKED.lazy()), pl.LazyFrame)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +96,10 @@ def test_ranked_numbers_positions_in_polars():
     ],
 )
 def test_ranked_refuses(columns, options, message):
-    con, frame = metric_engines.connect(), pl.DataFrame({"query": [1], "item": "a"} | columns)
-    con.register("t", frame)
-    text = "".join(f", {name} := '{value}'" for name, value in options.items())
-    with pytest.raises(metric_engines.duckdb.Error, match=message):
-        con.execute(f"FROM ranked('t'{text})").fetchall()
-    with pytest.raises(rankql.RankqlError, match=message):
-        rankql.ranked(frame.lazy(), **options).collect()
+    frame = pl.DataFrame({"query": [1], "item": "a"} | columns)
+    for ranked in RANKED_BY.values():
+        with pytest.raises((duckdb.Error, RankqlError), match=message):
+            ranked(frame, **options)
 
 
 # frames
@@ -117,7 +118,6 @@ def test_pipe_has_a_row_per_user_and_stays_lazy():
 
 
 def test_pipe_takes_names_expressions_and_keys():
-    """Other names, expressions, several keys, no key."""
     other = FRAME.rename({"rel": "grade", "pos": "rank", "user": "query"})
     plain = FRAME.pipe(rankql.ndcg, by=["user", "shop"], k=2).sort("user", "shop")
     assert plain.columns == ["user", "shop", "ndcg"]
@@ -195,18 +195,64 @@ def test_micro_ratings_weigh_each_rating_alike():
     assert result["microRMSE"] == pytest.approx(math.sqrt((2 + 2 * 9) / (4 + 2)))
 
 
-@pytest.mark.parametrize("keys", [["user", "user_id"], ["qid", "query_id"], ["shop"]])
-def test_a_frame_is_asked_for_the_column_of_its_rankings(keys):
-    frame = pl.DataFrame({key: [1, 1] for key in keys} | {"rel": [1, 0], "pos": [1, 2]})
-    with pytest.raises(rankql.RankqlError, match=rf"{keys[0]}.*Pass by="):
-        frame.pipe(rankql.ndcg)
-    assert frame.pipe(rankql.ndcg, by=keys)["ndcg"].to_list() == [1]
-    assert frame.pipe(rankql.ndcg, by=None)["ndcg"].to_list() == [1]
-
-
 def test_a_frame_without_positions_is_ranked_by_its_score():
     frame = pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [1], "score": [2.0]})
     for function in ("ndcg", "ap"):
         with pytest.raises(rankql.RankqlError, match=r"Pass pos='...'$"):
             frame.pipe(getattr(rankql, function))
         assert frame.pipe(getattr(rankql, f"{function}_by_score"))[f"{function}_by_score"][0] == 1
+
+
+# A frame of pandas in, a frame of pandas out, with the values of polars
+
+COLUMNS = {"user": [*"aabb"], "item": [*"xyxy"], "rel": [0, 2, 1, 0], "pos": [1, 2, 1, 2]}
+COLUMNS |= {"score": [0.5, 0.5, 1.0, None], "event": ["view", "buy", "view", "view"]}
+EVENT_ROWS = pl.DataFrame(COLUMNS | {"time": [1, 2, 3, 4]})
+EVENTS = EVENT_ROWS.to_pandas().astype({"score": "Float64"}).set_index([[3, 3, 5, 9]])
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    "function, options",
+    [
+        (rankql.ndcg, {"by": "user"}),
+        (rankql.ndcg, {"by": ["user"], "k": 1}),
+        (rankql.precision_at, {"k": 1, "by": pl.col("user")}),
+        (rankql.gini, {"by": None, "catalogue": "shown"}),
+        (rankql.tally, {}),
+        (rankql.consensus, {"by": "user"}),
+        (rankql.grade_events, {"grades": {"view": 1, "buy": 3}}),
+    ],
+)
+def test_pandas_in_pandas_out(function, options):
+    result = EVENTS.pipe(function, **options)
+    assert isinstance(result, pandas.DataFrame)
+    expected = EVENT_ROWS.pipe(function, **options)
+    assert_frame_equal(pl.from_pandas(result), expected, check_row_order=False, check_dtypes=False)
+
+
+@pytest.mark.parametrize(
+    "function, column", [(rankql.ranked, "pos"), (rankql.leave_one_out, "split")]
+)
+def test_a_column_is_added_to_the_frame(function, column):
+    """Index and other columns stay, also those that polars cannot read."""
+    frame = EVENTS.drop(columns="pos").assign(mixed=[1, "a", None, {}])
+    result = frame.pipe(function)
+    assert result.drop(columns=column).equals(frame)
+    expected = EVENT_ROWS.drop("pos").pipe(function)[column].to_list()
+    assert [None if pandas.isna(value) else value for value in result[column]] == expected
+    with pytest.raises(RankqlError, match=f"has a column '{column}' already: drop or rename it"):
+        result.drop(columns="mixed").pipe(function)
+
+
+def test_wrong_frames_are_refused():
+    with pytest.raises(RankqlError, match="No column 'usr'"):
+        EVENTS.pipe(rankql.ndcg, by="usr")
+    with pytest.raises(RankqlError, match="rel must be a finite number, not nan"):
+        EVENTS.assign(rel=[1, None, 2, 3]).pipe(rankql.ndcg, by="user")
+    with pytest.raises(RankqlError, match=r"^rel, pos, user cannot be read: .*Cast them first"):
+        EVENTS.assign(rel=[1, "a", 2.5, {}]).pipe(rankql.ndcg, by="user")
+    with pytest.raises(
+        RankqlError, match=r"^rows must be a frame of polars or pandas, not a Table"
+    ):
+        rankql.ranked(EVENT_ROWS.to_arrow())

@@ -5,38 +5,30 @@ item of the judgments only was not retrieved (score NULL). A query without a rel
 there, and NULL here. `tests/registry/test_profiles.py` compares evaluate with them.
 """
 
-import re
-from itertools import product
+import itertools
+import random
 
-import duckdb
 import ir_measures
 import numpy as np
 import polars as pl
 import pytest
-import pytrec_eval
 import scipy.stats
 import sklearn.metrics
 from ir_measures import ERR, nDCG
+from pytest import approx
+from scipy.stats import kendalltau
 
 import rankql
-from support import metric_engines, other_tools
+from support import definitions, metric_engines, other_tools
 from support.paths import DL19
 
-ENGINES = ["sql score", "polars score streaming"]
 
-
-def random_data(seed, decimals):
-    """A run, with ties if its scores are rounded, and judgments of the same queries."""
-    run, qrels = other_tools.random_data(seed, queries=60)
+def untied_data():
+    """A run without ties, and judgments of the same queries."""
+    run, qrels = other_tools.random_data(2, queries=60)
     queries = sorted(run.keys() & qrels.keys())
-    run = {q: {item: round(score, decimals) for item, score in run[q].items()} for q in queries}
-    for items in run.values():
-        if decimals > 6:  # no ties
-            items.update({item: n / 64 for n, item in enumerate(items)})
+    run = {q: {item: n / 64 for n, item in enumerate(run[q])} for q in queries}
     return run, {q: qrels[q] for q in queries}
-
-
-TIED, UNTIED = random_data(1, 6), random_data(2, 9)
 
 
 def ours(engine, data, metric, **options):
@@ -55,45 +47,11 @@ def assert_same(ours, theirs, tolerance=1e-12):
     assert len(set(np.round(ours, 6))) > 1, "a constant proves nothing"
 
 
-# trec_eval's name -> metric, options. `bpref` divides in single precision there.
-TREC_EVAL = {
-    **{"ndcg": ("ndcg", {}), "map": ("ap", {}), "set_P": ("precision_at", {})},
-    **{"set_recall": ("recall_at", {}), "set_F": ("f1_at", {}), "recip_rank": ("rr", {})},
-    **{"Rprec": ("r_precision", {}), "bpref": ("bpref", {}), "set_map": ("set_ap", {})},
-    **{"infAP": ("infap", {}), "11pt_avg": ("interpolated_precision", {})},
-    **{f"ndcg_cut_{k}": ("ndcg", {"k": k}) for k in (5, 100)},
-    **{f"P_{k}": ("precision_at", {"k": k}) for k in (5, 100)},
-    **{f"success_{k}": ("hit_at", {"k": k}) for k in (1, 5)},
-    **{"map_cut_5": ("ap", {"k": 5, "denominator": "R"}), "recall_5": ("recall_at", {"k": 5})},
-    **{
-        f"iprec_at_recall_{x / 10:.2f}": ("interpolated_precision", {"recall": x / 10})
-        for x in (0, 1, 3, 7)
-    },
-}
-
-
-@pytest.mark.few(5)
-@pytest.mark.parametrize("measure", TREC_EVAL)
-def test_trec_eval(measure):
-    """Ties are ordered alike. level: relevant from that grade; nDCG takes grades as they are."""
-    metric, options = TREC_EVAL[measure]
-    tolerance = 1e-6 if metric == "bpref" else 1e-12
-    run, qrels = TIED
-    for engine, level in product(ENGINES, (1, 2)):
-        evaluator = pytrec_eval.RelevanceEvaluator(
-            qrels, {re.sub(r"_[\d.]+$", "", measure)}, relevance_level=level
-        )
-        theirs = evaluator.evaluate(run)
-        threshold = {} if metric == "ndcg" else {"threshold": level}
-        values = ours(engine, TIED, metric, **options, **threshold)
-        assert_same(values, [theirs[q][measure] for q in run], tolerance)
-
-
 @pytest.mark.perl
 @pytest.mark.parametrize("k", [5, 20])
 def test_gdeval(k):
     """gdeval.pl: a scale up to 4, five decimals, division by zero where nothing is relevant."""
-    run, qrels = UNTIED
+    run, qrels = untied_data()
     qrels = {q: grades for q, grades in qrels.items() if any(grades.values())}
     data = {q: run[q] for q in qrels}, qrels
     number = {q: q.removeprefix("q") for q in qrels}
@@ -222,45 +180,71 @@ def test_bm25_has_the_published_means(suffix, by, source):
     assert [f"{value:.4f}" for value in values] == ["0.5058", "0.2993", "0.8233", "43.0000"]
 
 
-# A textbook's table of ratings: user, grade, predicted grade, position of the recommended items.
-RATED = [
-    ("a", 5, 4.5, 1), ("a", 3, 4.0, 2), ("a", 4, 3.0, 3), ("b", 2, 2.5, 1), ("b", 4, 4.5, 2),
-]  # fmt: skip
+# How similar two rankings are: the definitions of the papers, scipy, and evaluate
+
+ENGINES = pytest.mark.parametrize("engine", ["sql", "polars"])
 
 
-def test_metrics_of_a_textbook_are_over_all_rows():
-    """Its RMSE and MAE are those of all ratings, and its precision of all recommended items."""
-    rows = pl.DataFrame(RATED, ["user", "rel", "score", "pos"], orient="row")
-    rows = rows.with_columns(item=pl.int_range(pl.len()))
-    errors = np.array([rel - score for _, rel, score, _ in RATED])
-    names = {"microRMSE": np.sqrt(np.mean(errors**2)), "microMAE": np.abs(errors).mean()}
-    byuser = [np.sqrt(np.mean(errors[:3] ** 2)), np.sqrt(np.mean(errors[3:] ** 2))]
-    found = rankql.evaluate(rows.drop("pos"), metrics=[*names, "RMSE"])
-    assert found["RMSE"] == pytest.approx(np.mean(byuser)) != found["microRMSE"]
-    for name, value in names.items():
-        assert found[name] == pytest.approx(value)
-    binary = rows.with_columns(rel=pl.col("rel") >= 4).drop("score")
-    micro = rankql.evaluate(binary, metrics=["microP(denominator=retrieved)@5", "microP@5"])
-    assert micro["microP(denominator=retrieved)@5"] == pytest.approx(3 / 5)
-    assert micro["microP@5"] == pytest.approx(3 / 10)
+def values(engine, metric, groups, **options):
+    return metric_engines.ENGINES[engine].run(metric, groups, options)
 
 
-def test_err_of_probabilities():
-    """Chapelle's definition, where a grade is the probability to stop."""
-    rows = pl.DataFrame({"query": 1, "item": [*"abc"], "rel": [0.25, 0.5, 1.0], "pos": [1, 2, 3]})
-    expected = 0.25 + 0.75 * 0.5 / 2 + 0.75 * 0.5 / 3
-    assert rankql.evaluate(rows, metrics="ERR(stop=rel)@5")["ERR(stop=rel)@5"] == pytest.approx(
-        expected
-    )
-    assert rows.select(rankql.err(k=5, stop="rel")).item() == pytest.approx(expected)
+def rows(first, second):
+    """Two lists of items as rows (reference, pos)."""
+    items = dict.fromkeys([*first, *second])
+    places = [{item: i for i, item in enumerate(items, 1)} for items in (first, second)]
+    return [(places[0].get(item), places[1].get(item)) for item in items]
 
 
-def test_micro_recall_takes_the_query_as_micro_precision_does():
-    con = duckdb.connect()
-    rankql.register(con)
-    rows = pl.DataFrame({"user": [1, 1, 2], "rel": [1, 1, 1], "pos": [1, None, 1]})
-    con.register("rows", rows)
-    for name in ("micro_precision_at", "micro_recall_at", "micro_f1_at"):
-        sql = con.sql(f"SELECT {name}(rel, pos, 2, query := user) FROM rows").fetchall()[0][0]
-        assert getattr(rankql, name)(rows, k=2, query="user").item() == pytest.approx(sql)
-    assert rankql.micro_recall_at(rows, k=2, query="user").item() == pytest.approx(2 / 3)
+@pytest.mark.slow
+@ENGINES
+@pytest.mark.parametrize("p", [0.5, 0.8, 0.9, 0.999])
+def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(engine, p):
+    groups = [[(i, i) for i in range(1, n + 1)] for n in [*range(1, 61), 500]]
+    assert set(values(engine, "rbo", groups, p=p)) == {1.0}
+    # Not if the order or an item differs, or one list is longer; and never more.
+    swapped = [[*group[2:], (1, 2), (2, 1)] for group in groups[1:40]]
+    longer = [[*group, (None, len(group) + 1)] for group in groups]
+    other = [[*group, (None, len(group) + 1), (len(group) + 1, None)] for group in groups]
+    assert max(values(engine, "rbo", swapped, p=p)) < 1
+    assert max(values(engine, "rbo", longer + other, p=p)) <= 1
+
+
+@ENGINES
+@pytest.mark.parametrize(("metric", "options"), [("tau_ap", {}), ("rbo", {"p": 0.999})])
+def test_lists_of_10_000_items(metric, options, engine):
+    random.seed(1)
+    group = rows(range(10_000), sorted(range(100, 10_100), key=lambda i: i + 900 * random.random()))
+    expected = getattr(definitions, metric)(group, k=500, **options)
+    assert values(engine, metric, [group], **options, k=500) == [approx(expected, abs=1e-12)]
+
+
+@ENGINES
+def test_a_tie_beyond_k_is_ignored(engine):
+    assert values(engine, "tau_ap", [[(1, 2), (2, 1), (5, 5), (6, 5)]], k=2) == [-1.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_evaluate_averages_them_as_the_page_on_trust_does(seed):
+    """The join with the reference gives the definitions, for items of one ranking too."""
+    random.seed(seed)
+    pool = [f"d{i}" for i in range(12)]
+    lists = [[random.sample(pool, random.randint(2, 9)) for _ in range(2)] for _ in range(6)]
+    places = [(q, *row) for q, both in enumerate(lists) for row in rows(*both)]
+    table = pl.DataFrame(places, ["query", "reference", "pos"], orient="row", strict=False)
+    table = table.with_columns(item=pl.int_range(pl.len()).over("query"), odd=pl.col("query") % 2)
+    metrics = ["RBO = rbo(reference, pos, p := 0.9)", "TauB", "AP cor = tau_ap(reference, pos)"]
+    metrics.append("TauDistance")
+    result = rankql.evaluate(table, metrics=metrics, rel="-reference", by="odd")
+    for query, *_, rbo, tau, tau_ap, distance in result.per_query.rows():
+        group = rows(*lists[query])
+        shared = [row for row in group if None not in row]
+        assert rbo == approx(definitions.rbo(group, p=0.9))
+        assert tau_ap == approx(definitions.tau_ap(group))
+        if len(shared) > 1:
+            assert tau == approx(kendalltau(*zip(*shared, strict=True)).statistic)
+        pairs = itertools.combinations(shared, 2)
+        assert distance == sum((a - c) * (b - d) < 0 for (a, b), (c, d) in pairs)
+    overall = result.summary.filter(slice="all", metric="RBO").row(0, named=True)
+    assert overall["lo"] < result["RBO"] < overall["hi"]
+    assert result.summary["slice"].unique().sort().to_list() == ["all", "odd=0", "odd=1"]

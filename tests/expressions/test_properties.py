@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rankql.registry.all_metrics import FUNCTIONS
 from support import definitions, metric_engines, signatures, strategies
+from support.hand_cases import ALL, METRICS
 from support.metric_engines import Sql
 from support.parameters import slow, slow_except
 
@@ -75,7 +76,6 @@ KINDS = [kind for kind in metric_engines.TYPES if kind != "VARCHAR"]
 @pytest.mark.parametrize("kind", slow_except(KINDS, "UTINYINT", "BIGINT", "DECIMAL(9,2)", "FLOAT"))
 @given(data=st.data())
 def test_columns_have_any_numeric_type(kind, data):
-    """Grades and positions in columns of every numeric type; each example asks another metric."""
     metric = data.draw(st.sampled_from(signatures.RANKING))
     grades = next(grades for kinds, grades in FITTING.items() if re.fullmatch(kinds, kind))
     groups = data.draw(strategies.batches(strategies.rankings(grades)))
@@ -106,7 +106,6 @@ def sql_engines(request):
 @pytest.mark.few(1)
 @given(data=st.data())
 def test_settings_change_nothing(sql_engines, data):
-    """The user's settings of DuckDB change nothing; each example asks another metric."""
     metric = data.draw(st.sampled_from(signatures.RANKING))
     beyond = data.draw(st.sampled_from([*signatures.BEYOND]))
     for name, engines in (
@@ -152,6 +151,35 @@ def test_rankings_without_rows(metric):
 
 
 def test_no_groups_have_no_values():
-    """No groups, no results."""
     for name, engine in metric_engines.engines_for("ndcg").items():
         assert engine.run("ndcg", [], {}) == [], name
+
+
+# What the hand-checked cases are. That every engine gives their values is test_matrix.py.
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_definitions_equal_the_hand_cases(metric):
+    for case in METRICS[metric]:
+        value = definitions.value(case.metric, case.group, **case.options)
+        close = value is case.expected or abs(value - case.expected) < 1e-14 * (1 + abs(value))
+        assert close, f"{case.where}: {value}"
+
+
+def test_hand_cases_are_as_published():
+    """The exact value is that of the source, to a unit of its last digit."""
+    for case in ALL:
+        if case.published and case.metric not in signatures.BEYOND:
+            printed, _, tolerance = case.published.partition("+-")
+            unit = 10.0 ** -len(printed.partition(".")[2])
+            close = abs(case.expected - float(printed)) <= float(tolerance or unit)
+            assert close, f"{case.where}: {case.expected}"
+
+
+@pytest.mark.parametrize("metric", signatures.RANKING)
+def test_forms_say_enough(metric):
+    """The rule for what a form cannot say leaves most of the cases of each metric in."""
+    for name in ("sql list", "sql score"):
+        engine, cases = metric_engines.ENGINES[name], METRICS.get(metric, ())
+        able = [c for c in cases if not engine.cannot(metric, c.options, c.group)]
+        assert len(able) >= 0.7 * len(cases), name

@@ -4,10 +4,12 @@ import ast
 
 import pytest
 
+import rankql
 from rankql.registry.all_metrics import FUNCTIONS, RECORDS
-from rankql.registry.conventions import Conventions
-from rankql.registry.metric_record import Metric, MetricRecord, Parameter
-from support import completeness
+from rankql.registry.parse import lower_is_better
+from support import completeness, signatures
+from support.metric_engines import Sql
+from support.metric_rows import columns, draw, options
 from support.paths import PACKAGE
 
 # Columns of its own table, which are called as the metrics that they estimate; and formulas.
@@ -30,24 +32,6 @@ def test_options_have_a_default_within_their_range():
                 option.check(option.default)
 
 
-@pytest.mark.parametrize(
-    ("convention", "options", "conventions", "threshold"),
-    [
-        ("", {}, {}, 2),
-        ("", {}, {"threshold": 3}, 2),
-        ("", {"threshold": 1}, {"threshold": 3}, 1),
-        ("threshold", {}, {"threshold": 3}, 3),
-    ],
-)
-def test_the_threshold_of_a_record(convention, options, conventions, threshold):
-    """Its own default, unless it follows the convention."""
-    own = (Parameter("threshold", 2, convention=convention),)
-    record = MetricRecord(function="recall_at", name="Own", own=own)
-    metric = Metric(record, 5, options)
-    assert metric.threshold(vars(Conventions(**conventions))) == threshold
-    assert metric.arguments(vars(Conventions(**conventions))).get("threshold", 2) == threshold
-
-
 def test_no_other_module_names_a_metric():
     uses = [
         f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value!r}"
@@ -58,3 +42,75 @@ def test_no_other_module_names_a_metric():
         if isinstance(node, ast.Constant) and node.value in FUNCTIONS
     ]
     assert not uses, "\n".join(uses)
+
+
+# What is said of every metric holds: its level, direction, range, and when it is undefined.
+
+
+def values(name, rankings):
+    if name in signatures.MICRO:
+        rankings = [[[*row, 1] for row in ranking] for ranking in rankings]
+    return Sql(whole=rankings == [[]]).run(name, rankings, options(name))
+
+
+COMPLETE = [name for name in FUNCTIONS if name in signatures.EVERYTHING]
+
+
+@pytest.mark.few(14)
+@pytest.mark.parametrize("name", COMPLETE)
+def test_undefined_of_nothing_just_where_it_says_so(name):
+    assert (values(name, [[]]) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
+
+
+@pytest.mark.few(14)
+@pytest.mark.parametrize("name", COMPLETE)
+def test_values_lie_within_the_range(name):
+    lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
+    results = values(name, [draw(name, seed) for seed in range(6)])
+    results = [value for value in results if value is not None]
+    assert results
+    assert lowest is None or min(results) >= lowest - 1e-12
+    assert highest is None or max(results) <= highest + 1e-12
+
+
+@pytest.mark.few(9)
+@pytest.mark.parametrize(
+    "name",
+    [name for name in COMPLETE if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
+)
+def test_the_better_direction_is_that_of_better_items_on_top(name):
+    """Two neighbours swapped so that the better comes first: no metric of relevance is worse."""
+    pairs = []
+    for seed in range(6):
+        grades = [row[0] for row in sorted(draw(name, seed), key=lambda row: row[1])]
+        pairs += [(grades, [*grades[:i], grades[i + 1], grades[i], *grades[i + 2 :]])
+                  for i in range(5) if grades[i] < grades[i + 1]]  # fmt: skip
+    rankings = [[[g, pos] for pos, g in enumerate(order, 1)] for pair in pairs for order in pair]
+    results = values(name, rankings)
+    both = zip(results[::2], results[1::2], strict=True)
+    moved = [new - old for old, new in both if new is not None]
+    sign = {"higher": 1, "lower": -1, "neither": 0}[FUNCTIONS[name].better]
+    assert moved
+    assert all(sign * move >= -1e-12 if sign else abs(move) < 1e-12 for move in moved)
+
+
+def test_metrics_is_the_table_of_them():
+    table = rankql.metrics()
+    assert table["name"].is_unique().all()
+    assert set(table["function"]) == {*FUNCTIONS}
+    micro = table.filter(name="microP").row(0, named=True)
+    assert (micro["level"], micro["function"]) == ("rankings", "micro_precision_at")
+    lower = {*table.filter(better="lower")["name"]}
+    assert {"RMSE", "microMSE"} <= lower and "nDCG" not in lower
+
+
+@pytest.mark.parametrize(
+    ("name", "is_lower"),
+    [
+        *((name, True) for name in ("RMSE", "RBPres(p=.5)", "microMAE")),
+        *((name, False) for name in ("nDCG@10", "a = 1", "RBPres(p=.5)@5,10", "my own")),
+    ],
+)
+def test_the_better_direction_by_name(name, is_lower):
+    """It is known of a name that stands for one metric."""
+    assert lower_is_better(name) == is_lower

@@ -2,7 +2,7 @@
 
     python tests/run_simulation.py [--means | --gate | --weights | --monitor | --judges]
 
-prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
+prints the tables of the documentation, in some minutes. test_comparisons.py asserts what they say.
 """
 
 import argparse

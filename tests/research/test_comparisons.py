@@ -3,6 +3,8 @@
 `python tests/run_simulation.py` prints the rates.
 """
 
+import functools
+
 import pytest
 
 from rankql.stats.tests import TESTS
@@ -10,6 +12,9 @@ from research.simulation import (
     ALPHA,
     CLUSTER_COUNTS,
     CLUSTER_SIZES,
+    GATE_SIZES,
+    LIMIT,
+    LOSSES,
     MEANS,
     SIZES,
     WEIGHTS,
@@ -17,6 +22,7 @@ from research.simulation import (
     by_chance,
     clustered,
     family,
+    gated,
     means_covered,
     noise,
     peeking,
@@ -114,3 +120,43 @@ def test_intervals_of_means_contain_the_true_mean_or_a_note_warns(values):
     for n in (20, 50, 300):
         covered, noted = means_covered(values, n)
         assert at_most(1 - covered, 0.07) or noted > 0.6
+
+
+# A gate: limits that should not pass seldom do, however skewed the losses
+
+gated = functools.cache(gated)
+UNCHANGED = "one query in five loses half, the others do not change"
+
+
+@pytest.mark.slow
+def test_a_gate_in_short():
+    """Of 20 skewed losses at the limit at most 5% pass, where plain Student's t passes more."""
+    rates = gated("lognormal", 20, LIMIT, 600)
+    assert at_most(rates["passed"], repeats=600) and not at_most(rates["t"], repeats=600)
+    assert gated("noise of nDCG", 300, 0, 200)["passed"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", GATE_SIZES)
+@pytest.mark.parametrize("shape", LOSSES)
+def test_a_gate_at_and_away_from_the_limit(shape, n):
+    """At the limit at most 5% pass and 5% fail; a sample in which no query changed always passes.
+
+    No loss never fails, three times the limit never passes; 300 queries decide most.
+    """
+    rates, same, worse = (gated(shape, n, true) for true in (LIMIT, 0, 3 * LIMIT))
+    assert at_most(rates["passed"] - rates["constant"]) and at_most(rates["failed"])
+    assert rates["constant"] == 0 or (shape == UNCHANGED and n == 20)
+    assert same["failed"] < 0.01 and worse["passed"] < 0.01
+    if n == 300:
+        assert same["passed"] > 0.75 and worse["failed"] > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("shape", ["exponential", "one query in ten falls to 0, with noise"])
+def test_a_gate_with_clusters(shape):
+    """30 users who ask 1 to 12 queries each, and lose together."""
+    rates = gated(shape, 30, LIMIT, 1_000, users=12)
+    assert at_most(rates["passed"], repeats=1_000)

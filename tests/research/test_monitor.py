@@ -3,6 +3,8 @@
 `python tests/run_simulation.py --monitor` prints the rates.
 """
 
+from itertools import product
+
 import duckdb
 import numpy as np
 import polars as pl
@@ -52,44 +54,30 @@ def test_the_rule_of_the_simulation_is_that_of_the_macro(shape, weeks, cycle):
     assert alarms.any() and not alarms.all()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("weeks", [4, 8])
+STEADY_WEEKS = [shape for shape in WEEK_SHAPES if shape not in OTHER_WEEKS]
+# Shapes, weeks of the baseline, series and days of a week.
+YEARS = [
+    *product(SHAPES, (4, 8), (3,), (7,)),
+    *product(SHAPES, (4,), (30,), (7,)),
+    *product(("normal", "t5", "laplace", "ar 0.4"), (3, 4), (3,), (5,)),
+    *product(STEADY_WEEKS, (8,), (3,), (1,)),
+    *product(STEADY_WEEKS, (12,), (3, 30), (1,)),
+]
+
+
+@pytest.mark.parametrize(("shape", "weeks", "series", "cycle"), YEARS)
 @pytest.mark.parametrize(
     "years",
     [pytest.param(300, marks=pytest.mark.slow),
      pytest.param(REPEATS, marks=pytest.mark.simulation)],
 )  # fmt: skip
-def test_years_without_a_change(shape, weeks, years):
+def test_years_without_a_change(shape, weeks, series, cycle, years):
     """At most 5% have a false alarm in the metric, Judged@k or the undefined share."""
-    assert at_most(false_alarms(shape, weeks, years), repeats=years)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", ["normal", "t5", "laplace", "ar 0.4"])
-@pytest.mark.parametrize("weeks", [3, 4])
-def test_years_of_working_days_without_a_change(shape, weeks):
-    assert at_most(false_alarms(shape, weeks, 1000, cycle=5), repeats=1000)
-
-
-@pytest.mark.parametrize("shape", [shape for shape in WEEK_SHAPES if shape not in OTHER_WEEKS])
-@pytest.mark.parametrize(("weeks", "series"), [(8, 3), (12, 3), (12, 30)])
-@pytest.mark.parametrize(
-    "years",
-    [pytest.param(300, marks=pytest.mark.slow),
-     pytest.param(REPEATS, marks=pytest.mark.simulation)],
-)  # fmt: skip
-def test_years_of_weeks_without_a_change(shape, weeks, series, years):
     years = years * 3 // series
-    assert at_most(false_alarms(shape, weeks, years, series, cycle=1), repeats=years)
+    assert at_most(false_alarms(shape, weeks, years, series, cycle=cycle), repeats=years)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_loss_of_two_points_is_found_within_eight_days(shape):
     assert at_most((delays(shape, 8, 1000) > 8).mean(), 0.02, repeats=1000)
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("shape", SHAPES)
-def test_many_series_together(shape):
-    assert at_most(false_alarms(shape, 4, REPEATS // 10, 30), repeats=REPEATS // 10)

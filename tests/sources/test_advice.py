@@ -15,10 +15,8 @@ QRELS = pl.DataFrame({"query": ["a", "a", "b"], "item": ["y", "x", "z"], "rel": 
 ITEMS = QRELS.drop("rel")
 EVENTS = pl.Series(["buy", "view", "buy"])
 LISTS = pl.DataFrame({"query": ["a", "b"], "found": [["x", "y"], ["z"]]})
-GOOD = LISTS.select("query", good=pl.Series([["y"], ["z"]]))
 OBJECTS = pl.Series([[{"id": "y", "my": 3}, {"id": "x", "my": 0}], [{"id": "z", "my": 3}]])
 NO_HEADER = "a,x,2,e,f\na,y,1,e,f\nb,z,1,e,f\n"
-KEYS = RUN.with_columns(user=pl.col("query"), day=pl.lit(1)).drop("query")
 LAST = "the judgments as the last file"
 
 # The run, the judgments and the options; what the message advises, and options that follow it; the
@@ -37,6 +35,10 @@ TABLE = [
     (
         RUN, ITEMS.with_columns(rel=EVENTS), {}, "rel=('rel', {'buy': 1})",
         {"rel": ("rel", {"buy": 1, "view": 0})}, "--rel rel=buy:1", "--rel rel=buy:1,view:0",
+    ),
+    (
+        RUN, ITEMS.with_columns(esci=EVENTS), {"rel": "esci"}, "rel=('esci', {'buy': 1})",
+        {"rel": ("esci", {"buy": 1, "view": 0})}, "--rel esci=buy:1", "--rel esci=buy:1,view:0",
     ),
     (
         RUN, ITEMS.with_columns(event=EVENTS, buy=pl.Series([1, 0, 1]), view=pl.lit(0)),

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
-from support import metric_engines
+from support import calls, metric_engines
 from support.formats import written
 
 METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
@@ -164,29 +164,6 @@ def labelled(field, *values):
     return {"question": "q", "retrieved": ["2", "6"], "relevant": ids}
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("form", ["frame", "pandas", "parquet", "jsonl"])
-def test_a_number_of_relevant_ids_may_be_their_grade(form, tmp_path):
-    data, _ = written(pl.DataFrame([labelled("my_label", 4, 0)]), form, tmp_path)
-    for run, qrels, label in ((data, None, "run"), ({"q": ["2", "6"]}, data, "qrels")):
-        if qrels is not None:
-            qrels = pl.DataFrame([labelled("my_label", 4, 0)]).drop("retrieved")
-        message = rf"^{label}: is my_label the grade of the ids in relevant\? Pass rel='my_label'"
-        with pytest.raises(RankqlError, match=message):
-            rankql.evaluate(run, qrels, "RR")
-        with pytest.raises(RankqlError, match=message):
-            rankql.check(run, qrels)
-        assert rankql.evaluate(run, qrels, "RR", rel="my_label")["RR"] == 0
-        assert rankql.evaluate(run, qrels, "RR", rel="1")["RR"] == 1
-
-
-@pytest.mark.parametrize("field", ["page", "chunk_id", "timestamp"])
-def test_other_numbers_of_ids_are_ignored(field):
-    same = labelled(field, 3, 3 if field == "page" else 4)
-    row = {**same, "retrieved": [{"id": "2", "page": 1}, {"id": "6", "page": 9}]}
-    assert rankql.evaluate(pl.DataFrame([row]), None, "RR")["RR"] == 1
-
-
 @pytest.mark.parametrize("field", ["label", "event"])
 def test_labels_of_relevant_ids_are_mapped(field):
     row = pl.DataFrame([labelled(field, "yes", "no")])
@@ -198,23 +175,14 @@ def test_labels_of_relevant_ids_are_mapped(field):
         rankql.evaluate(row, None, "RR")
 
 
-@pytest.mark.parametrize("distances", [(0.1, 0.9), (0.9, 0.1)])
-def test_distances_of_retrieved_ids_are_in_order(distances):
-    hits = [{"id": x, "_distance": d} for x, d in zip("ab", distances, strict=True)]
-    row = pl.DataFrame([{"query": "q", "retrieved": hits, "relevant": ["a"]}])
-    if distances == (0.1, 0.9):
-        assert rankql.evaluate(row, None, "RR")["RR"] == 1
-    else:
-        with pytest.raises(RankqlError, match="is not in the order of its field _distance"):
-            rankql.evaluate(row, None, "RR")
-
-
-@pytest.mark.parametrize("field", ["score", "rank"])
-def test_lists_are_in_the_order_of_their_scores(field):
-    hits = pl.DataFrame({"id": ["x", "y"], "score": [0.1, 0.9], "rank": [2, 1]}).select("id", field)
-    wrong, right = (
-        pl.DataFrame({"qid": ["a"], "retrieved": [order.to_dicts()], "relevant": [["y"]]})
-        for order in (hits, hits.reverse())
+@pytest.mark.parametrize(
+    ("field", "values"), [("_distance", (0.1, 0.9)), ("score", (0.9, 0.1)), ("rank", (1, 2))]
+)
+def test_lists_are_in_the_order_of_their_field(field, values):
+    hits = [{"id": item, field: value} for item, value in zip("xy", values, strict=True)]
+    right, wrong = (
+        pl.DataFrame({"qid": ["a"], "retrieved": [order], "relevant": [["x"]]})
+        for order in (hits, hits[::-1])
     )
     assert rankql.evaluate(right, None, "RR")["RR"] == 1
     with pytest.raises(RankqlError, match=f"of query 'a' is not in the order of its field {field}"):
@@ -332,14 +300,7 @@ def test_rows_without_an_order_are_refused():
 # grades_of, in SQL and polars
 
 
-def both_ways(frame):
-    con = metric_engines.connect()
-    con.register("lists", frame.to_arrow())
-    sql = "SELECT grades_of(retrieved, relevant) AS grades FROM lists"
-    return (
-        lambda: con.sql(sql).pl()["grades"].to_list(),
-        lambda: frame.select(grades=rankql.grades_of())["grades"].to_list(),
-    )
+GRADES_OF = "grades_of(retrieved, relevant)"
 
 
 @pytest.mark.few(6)
@@ -372,8 +333,9 @@ def both_ways(frame):
     ],
 )
 def test_grades_of_ids(retrieved, relevant, grades):
-    for call in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
-        assert call() == [grades]
+    frame = pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})
+    in_sql, in_polars = calls.both(GRADES_OF, frame)
+    assert in_sql == grades == (in_polars if in_polars is None else [*in_polars])
 
 
 def test_grades_of_maps():
@@ -416,14 +378,13 @@ def test_grades_of_literal_lists_and_columns_of_nothing_but_null(retrieved, rele
         (
             ["b"],
             [{"id": "a", "grade": 1}, {"id": "a", "grade": 2}],
-            "relevant has different grades for a",
+            "relevant has different grades",
         ),
     ],
 )
 def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):
-    for call in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
-        with pytest.raises(Exception, match=message):
-            call()
+    frame = pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})
+    calls.assert_both_refuse(GRADES_OF, frame, message)
 
 
 @pytest.mark.few(1)

@@ -1,6 +1,8 @@
 """What users pass in: names of columns, paths, encodings, ids and scores that cannot be right."""
 
 import random
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
@@ -14,13 +16,14 @@ import rankql
 from rankql import RankqlError
 from rankql.cli.main import main
 from rankql.engines import partitions
+from rankql.engines.partitions import COUNTER, EXAMPLES, IDS, TEXT, Totals
 from rankql.evaluation.means import Meta
 from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.sources.private import private_connection
+from rankql.sources.session import _watch as watch
 from rankql.sources.session import open_session
-from support.partition_sums import add_counters
 
 RUN = pl.DataFrame(
     {
@@ -224,6 +227,18 @@ def test_connections_that_cannot_be_used_are_refused():
     con.close()
     with pytest.raises(RankqlError, match="already closed"):
         rankql.evaluate(RUN, QRELS, con=con)
+
+
+def test_sessions_on_one_connection_share_one_thread_which_ends():
+    handler, before = signal.set_wakeup_fd(-1), threading.active_count()
+    signal.set_wakeup_fd(handler)
+    with private_connection() as con:
+        with watch(con), watch(con):
+            assert threading.active_count() == before + 1
+        with pytest.raises(duckdb.Error), watch(con):
+            con.execute("SELECT error('no')").fetchall()
+    assert threading.active_count() == before
+    assert signal.set_wakeup_fd(handler) == handler
 
 
 # Ids that do not match
@@ -506,6 +521,16 @@ def test_judgments_that_contradict_each_other_are_refused():
 # In parts, as in Spark
 
 
+def add_counters(partitions):
+    """The counters of all partitions, from what `count_partition` returns."""
+    rows = pl.concat(partitions, how="diagonal_relaxed").filter(pl.col(COUNTER).is_not_null())
+    ids = pl.col(IDS).explode().drop_nulls().sort().head(EXAMPLES)
+    value = pl.col("value")
+    numbers = {"total": value.sum(), "least": value.min(), "most": value.max()}
+    sums = rows.group_by(COUNTER, "system").agg(pl.col(TEXT).min(), ids, **numbers)
+    return Totals(sums.to_dicts())
+
+
 def in_parts(run, qrels, metrics="RR", attributes=(), **options):
     """What Spark's partitions report of each query by itself."""
     rules = Conventions(ties="item")
@@ -540,21 +565,13 @@ def test_parts_count_the_queries_that_are_not_judged():
             QRELS,
             "^run: item is NULL in 1 of 5 rows",
         ),
-        (
-            RUN.with_columns(part=pl.col("item")),
-            QRELS,
-            "part must have one value per query",
-        ),
+        (RUN.with_columns(part=pl.col("item")), QRELS, "part must have one value per query"),
         (
             RUN.with_columns(item=pl.col("item").str.to_uppercase()),
             QRELS,
             "No item of the run is judged .* Write",
         ),
-        (
-            RUN,
-            pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]),
-            "qrels has duplicates",
-        ),
+        (RUN, pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]), "qrels has duplicate"),
         (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, "Every score of the run is NULL"),
     ],
 )

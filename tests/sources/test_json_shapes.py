@@ -173,7 +173,7 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         ({"q1": {}, "q2": {}}, "run is empty"),
         (
             {"mteb_model_meta": MTEB, "default": {"test": RUN, "dev": RUN}},
-            "it has 2 subsets or splits (default/dev, default/test)",
+            "it has 2 subsets or splits",
         ),
         ([answer("d1", query="q1"), ERROR], "_search, but a search without query failed or is inc"),
         ({"took": 3, "responses": [ERROR]}, "_search, but the search of query 1 failed or is inc"),

@@ -122,12 +122,6 @@ def test_the_field_whose_values_match_is_the_item(name, fields, form, tmp_path):
     assert result.columns["run"]["item"] == f"retrieved.{name}"
 
 
-def test_chunks_of_one_document_are_items(tmp_path):
-    hits = [{"id": "c1", "document_id": "D1"}, {"id": "c2", "document_id": "D1"}]
-    row = {"question": "q", "retrieved": hits, "relevant": ["c2"]}
-    assert both_ways("RR", [write(tmp_path / "r.jsonl", [row])])["RR"] == 0.5
-
-
 CONTESTED = pl.DataFrame(
     [
         {
@@ -219,6 +213,8 @@ def test_a_split_is_one_whatever_gives_the_grades(columns, rel, split, tmp_path)
     log = split(LOG.select("user", "item", "time", *columns), **options)
     result = rankql.evaluate(TOP, log, "R@2", rel=rel)
     assert result["R@2"] == 1 and result.columns["train"]["split"] == "train"
+    test = rankql.evaluate(TOP, log.filter(split="test"), "R@2", rel=rel)
+    assert test["R@2"] == 1 and "train" not in test.columns
     log.write_csv(tmp_path / "log.csv")
     named = "buy=3,click=1" if isinstance(rel, dict) else rel
     files = [write(tmp_path / "run.json", TOP), tmp_path / "log.csv"]
@@ -370,18 +366,6 @@ def test_tables_with_both_lists_are_compared_without_judgments(item, tmp_path):
     assert code == 0 and {x["system"] for x in printed["summary"]} == {"a", "b"}
 
 
-@pytest.mark.report
-def test_tables_with_both_lists_are_reported_without_judgments(tmp_path):
-    rows = [
-        {"question": x["question"], "relevant": x["gold"], "retrieved": x["hits"]} for x in HITS
-    ]
-    worse = [{**row, "retrieved": row["retrieved"][::-1]} for row in rows]
-    files = [write(tmp_path / "a.jsonl", rows), write(tmp_path / "b.jsonl", worse)]
-    page = ["--metric", "RR", "-o", str(tmp_path / "page.html")]
-    done = CliRunner().invoke(main, ["report", *map(str, files), *page])
-    assert done.exit_code == 0, done.output
-
-
 def test_a_name_makes_a_run_and_one_system_is_an_error(tmp_path):
     run, gold = write(tmp_path / "run.json", TOP), write(tmp_path / "gold.json", TOP)
     code, error = cli("compare", run, gold, metric="RR")
@@ -398,6 +382,8 @@ def test_a_name_makes_a_run_and_one_system_is_an_error(tmp_path):
     [
         ("lang", ["en"] * 6),
         ("page", [1, 2, 3] * 2),
+        ("chunk_id", [3, 4] * 3),
+        ("timestamp", [3, 4] * 3),
         ("source", ["a", "b"] * 3),
         ("title", ["A", "B", "C"] * 2),
         ("year", [2024, 2025] * 3),
@@ -420,7 +406,11 @@ def test_a_field_of_few_numbers_is_asked_about(repeats, tmp_path):
          "relevant": [{"id": "d0" if repeats else f"d{i}", "usefulness": i % 4}]}
         for i in range(8)
     ]  # fmt: skip
-    refused("is usefulness the grade", [write(tmp_path / "r.jsonl", rows)])
+    path = write(tmp_path / "r.jsonl", rows)
+    refused("is usefulness the grade", [path])
+    with pytest.raises(RankqlError, match="is usefulness the grade"):
+        rankql.check(path)
+    assert both_ways("RR", [path], rel="1")["RR"] == (1 if repeats else 1 / 8)
 
 
 def test_two_questions_of_equal_text(tmp_path):
@@ -445,6 +435,10 @@ def test_lines_that_hold_only_objects(tmp_path):
     }  # fmt: skip
 
 
+KEYED = {
+    "k1": {"question": "what?", "gold_inds": ["b"], "retrieved": ["a", "b"]},
+    "k2": {"question": "why?", "gold_inds": ["c"], "retrieved": ["c"]},
+}
 RUN_OF_U1 = {"u1": ["n2", "n1"], "u2": ["n3", "n1"]}
 JUDGED = {"u1": ["n1"], "u2": ["n3"]}
 
@@ -465,32 +459,16 @@ JUDGED = {"u1": ["n1"], "u2": ["n3"]}
          {q: [[x, 2] for x in ids] for q, ids in JUDGED.items()}, None),
         ({q: [{"id": x, "text": "a b c d"} for x in ids] for q, ids in RUN_OF_U1.items()},
          JUDGED, None),
+        (KEYED, None, None),  # objects by key are rows
+        ([{"_comment": "of today"}, *KEYED.values()], None, None),
     ],
 )  # fmt: skip
 def test_wrapped_files_are_read_by_their_part(run, gold, part, tmp_path):
-    files = [write(tmp_path / f"{name}.json", data) for name, data in (("r", run), ("g", gold))]
+    suffix = "jsonl" if isinstance(run, list) else "json"
+    files = [write(tmp_path / f"{i}.{suffix}", x) for i, x in enumerate((run, gold)) if x]
     result = both_ways("RR", files)
     assert result["RR"] == 0.75
     assert part in (None, *(x.get("part") for x in result.columns.values()))
-
-
-def test_objects_by_key_are_rows(tmp_path):
-    rows = {"k1": {"question": "what?", "gold_inds": ["b"], "retrieved": ["a", "b"]},
-            "k2": {"question": "why?", "gold_inds": ["c"], "retrieved": ["c"]}}  # fmt: skip
-    assert both_ways("RR", [write(tmp_path / "r.json", rows)])["RR"] == 0.75
-
-
-def test_two_parts_that_may_be_the_data_are_named(tmp_path):
-    run = write(tmp_path / "run.json", RUN_OF_U1)
-    gold = write(tmp_path / "gold.json", {"old": JUDGED, "new": JUDGED, "version": 2})
-    refused("'old' and 'new' may be the data", [run, gold])
-
-
-def test_lines_of_comments_are_left_out(tmp_path):
-    rows = [{"_comment": "written today"}, *({"id": q, "retrieved": ids} for q, ids in RUN)]
-    gold = [{"id": q, "relevant": ids} for q, ids in GOLD]
-    files = [write(tmp_path / "r.jsonl", rows), write(tmp_path / "g.jsonl", gold)]
-    assert both_ways("RR", files)["RR"] == pytest.approx(5 / 6)
 
 
 @pytest.mark.parametrize("ids", [list, lambda x: [{"id": i, "document_id": "D"} for i in x]])

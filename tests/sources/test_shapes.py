@@ -1,6 +1,7 @@
 """Shapes of input as other tools write them: dicts, no grades, their names of columns."""
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from uuid import UUID
 import numpy
 import pandas
 import polars as pl
+import pyarrow
 import pytest
 
 import rankql
 from rankql import RankqlError
+from support.formats import written
 from support.parameters import slow
 
 # As in the README of pytrec_eval.
@@ -41,7 +44,6 @@ def test_dicts_are_evaluated_like_frames():
 
 
 def test_dicts_hold_series_and_arrays():
-    """Items in order."""
     expected = rankql.evaluate(LISTS, QRELS, "AP").per_query
     # As groupby gives them, with the index of the frame.
     groups = pandas.DataFrame([(q, d) for q, items in LISTS.items() for d in items]).groupby(0)[1]
@@ -67,10 +69,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": {"d1": float("nan"), "d2": 1}}, "^run: score must be a number, not nan"),
         ({"q1": {"d1": None}}, "^Every score of the run is NULL"),
         ({"q1": ["d1", "d2", "d2"]}, "^run has duplicates: query 'q1', item 'd2'"),
-        (
-            {"q1": [("d1", 0.5), "d2"]},
-            "^run: some items are pairs, others",
-        ),
+        ({"q1": [("d1", 0.5), "d2"]}, "^run: some items are pairs, others"),
         ({"q1": {"d1": 2**63}}, "^run: the score 9223372036854775808 is too large"),
         ({"q1": {"d1": -(10**400), "d2": 0.5}}, "^run: the score -1000.* is too large"),
         ({"q1": ["d1", 2]}, "^run: item ids must be .*, not int and str. Pass {query: {item:"),
@@ -78,14 +77,8 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 ids"),
         ({UUID(int=1): ["d1"]}, "^run: query ids must be .*, not UUID. Pass .* as text: str"),
         ({"q1": {"d1", "d2"}}, "^run has a set of items, which has no order. Pass a list"),
-        (
-            {"q1": {"d1": 1}, "q2": ["d1"]},
-            "^run must be one table of queries, not numbers and items. Pass",
-        ),
-        (
-            {"a": "a.parquet", "q1": {"d1": 1}},
-            "^run must be one table .*, not a run and",
-        ),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, "^run must be one table of queries, not numbers and"),
+        ({"a": "a.parquet", "q1": {"d1": 1}}, "^run must be one table .*, not a run and"),
         ({"responses": [{"hits": {"hits": []}}]}, "an answer of _search, but no query has an item"),
         ({"query": ["q1"], "item": ["d1"]}, "^run looks like a dict of columns, not of queries"),
         ({1: pandas.Series([1.5], index=["a"])}, "^run: item ids must be all text or all"),
@@ -107,6 +100,9 @@ def test_dicts_that_cannot_be_right_are_refused(run, message):
         ("question_id", "chunk_id", "label"),
         ("Query ID", "passage-id", "Relevance"),
         ("query-id", "doc", "grade"),
+        ("visitor_id", "sku", "rel"),
+        ("customer", "movie", "rel"),
+        ("session", "asin", "rel"),
     ],
 )
 def test_names_of_other_tools_are_recognised(query, item, rel):
@@ -185,16 +181,8 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
             (EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
             for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})
         ),
-        (
-            {"one": QRELS, "two": QRELS},
-            None,
-            "^qrels: in the dict, 'one' and 'two' may be the data",
-        ),
-        (
-            {"q1": {"d1": 1}, "q2": ["d1"]},
-            None,
-            "^qrels must be one table .*, not numbers and",
-        ),
+        ({"one": QRELS, "two": QRELS}, None, "^qrels: in the dict, 'one' and 'two' may be"),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
     ],
 )
@@ -325,35 +313,67 @@ def test_judgments_of_trec_have_iterations_and_items_that_look_like_ranks(tmp_pa
 
 @pytest.mark.parametrize("form", ["pandas", "arrow", "csv"])
 def test_a_name_of_two_columns_is_refused_if_it_is_used(form, tmp_path):
-    import pyarrow
-
-    rows = [("a", "x", 2.0, 1.0), ("a", "y", 1.0, 3.0)]
-
     def table(*names):
+        rows = [row[: len(names)] for row in (("a", "x", 2, 1, 1), ("a", "y", 1, 3, 3))]
         if form == "pandas":
             return pandas.DataFrame(rows, columns=names)
         if form == "arrow":
-            columns = [pyarrow.array(x) for x in zip(*rows, strict=True)]
-            return pyarrow.table(columns, names=names)
-        lines = [",".join(map(str, row)) for row in (names, *rows)]
-        (tmp_path / "run.csv").write_text("\n".join(lines) + "\n")
-        return tmp_path / "run.csv"
+            return pyarrow.table([*map(pyarrow.array, zip(*rows, strict=True))], names=names)
+        path = tmp_path / f"{len(names)}.csv"
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in (names, *rows)))
+        return path
 
-    qrels = {"a": {"y": 1}}
-    twice = table("query", "item", "score", "score")
-    with pytest.raises(RankqlError, match=r"^run has several columns called 'score'\. Rename or"):
-        rankql.evaluate(twice, qrels, "RR")
-    with pytest.raises(RankqlError, match="'score'"):
-        rankql.check(twice, qrels)
-    unused = table("query", "item", "note", "note")
+    qrels, twice = {"a": {"y": 1}}, table("query", "item", "score", "score")
+    for function in (rankql.evaluate, rankql.check):
+        message = r"^run has several columns called 'score'\. Rename or"
+        with pytest.raises(RankqlError, match=message):
+            function(twice, qrels)
+    unused = table("query", "item", "score", "note", "note")
     with pytest.raises(RankqlError, match="'note'"):
         rankql.evaluate(unused, qrels, "RR", score="note")
-    if form == "csv":
-        unused = tmp_path / "other.csv"
-        unused.write_text("query,item,score,note,note\na,x,2,1,1\na,y,1,1,1\n")
-    elif form == "pandas":
-        unused = unused.assign(score=[2.0, 1.0])
-    else:
-        unused = unused.append_column("score", pyarrow.array([2.0, 1.0]))
-        assert rankql.evaluate(unused.to_reader(), qrels, "RR")["RR"] == 0.5
-    assert rankql.evaluate(unused, qrels, "RR")["RR"] == 0.5
+    runs = [unused.to_reader()] if form == "arrow" else []
+    for run in (*runs, unused):
+        assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
+
+
+# Numbers in text are numbers in every shape
+
+TEXT_RUN = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": ["2.0", "1e0"]})
+TEXT_QRELS = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": ["0", "1.0"]})
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("form", ["frame", "pandas", "arrow", "parquet", "table"])
+def test_columns_of_numbers_in_text(form, tmp_path):
+    for run in (TEXT_RUN, TEXT_RUN.rename({"score": "pos"})):
+        data, con = written(run, form, tmp_path)
+        expected = 0.5 if "score" in run.columns else 1
+        assert rankql.evaluate(data, TEXT_QRELS, "RR", con=con)["RR"] == expected
+    assert rankql.check(TEXT_RUN, TEXT_QRELS).ok
+
+
+def test_numbers_in_text_in_dicts_and_lists(tmp_path):
+    assert (
+        rankql.evaluate({"a": {"x": "2.0", "y": "1"}}, {"a": {"x": "0", "y": "1"}}, "RR")["RR"]
+        == 0.5
+    )
+    row = {"query": "a", "retrieved": {"x": "0.9", "y": "0.1"},
+           "relevant": [{"id": "x", "label": "0"}, {"id": "y", "label": "1.0"}]}  # fmt: skip
+    path = tmp_path / "row.jsonl"
+    path.write_text(json.dumps(row))
+    for data in (pl.DataFrame([row]), path):
+        assert rankql.evaluate(data, None, "RR")["RR"] == 0.5
+    hits = [{"id": "x", "score": "9"}, {"id": "y", "score": "10"}]
+    with pytest.raises(RankqlError, match="is not in the order of its field score"):
+        rankql.evaluate(pl.DataFrame([{**row, "retrieved": hits}]), None, "RR")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0,9", "1_0", ""])
+def test_other_text_than_numbers_is_refused(value):
+    for run in (
+        TEXT_RUN.with_columns(score=pl.Series([value, "1"])),
+        {"a": {"x": value, "y": "1"}},
+        pl.DataFrame([{"query": "a", "retrieved": {"x": value, "y": "1"}}]),
+    ):
+        with pytest.raises(RankqlError, match=r"must be a (number|list of ids), not"):
+            rankql.evaluate(run, TEXT_QRELS, "RR")

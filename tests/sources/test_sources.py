@@ -1,30 +1,19 @@
 """Beyond one file: Hive folders, attached databases."""
 
-import os
 import sqlite3
 from datetime import date, datetime
 
 import duckdb
 import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli import demo
 from rankql.sources import frames as reading
-from support import spark_sessions
 from support.components import optional
 
 deltalake = optional("deltalake")
 
-# Those that are no part of DuckDB are tried where they have been installed, Postgres where
-# RANKQL_POSTGRES says how to reach an empty database.
-ATTACH = {
-    "duckdb": "ATTACH '{}/shop.duckdb' AS shop",
-    "sqlite": "LOAD sqlite; ATTACH '{}/shop.sqlite' AS shop (TYPE sqlite)",
-    "ducklake": "LOAD ducklake; ATTACH 'ducklake:{}/shop.ducklake' AS shop (DATA_PATH '{}/lake')",
-    "postgres": "LOAD postgres; ATTACH '{postgres}' AS shop (TYPE postgres)",
-}
 METRICS = ["nDCG@10", "AP", "microR@10"]
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
 
@@ -68,8 +57,6 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def con():
     with duckdb.connect() as con:
-        # What is not here must not be sought on the network.
-        con.execute("SET autoinstall_known_extensions = false")
         yield con
 
 
@@ -108,34 +95,21 @@ def test_a_folder_is_not_a_pattern(tmp_path):
     assert means(*sides) == pytest.approx(means(*all_days()), abs=1e-12)
 
 
-@pytest.fixture(params=ATTACH)
-def attached(request, con, tmp_path):
-    """A connection to which the database `shop` is attached, with the tables."""
-    server = os.environ.get("RANKQL_POSTGRES")
-    if request.param == "postgres" and not server:
-        pytest.skip("RANKQL_POSTGRES is not set")
-    try:
-        con.execute(ATTACH[request.param].format(tmp_path, tmp_path, postgres=server))
-    except duckdb.IOException as error:
-        pytest.skip(f"not installed: {str(error).splitlines()[0]}")
-    for name, frame in zip(("runs", "judgments"), all_days(), strict=True):
-        con.register("frame", frame.to_arrow())
-        con.execute(f"CREATE OR REPLACE TABLE shop.{name} AS FROM frame")
-        con.unregister("frame")
-    return con
-
-
-def test_attached_databases_are_read(attached):
-    expected = pytest.approx(means(*all_days()), abs=1e-12)
-    assert means("shop.runs", "shop.judgments", attached) == expected
-
-
 @pytest.mark.parametrize("con", [sqlite3.connect(":memory:"), object(), "postgresql://"])
 @pytest.mark.parametrize("call", [rankql.evaluate, rankql.compare, rankql.check, rankql.register])
 def test_a_connection_to_another_database_is_refused(call, con):
     run = () if call == rankql.register else ("run",)
     with pytest.raises(rankql.RankqlError, match=r"^con must be a DuckDB connection, not \w+\.\w+"):
         call(*run, con=con)
+
+
+def test_attached_databases_are_read(tmp_path, con):
+    con.execute(f"ATTACH '{tmp_path}/shop.duckdb' AS shop")
+    for name, frame in zip(("runs", "judgments"), all_days(), strict=True):
+        con.register("frame", frame.to_arrow())
+        con.execute(f"CREATE TABLE shop.{name} AS FROM frame")
+    expected = pytest.approx(means(*all_days()), abs=1e-12)
+    assert means("shop.runs", "shop.judgments", con) == expected
 
 
 def test_names_of_attached_tables(tmp_path, con):
@@ -213,23 +187,6 @@ def test_the_folder_of_a_lake_is_not_a_table(tmp_path, kind, folder, message):
     assert len(list((tmp_path / folder).glob("**/*.parquet"))) > 1
     with pytest.raises(rankql.RankqlError, match=message):
         rankql.evaluate(tmp_path / folder, all_days()[1])
-
-
-@pytest.mark.lakes
-@pytest.mark.spark
-def test_lakes_in_spark(tmp_path):
-    """Of Delta the files that are part of it."""
-    import rankql.spark
-
-    expected = rankql.evaluate(*all_days(), METRICS, by="day", interval=None).summary
-    with spark_sessions.session(**spark_sessions.INTERPRETED) as spark:
-        list(lake("delta", tmp_path))
-        files = []
-        for path in (tmp_path / "runs", tmp_path / "judgments"):
-            listed = deltalake.DeltaTable(path).file_uris()
-            files.append(spark.read.option("basePath", str(path)).parquet(*listed))
-        result = rankql.spark.evaluate(*files, METRICS, by="day", interval=None).summary
-        assert_frame_equal(result, expected, abs_tol=1e-12, rel_tol=0)
 
 
 KINDS = {

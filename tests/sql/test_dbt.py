@@ -200,15 +200,6 @@ def test_a_bad_day_fails(project, bin, dbt):
     assert "status = failed, yesterday = " in output and "segment = vip" in output
 
 
-@pytest.mark.parametrize("days", [1, 3])
-def test_the_first_build_passes(project, dbt, days):
-    """With as many days as simulate.py writes, and with one."""
-    for number in range(days):
-        write(project / "data", number)
-    dbt("deps", "build")
-    assert {*outcomes(project).values()} <= {"pass", "success"}
-
-
 # A row for each day and slice: the last two days count. Each test is called by what it must say.
 # test_no_drop.py has more of what they decide.
 TABLE = """
@@ -222,43 +213,8 @@ SELECT * FROM (VALUES
 """
 ERROR = {"error": "error", "queries": "20"}
 PRECISE = {"error": "error / 10", "queries": "100"}
-TESTS = {
-    "same": {
-        "pass_at_least": ("at_least", {"min": 0.5}),
-        "fail_at_least": ("at_least", {"min": 0.51, "day": "day"}),
-        "pass_at_most_of_the_newest": ("at_most", {"max": 0.6, "day": "day"}),
-        "warn_at_least_unclear": (
-            "at_least",
-            {"min": 0.45, "day": "day", "inconclusive": "warn"} | ERROR,
-        ),
-        "fail_at_most": ("at_most", {"max": 0.6}),
-        "fail_at_most_of": ("at_most", {"max": 5, "of": "error"}),
-        "pass_at_most_of": ("at_most", {"max": 9.1, "of": "error"}),
-        "pass_no_drop": ("no_drop", {"day": "day", "by": "slice"}),
-    },
-    "less": {
-        "fail_drop": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.05}),
-        "fail_inconclusive": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1} | ERROR),
-        "warn_inconclusive": (
-            "no_drop",
-            {"day": "day", "by": "slice", "max_drop": 0.1, "inconclusive": "warn"} | ERROR,
-        ),
-    },
-    "drop": {
-        "fail_beyond_doubt": (
-            "no_drop",
-            {"day": "day", "by": "slice", "max_drop": 0.05, "inconclusive": "warn"} | PRECISE,
-        ),
-    },
-    "undefined": {
-        "fail_at_least_of_null": ("at_least", {"min": 0}),
-        "fail_at_most_of_null": ("at_most", {"max": 1}),
-    },
-}
-
-UNWATCHED_DAYS = "SELECT DATE '2026-01-01' AS day, NULL AS series, NULL::BOOLEAN AS alarm"
 # Two days of alarm of a series that is not compared on the last day, or 29 days before it.
-KEPT_DAYS = """
+KEPT = """
 SELECT * FROM (VALUES ('a', DATE '2026-02-01', true), ('a', DATE '2026-02-02', NULL),
                       ('b', DATE '2026-{}', false)) AS t (series, day, alarm)
 """
@@ -271,9 +227,47 @@ WITH days AS (
 )
 FROM monitor_days('days', DATE '2026-01-28', series := 'series')
 """
-ALARMS = {"fail_alarm": ("no_alarm", {})}
-UNWATCHED = {"pass_in_the_baseline": ("no_alarm", {})}
-KEPT = {"kept": ("02-10", "fail_not_compared"), "ended": ("03-02", "pass_ended")}
+MODELS = {
+    **{"t": TABLE, "one_day": f"SELECT * FROM ({TABLE}) WHERE day = 2", "days": DAYS},
+    "unwatched": "SELECT DATE '2026-01-01' AS day, NULL AS series, NULL::BOOLEAN AS alarm",
+    **{"kept": KEPT.format("02-10"), "ended": KEPT.format("03-02")},
+}
+SLICES = {"day": "day", "by": "slice"}
+UNCLEAR = SLICES | {"max_drop": 0.1} | ERROR
+BEYOND_DOUBT = SLICES | {"max_drop": 0.05, "inconclusive": "warn"} | PRECISE
+UNCLEAR_LEAST = {"min": 0.45, "day": "day"} | ERROR
+# Of a model and its column, or of the model alone: the tests by what they must do.
+TESTS = {
+    ("t", "same"): {
+        "pass_at_least": ("at_least", {"min": 0.5}),
+        "fail_at_least": ("at_least", {"min": 0.51, "day": "day"}),
+        "pass_at_most_of_the_newest": ("at_most", {"max": 0.6, "day": "day"}),
+        "warn_at_least_unclear": ("at_least", UNCLEAR_LEAST | {"inconclusive": "warn"}),
+        "fail_at_most": ("at_most", {"max": 0.6}),
+        "fail_at_most_of": ("at_most", {"max": 5, "of": "error"}),
+        "pass_at_most_of": ("at_most", {"max": 9.1, "of": "error"}),
+        "pass_no_drop": ("no_drop", SLICES),
+    },
+    ("t", "less"): {
+        "fail_drop": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.05}),
+        "fail_inconclusive": ("no_drop", UNCLEAR),
+        "warn_inconclusive": ("no_drop", UNCLEAR | {"inconclusive": "warn"}),
+    },
+    ("t", "drop"): {"fail_beyond_doubt": ("no_drop", BEYOND_DOUBT)},
+    ("t", "undefined"): {
+        "fail_at_least_of_null": ("at_least", {"min": 0}),
+        "fail_at_most_of_null": ("at_most", {"max": 1}),
+    },
+    ("t", None): {
+        "pass_once": ("once", {"key": ["day", "slice"]}),
+        "fail_once": ("once", {"key": ["day"]}),
+    },
+    ("one_day", "same"): {"pass_first_day": ("no_drop", SLICES)},
+    ("days", "alarm"): {"fail_alarm": ("no_alarm", {})},
+    ("unwatched", "alarm"): {"pass_in_the_baseline": ("no_alarm", {})},
+    ("kept", "alarm"): {"fail_not_compared": ("no_alarm", {})},
+    ("ended", "alarm"): {"pass_ended": ("no_alarm", {})},
+}
 
 
 def test_the_tests(project, dbt, tmp_path):
@@ -286,39 +280,20 @@ def test_the_tests(project, dbt, tmp_path):
     points_at(project, git=repository.as_uri(), subdirectory="sql", revision="HEAD")
     shutil.rmtree(project / "models")
     (project / "models").mkdir()
-    (project / "models" / "t.sql").write_text(TABLE)
-    (project / "models" / "days.sql").write_text(DAYS)
-    (project / "models" / "unwatched.sql").write_text(UNWATCHED_DAYS)
-    for model, (last, _) in KEPT.items():
-        (project / "models" / f"{model}.sql").write_text(KEPT_DAYS.format(last))
-    (project / "models" / "one_day.sql").write_text(f"SELECT * FROM ({TABLE}) WHERE day = 2")
-
-    def named(tests):
-        return [
+    models = {model: {"name": model, "columns": []} for model in MODELS}
+    for model, text in MODELS.items():
+        (project / "models" / f"{model}.sql").write_text(text)
+    for (model, column), tests in TESTS.items():
+        data_tests = [
             {f"rankql.{test}": {"name": name, "arguments": arguments}}
             for name, (test, arguments) in tests.items()
         ]
-
-    columns = [{"name": name, "data_tests": named(tests)} for name, tests in TESTS.items()]
-    keys = {
-        "pass_once": ("once", {"key": ["day", "slice"]}),
-        "fail_once": ("once", {"key": ["day"]}),
-    }
-    first = {"pass_first_day": ("no_drop", {"day": "day", "by": "slice"})}
-    models = [
-        {"name": "t", "columns": columns, "data_tests": named(keys)},
-        {"name": "days", "columns": [{"name": "alarm", "data_tests": named(ALARMS)}]},
-        {"name": "unwatched", "columns": [{"name": "alarm", "data_tests": named(UNWATCHED)}]},
-        *(
-            {
-                "name": model,
-                "columns": [{"name": "alarm", "data_tests": named({test: ("no_alarm", {})})}],
-            }
-            for model, (_, test) in KEPT.items()
-        ),
-        {"name": "one_day", "columns": [{"name": "same", "data_tests": named(first)}]},
-    ]
-    (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
+        if column is None:
+            models[model]["data_tests"] = data_tests
+        else:
+            models[model]["columns"].append({"name": column, "data_tests": data_tests})
+    described = json.dumps({"models": [*models.values()]})
+    (project / "models" / "models.yml").write_text(described)
     dbt("deps", "build", fails=True)
     message = {
         n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))
@@ -326,8 +301,7 @@ def test_the_tests(project, dbt, tmp_path):
     assert message == {name: name[:4] for name in message} and len(message) == 21
 
 
-def test_a_macro_of_the_user(project, dbt):
-    """It is not replaced."""
+def test_a_macro_of_the_user_is_not_replaced(project, dbt):
     write(project / "data", 0)
     with duckdb.connect(project / "ranking.duckdb") as con:
         con.execute("CREATE MACRO nDCG(a) AS a")

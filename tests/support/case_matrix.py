@@ -16,13 +16,7 @@ from typing import Any
 
 import pytest
 
-from support import (
-    hand_cases,
-    metric_engines,
-    signatures,
-    spark_sessions,
-    window_databases,
-)
+from support import hand_cases, metric_engines, signatures, spark_sessions, window_databases
 from support.components import COMPONENTS
 
 
@@ -33,8 +27,6 @@ class Engine:
     name: str
     forms: Callable[[Any], Iterable[Any]]
     place: str = "here"
-    # Its queries are printed only, where this is False.
-    executed: bool = True
 
     @property
     def marks(self):
@@ -49,7 +41,6 @@ PLACES = {
     "here": nullcontext,
     "spark": partial(spark_sessions.session, **spark_sessions.INTERPRETED),
     **{name: partial(window_databases.opened, name) for name in window_databases.NAMES},
-    "nowhere": nullcontext,
 }
 
 
@@ -90,7 +81,6 @@ HERE = {
     "evaluate": [f"evaluate {x}" for x in ("ranked", "joined", "scored", "scores", "whole")],
 }
 WINDOWS = {"Postgres": "postgres", "DataFusion": "datafusion", "DuckDB windows": "duckdb"}
-PRINTED = ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
 
 
 def engines():
@@ -99,13 +89,10 @@ def engines():
     yield Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark")
     for name, place in WINDOWS.items():
         yield Engine(name, lambda con, place=place: [window_databases.Queries(place, con)], place)
-    for name in PRINTED:
-        printed = window_databases.Printed(name.lower())
-        yield Engine(name, lambda _, printed=printed: [printed], "nowhere", executed=False)
 
 
 ENGINES = {engine.name: engine for engine in engines()}
-AS_ROWS = (*WINDOWS, *PRINTED)
+AS_ROWS = (*WINDOWS,)
 
 
 @dataclass(frozen=True)
@@ -218,7 +205,7 @@ def answers(form, metric, cases):
         yield from result if alone else ((case, error) for case in able)
 
 
-def wrong(engine, entry, case, answer):
+def wrong(entry, case, answer):
     """What is wrong with an answer to a case, as a line to read, or nothing."""
     error = isinstance(answer, Exception)
     text = f"{type(answer).__name__}: {answer}" if error else repr(answer)
@@ -228,7 +215,7 @@ def wrong(engine, entry, case, answer):
         right = error and ours and re.search(pattern, text)
         expected = f"an error that says {pattern!r}"
     else:
-        right = not error and (not engine.executed or metric_engines.same(answer, case.expected))
+        right = not error and metric_engines.same(answer, case.expected)
         expected = case.expected
     call = metric_engines.call(case.metric, metric_engines.names(case.metric), case.options)
     line = f"{case.where.split()[0]}: {call} of {case.group}: {text}, expected {expected}"
@@ -236,8 +223,8 @@ def wrong(engine, entry, case, answer):
 
 
 def run(engine, place, cases):
-    """How many cases are equal, how many refused, and the lines that tell what is wrong."""
-    forms, lines, counted = list(engine.forms(place)), [], [0, 0]
+    """The lines that say which cases are neither equal nor refused as expected."""
+    forms, lines = list(engine.forms(place)), []
     for metric, of_metric in hand_cases.by_metric(cases).items():
         messages = {entry: [] for entry in (None, *REFUSED)}
         for case in of_metric:
@@ -248,9 +235,8 @@ def run(engine, place, cases):
             result = [
                 pair for form in forms for batch in batches for pair in answers(form, metric, batch)
             ]
-            lines += filter(None, (wrong(engine, entry, *pair) for pair in result))
+            lines += filter(None, (wrong(entry, *pair) for pair in result))
             answered = {case.where for case, _ in result}
             missing = {case.where for case in listed} - answered
             lines += [f"{where}: {engine.name} is not asked" for where in sorted(missing)]
-            counted[entry is not None] += len(listed)
-    return *counted, lines
+    return lines

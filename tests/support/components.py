@@ -65,7 +65,7 @@ COMPONENTS = {
     "lakes": Component(("deltalake", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
     "npm": Component((), (("npm",), ("node",)), "apt-get install npm"),
-    "package": Component(("build", "check_wheel_contents", "twine"), (("uv",), ("uvx",))),
+    "package": Component(("build", "check_wheel_contents", "twine"), (("uv",),)),
     "perl": Component((), (("perl",),), "apt-get install perl", heavy=False),
     "postgres": Component(("psycopg",), (("initdb",),), f"{EXTRA} && apt-get install postgresql"),
     "ranx": Component(("ranx",)),

@@ -506,7 +506,7 @@ EXPECTED = {
     "sql score expected": Sql("score", ties="expected"),
     "polars score expected": Polars(form="score", ties="expected"),
 }
-# Whole runs have errors of their own, which test_evaluate.py is about.
+# Whole runs have errors of their own, which test_errors.py is about.
 EVALUATE = {
     **{"evaluate ranked": EvaluateRanked(), "evaluate joined": EvaluateJoined()},
     "evaluate scored": EvaluateJoined("score"),

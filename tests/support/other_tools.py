@@ -10,7 +10,6 @@ import re
 from math import log2
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 
@@ -171,16 +170,6 @@ RECBOLE_FORMULAS = {
 }
 
 
-def recbole_mean(run, qrels, metric):
-    """TopkMetric.topk_result in recbole/evaluator/base_metric.py: rounded to 4 decimals.
-
-    Summed user by user, as it does: the last bit decides where a mean lies halfway.
-    """
-
-    values = [*recbole(run, qrels, [metric])[metric].values()]
-    return float(round(np.add.accumulate(values)[-1] / len(values), 4))
-
-
 def ranked(scores):
     """The items by score, tied ones in the order of the input."""
     return sorted(scores, key=lambda item: -scores[item])
@@ -220,21 +209,6 @@ def spark(run, qrels, metrics):
             result = jvm.org.apache.spark.mllib.evaluation.RankingMetrics(rdd, tag)
             values[metric][query] = getattr(result, theirs)(*([k] if k else []))
     return values
-
-
-def spark_mean(run, qrels, metric):
-    """Spark 4.3.0, pyspark.mllib.evaluation.RankingMetrics of all judged queries; binary."""
-    from pyspark.mllib.evaluation import RankingMetrics
-
-    name, k, options = parsed = parse(metric)
-    assert not options.keys() - {"rel"}, f"{metric}: grades do not reach Spark from Python"
-    rows = [
-        (ranked(run.get(query, {})), relevant(grades, parsed.level))
-        for query, grades in qrels.items()
-    ]
-    result = RankingMetrics(spark_session().sparkContext.parallelize(rows))
-    theirs = getattr(result, SPARK[f"{name}@k" if k else name])
-    return float(theirs(k) if k else theirs)
 
 
 def relevant(grades, level):

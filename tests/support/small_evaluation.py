@@ -14,11 +14,7 @@ RUN = pl.DataFrame(
     }
 )
 QRELS = pl.DataFrame(
-    {
-        "query": ["a", "a", "b", "c", "d"],
-        "item": ["y", "w", "x", "y", "x"],
-        "rel": [1, 3, 0, 2, 1],
-    }
+    {"query": ["a", "a", "b", "c", "d"], "item": ["y", "w", "x", "y", "x"], "rel": [1, 3, 0, 2, 1]}
 )
 
 

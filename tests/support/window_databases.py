@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 import pytest
-import sqlglot
 
-from rankql.engines.windows import ENGINES, translate_to_windows
+from rankql.engines.windows import translate_to_windows
 from rankql.macros import quote
 from support import components, metric_engines, spark_sessions
 
@@ -138,20 +137,3 @@ class Queries:
         return metric_engines.in_order(
             (row for text in queries for row in self.engine.ask(text)), groups
         )
-
-
-@dataclass
-class Printed:
-    """The same for an engine that is not there: its text can be read back."""
-
-    name: str
-
-    def many(self, metric, calls):
-        for options, groups in calls:
-            call = spark_sessions.text(metric, options, groups)
-            query = f"SELECT g, {call} AS value FROM cases GROUP BY g"
-            text = translate_to_windows(query, self.name)
-            assert text.startswith("-- not executed: "), text
-            dialect = ENGINES[self.name].dialect
-            sqlglot.parse_one(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE)
-        return [None for _ in spark_sessions.groups_of(calls)]
