@@ -29,11 +29,11 @@ _GROUPS = {
         "baseline", "queries", "dialect", "day", "period",
     ),
     "Metrics": ("metrics", "metric", "higher_is_better", *ConventionOptions.__annotations__),
-    "Limits": ("minimum", "max_drop", "minimum_bound", "inconclusive",
+    "Limits": ("minimum", "max_drop", "equivalence", "minimum_bound", "inconclusive",
                "min_queries"),
     "Statistics": (
         "by", "test", "correction", "cluster", "weight", "alpha", "confidence", "interval",
-        "resamples", "seed", "equivalence",
+        "resamples", "seed",
     ),
     "Output": (),
 }  # fmt: skip

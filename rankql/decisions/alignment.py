@@ -143,6 +143,7 @@ def _require_one_value(queries: pl.DataFrame, key: str, name: str, argument: str
 
 def require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:
     """Refuse a system that shares no query with any other."""
+    rows = rows.filter(~pl.col(MISSING))
     counts = rows.select("system", key, pl.len().over(key).alias("times"))
     for system in systems if len(systems) > 1 else ():
         queries = counts.filter(pl.col("system") == system)

@@ -204,7 +204,7 @@ def _correlate(
         ends = [(x.lo, x.hi) for x in found if x.lo is not None and x.hi is not None]
         if len({(lo > 0) - (hi < 0) for lo, hi in ends}) > 1:
             differing.append(f"{metric} and {outcome}")
-    if _read_days(pairs, keys) is not None:
+    if (days := _read_days(pairs, keys)) is not None and len({*days}) == len(days):
         notes.append(
             "The keys are days: weekday and linear trend are taken out, and days that resemble "
             "each other count as fewer. A season or a change of level that both share is not taken "
@@ -249,6 +249,10 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, Result 
     if not isinstance(data, MeansResult):
         return session.table(data, label), None
     result = open_result(data)
+    require(
+        result.judge is None and result.meta.weight is None,
+        f"{label} has weights or a judge, which associate does not respect. Evaluate without them",
+    )
     values = [compared_value(name, result.conventions) for name in _list_metrics(result)]
     rows = result.frame().select(*result.keys, *result.meta.by, *values)
     return session.table(rows, label), result
@@ -264,6 +268,8 @@ def _resolve_metrics(
 ) -> list[str]:
     """The metric columns: those asked for, those named like metrics, or all numbers."""
     if metrics is None:
+        is_run = result is None and table.known("item") and table.known("score")
+        require(not is_run, f"{table.label} is a run. Pass the result of evaluate, or metrics=")
         numbers = _list_numbers(session, table, excluded, "metrics")
         known = _list_metrics(result) if result else ()
         return [name for name in numbers if name in known or is_metric(name)] or numbers
@@ -294,8 +300,9 @@ def _choose_systems(
         names = [x.decode() for (x,) in fetch(session, f"{sql} ORDER BY x") if x is not None]
     require(len(names) < 3, f"per_query has {len(names)} systems. Keep one or two")
     valid = baseline in names if len(names) == 2 else baseline is None
-    known = f"one of two systems in both tables ({format_examples(names)})"
-    require(valid, f"baseline= must be {known}, not {baseline!r}")
+    known = f"must be one of two systems in both tables ({format_examples(names)})"
+    wrong = known if len(names) == 2 else "needs two systems in both tables. Leave it out"
+    require(valid, f"baseline={baseline!r} {wrong}")
     return sorted(names, key=lambda name: name != baseline)
 
 
@@ -312,6 +319,7 @@ def _join_tables(
         require_plain_name(name)
         once = [x.lower() for x in names].count(name.lower()) == 1
         remedy = f"Choose other metrics=, or rename it: outcome={{'another name': {name!r}}}"
+        remedy += f" (CLI: --outcome 'another name={name}')"
         require(once, f"Two columns of the result would be named {name!r}. {remedy}")
     types = [[tables[0][0].columns[x], tables[1][0].columns[y]] for x, y in keys.items()]
     # Keys of different types are compared as text.

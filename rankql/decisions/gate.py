@@ -178,9 +178,8 @@ def gate(
     if baseline is not None and max_drop is None and not equivalence:
         drops = default_drops(minima, known)
     if not (minima or drops):
-        empty = "max_drop= is empty: leave it out to check every metric"
-        remedy = "Pass minimum= or baseline=" if baseline is None else empty
-        raise RankqlError(f"Nothing to check. {remedy}")
+        remedy = "minimum= or baseline=" if baseline is None else "minimum= or max_drop="
+        raise RankqlError(f"Nothing to check. Pass {remedy}")
     metrics = list(dict.fromkeys(limit.spelling for limit in [*minima, *drops]))
     evaluated = {}
     for name, value in data.items() if drops else [("run", run)]:
@@ -195,6 +194,13 @@ def gate(
     if drops and "run" in tables and "baseline" not in tables:
         meta = replace(evaluated["run"].meta, conventions=evaluated["baseline"].conventions)
         evaluated["run"] = replace(evaluated["run"], meta=meta)
+    both = [roles for name, each in evaluated.items() if results[name] is None
+            for label, roles in each.columns.items() if label.startswith("run")]  # fmt: skip
+    require(
+        len({"pos" in roles for roles in both}) < 2,
+        "Of the run and the baseline, one has positions, the other scores. Name the column that "
+        "both have, such as score=",
+    )
     names = evaluated["run"].metrics
     run_result = _select_run(evaluated["run"], [*minima, *drops], groups, attribute_groups, cluster)
     run_result = set_directions(run_result, higher_is_better, names)
@@ -234,22 +240,20 @@ def gate(
 
 
 def gate_comparison(comparison: Comparison, max_drop: Limits) -> Verdict:
-    """Hold the differences of two systems, or of the best one to the baseline, to limits."""
+    """Hold the differences of two systems to limits."""
     from rankql.decisions.alignment import SystemValues
     from rankql.decisions.gate_limits import limit_rows, parse_limits
     from rankql.decisions.pairs import list_pairs
 
-    settings, result = comparison.settings, comparison.result
-    old = settings.baseline or comparison.systems[0]
-    others = [name for name in result.best_first if name != old]
-    if len(others) != 1 and settings.baseline is None:
-        raise RankqlError("max_drop= needs two systems or a baseline. Pass baseline=")
+    settings, result, systems = comparison.settings, comparison.result, comparison.systems
+    require(len(systems) == 2, "max_drop= needs two systems. Compare one with the baseline")
+    pair = sorted(systems, key=lambda name: name != (settings.baseline or systems[0]))
     groups = [group for group in result.meta.groupings if group != [settings.cluster]]
     result = replace(result, meta=replace(result.meta, groupings=groups))
     limits = parse_limits("max_drop", max_drop, [result.metrics])
     require_metrics(result, names := [limit.name(result) for limit in limits])
-    values = SystemValues.of(result, [old, others[0]], settings.cluster)
-    pairs = list_pairs(values, result, [(old, others[0])])
+    values = SystemValues.of(result, pair, settings.cluster)
+    pairs = list_pairs(values, result, [(pair[0], pair[1])])
     rows = [
         row
         for limit, name in zip(limits, names, strict=True)

@@ -24,7 +24,14 @@ from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.argument_checks import parse_number
 from rankql.registry.metric_record import Metric
-from rankql.registry.parse import is_metric, lower_is_better, parse, resolve_names, value_range
+from rankql.registry.parse import (
+    is_metric,
+    lacks_direction,
+    lower_is_better,
+    parse,
+    resolve_names,
+    value_range,
+)
 from rankql.stats.means import ROUNDING, Interval
 from rankql.stats.tests import MeanTest, SkewedStudent, queries_to_decide, run_family
 
@@ -121,12 +128,13 @@ def _require_possible(text: str, metric: Metric, bound: float, on_mean: bool) ->
 
 def default_drops(minima: Sequence[GateLimit], known: Sequence[Sequence[str]]) -> list[GateLimit]:
     """Limits of 0 if there is a baseline and no limit on a drop."""
-    names = [limit.spelling for limit in minima]
-    if not names and known:
-        names = [name for name in known[0] if name in known[-1]]
+    names: Sequence[str] = [limit.spelling for limit in minima]
+    if not names:
+        shared = [name for name in known[0] if name in known[-1]] if known else DEFAULT_METRICS
+        names = [name for name in shared if not lacks_direction(name)]
     return [
         GateLimit(spelling, metric, 0.0, is_default=True)
-        for name in dict.fromkeys(names or DEFAULT_METRICS)
+        for name in dict.fromkeys(names)
         for spelling, metric in _parse_metrics(name, known)
     ]
 

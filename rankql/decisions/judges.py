@@ -13,7 +13,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.compare import compare
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.corrected_means import note_scales
+from rankql.evaluation.corrected_means import check_pools, note_scales
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
@@ -146,6 +146,7 @@ def judges(
         notes += note_scales(other, both["human"], name, both["llm"])
         frames_of_judge = _measure(both, threshold, confidence)
         if runs is not None:
+            notes += check_pools(people, labels[name])
             results = [evaluate(runs, x, metrics, interval=None, **keywords) for x in (human, data)]
             frames_of_judge |= _compare_systems(results[0], results[1], confidence)
             overall = [x for x in results[0].metrics if x in results[0].overall_metrics]

@@ -175,6 +175,11 @@ def list_pairs(
                 overall, metric in values.lower,
             )
         )  # fmt: skip
+    hashes = functools.cache(lambda name: hash_rankings(result, name))
+    for each in comparisons:
+        if not alone and each.overall is None and each.queries and each.sample.is_zero:
+            known = hashes(each.a)
+            each.identical = known is not None and known == hashes(each.b)
     return comparisons
 
 
@@ -183,12 +188,8 @@ def run_tests(
 ) -> tuple[list[PairComparison], int]:
     """Every pair on every metric and slice, and the number of tests."""
     comparisons = list_pairs(values, result, pairs)
-    hashes = functools.cache(lambda name: hash_rankings(result, name))
     tested = []
     for comparison in comparisons:
-        if comparison.overall is None and comparison.queries and comparison.sample.is_zero:
-            known = hashes(comparison.a)
-            comparison.identical = known is not None and known == hashes(comparison.b)
         small = comparison.slice != "all" and comparison.queries < settings.min_queries
         reason = OVERALL if comparison.overall is not None else ""
         reason = reason or NO_DIFFERENCE * comparison.identical

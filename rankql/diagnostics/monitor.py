@@ -280,7 +280,9 @@ def monitor(
     >>> print(monitor(log, metrics="RR@10").title)
     1 alarm on 2026-10-10: RR@10 (sudden drop)
     """
-    require("system" not in options, "monitor does not take system=. Pass the days of one system")
+    for name in ("system", "interval", "confidence", "output", "judge"):
+        require(name not in options, f"monitor does not take {name}=. Pass the days of one system, "
+                "and leave it out")  # fmt: skip
     require(period in (None, *PERIODS), f"period must be 'day' or 'week', not {period!r}")
     names = list_metrics([metrics] if isinstance(metrics, str) else metrics)
     shares = [*dict.fromkeys(_share_name(metric.name) for metric in parse(names))]

@@ -61,7 +61,9 @@ def describe_judge(
     unjudged = " not judged and left out"
     kept = [note for note in human.notes if unjudged not in note]
     kept += [note for note in judge.notes if unjudged in note]
-    return [*_check_queries(human, pair_values(human, judge)), *_check_pools(*labels), *kept]
+    scales = note_scales("people", labels[0]["rel"], "the judge", labels[1]["rel"])
+    checked = _check_queries(human, pair_values(human, judge))
+    return [*checked, *scales, *check_pools(*labels), *kept]
 
 
 def _check_queries(result: MeansResult, paired: pl.DataFrame) -> Iterator[str]:
@@ -113,9 +115,8 @@ def _welch(a: Array, b: Array) -> float:
     return float(stats.ttest_ind_from_stats(*moments, equal_var=False).pvalue)
 
 
-def _check_pools(of_human: pl.DataFrame, of_judge: pl.DataFrame) -> list[str]:
+def check_pools(of_human: pl.DataFrame, of_judge: pl.DataFrame) -> list[str]:
     """Refuse a judge that labelled other items than people; note a few."""
-    scales = note_scales("people", of_human["rel"], "the judge", of_judge["rel"])
     of_judge = of_judge.join(of_human, on="query", how="semi")
     shared = of_judge.join(of_human, on=["query", "item"], how="semi").height
     total = of_human.height + of_judge.height - shared
@@ -126,7 +127,7 @@ def _check_pools(of_human: pl.DataFrame, of_judge: pl.DataFrame) -> list[str]:
         "people labelled",
     )
     few = [f"{total - shared:,} {pairs} have a label of only one of people and judge"]
-    return [*scales, *(few if shared < total else [])]
+    return few if shared < total else []
 
 
 def note_scales(who: str, grades: pl.Series, other: str, others: pl.Series) -> list[str]:

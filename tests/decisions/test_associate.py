@@ -352,6 +352,11 @@ def test_metrics_may_have_another_spelling():
 SCORES = table(query=[1, 2, 3, 4], AP=[0.1, 0.2, 0.3, 0.5], part=[1, 1, 2, 2])
 COUNTS = table(query=[1, 2, 3, 4], clicks=[1, 2, 4, 3], shown=[9, 9, 9, 9], who=list("abcd"))
 SYSTEM = pl.lit("new").alias("system")
+WEIGHTED = rankql.evaluate(
+    pl.DataFrame({"query": [1, 2], "item": "x", "score": 1.0, "w": [1, 2]}),
+    pl.DataFrame({"query": [1, 2], "item": "x", "rel": 1}),
+    "AP", weight="w",
+)  # fmt: skip
 THREE = pl.concat([SCORES.with_columns(system=pl.lit(name)) for name in "abc"])
 TWO, LOGGED = THREE.filter(pl.col("system") != "c"), COUNTS.with_columns(SYSTEM)
 
@@ -380,7 +385,9 @@ def counts(**columns):
         ({"outcome": "who"}, "outcomes: who must be a number, not text. Cast it first"),
         ({"outcome": {"AP": "clicks"}}, "Two columns of the result would be named 'AP'"),
         ({"confidence": 1.0}, "confidence must lie between 0 and 1, not 1.0"),
-        ({"baseline": "old"}, "baseline= must be one of two systems in both tables (), not 'old'"),
+        (scores(item=pl.lit("x"), score=pl.lit(1.0)), "per_query is a run. Pass the result"),
+        ({"per_query": WEIGHTED}, "per_query has weights or a judge, which associate does not"),
+        ({"baseline": "old"}, "baseline='old' needs two systems in both tables. Leave it out"),
         (scores(AP=pl.lit("x"), part=pl.lit("x")), "per_query has no numeric column"),
         ({"per_query": {"old": SCORES, "new": SCORES}}, "per_query must be one table of"),
         (counts(clicks=pl.lit("x"), shown=pl.lit("x")), "outcomes has no numeric column except"),
@@ -397,7 +404,7 @@ def counts(**columns):
         *((x(system=SYSTEM), "Only one table has a column 'system'") for x in (counts, scores)),
         ({"per_query": THREE, "outcomes": LOGGED}, "per_query has 3 systems. Keep"),
         ({"per_query": TWO, "outcomes": LOGGED, "baseline": "x"},
-         "baseline= must be one of two systems in both tables ('a', 'b'), not 'x'"),
+         "baseline='x' must be one of two systems in both tables ('a', 'b')"),
     ],
 )  # fmt: skip
 def test_messages(changed, message):

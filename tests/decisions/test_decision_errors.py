@@ -70,6 +70,7 @@ def test_options_of_compare(keywords, text):
         (({"old": RESULT},), {"metrics": "RR"}, "Unknown metric 'RR'"),
         (({"old": RESULT},), {"judge": JUDGE}, "judge= is an option for runs"),
         (({"a": CORRECTED, "b": RESULT},), {}, "judge="),
+        (({"x": RUN.head(2), "y": RUN.tail(2)}, QRELS), {}, "'x' has no query in common with the"),
         (({"x": GOOD, "y": values("aab")},), {}, "to queries that occur twice, such as 'a'"),
         (({"x": GOOD, "y": values(["a", None, "b"])},), {}, "query is NULL in 1 of 3 rows"),
         (({"x": GOOD, "y": values("yz")},), {}, "'x' has no query in common with the other"),
@@ -93,7 +94,7 @@ def test_inputs_of_compare(arguments, keywords, text):
     ("arguments", "keywords", "text"),
     [
         ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
-        ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. max_drop= is empty: leave it"),
+        ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. Pass minimum= or max_drop="),
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
         ((RUN, QRELS), {"equivalence": "AP:0.1"}, "equivalence= needs a baseline. Pass baseline="),
         ((RUN, QRELS, RUN), {"equivalence": "AP:0"}, "METRIC:NUMBER with a number above 0"),
@@ -120,6 +121,8 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((RUN, QRELS, RUN), {"by": "segment"}, "by='segment': no column of that name"),
         ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
         ((RUNS, QRELS), {"minimum": "AP>=0"}, "run has several systems"),
+        ((RUN, QRELS, RUN.with_columns(pos=pl.lit([1, 2, 1, 2]).explode())), {"max_drop": "AP:0"},
+         "Of the run and the baseline, one has positions, the other scores"),
         ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
         ((RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),
         ((RESULT,), {"minimum": "AP>=0", "judge": JUDGE}, "judge= needs rankings, not results"),
@@ -162,6 +165,11 @@ def test_queries_needed(arguments, text):
         (lambda llm: {}, {}, "judges needs at least one table of labels"),
         (lambda llm: llm, {"threshold": math.nan}, "threshold must be a finite number, not nan"),
         (lambda llm: llm, {"confidence": 1.5}, "confidence must lie between 0 and 1, not 1.5"),
+        (
+            lambda llm: llm.filter(pl.col("item") != llm["item"][0]),
+            {"runs": JUDGED},
+            "with human labels have both labels. Let the judge label the items that people labelled",
+        ),
     ],
 )
 def test_judges(change, keywords, text):

@@ -16,6 +16,7 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
+from rankql.decisions.gate import gate_comparison
 from rankql.evaluation.values import Request, identify
 from rankql.testing import assert_no_regression
 
@@ -203,6 +204,8 @@ def test_equal_losses_have_an_interval(loss):
 def test_identical_rankings_pass_however_few():
     """Known from the runs: the same items in the same order. Equal values are not enough."""
     assert rankql.gate(RUN, QRELS, RUN, max_drop="RR:0.01").passed
+    same = rankql.compare({"old": RUN, "new": RUN}, QRELS, "RR")
+    assert gate_comparison(same, "RR:0.01").passed  # as the report has it
     swapped = RUN.with_columns(item=pl.Series(["x", "z", "x", "y"]))
     verdict = rankql.gate(swapped, QRELS, RUN, max_drop="RR:0.01")
     assert verdict.table["difference"].item() == 0 and verdict.exit_code == 3

@@ -73,12 +73,14 @@ def test_other_metrics_without_a_direction(recommended, metric):
     assert verdicts == ["no direction"]
 
 
-def test_a_gate_on_a_metric_without_a_direction_works_as_before(recommended):
+def test_a_gate_holds_a_metric_without_a_direction_only_to_a_limit_of_its_own(recommended):
     runs, test, train = recommended
     old = rankql.evaluate(runs["old"], test, "Popularity@3", train=train)
     new = rankql.evaluate(runs["new"], test, "Popularity@3", train=train)
     assert rankql.gate(new, minimum=["Popularity@3>=1"]).passed
     assert rankql.gate(new, baseline=old, max_drop=["Popularity@3:0.1"]).outcome == "failed"
+    with pytest.raises(rankql.RankqlError, match=r"^Nothing to check"):
+        rankql.gate(new, baseline=old)
 
 
 @pytest.mark.report

@@ -487,6 +487,12 @@ def test_weeks_of_days_pool_the_queries_of_small_slices():
     assert found["queries"].max() == 28
 
 
+@pytest.mark.parametrize("name", ["interval", "confidence", "output", "judge", "system"])
+def test_options_that_change_the_means_are_refused(name):
+    with pytest.raises(rankql.RankqlError, match=f"^monitor does not take {name}="):
+        rankql.monitor(log(days=3), metrics="nDCG@3", **{name: None})
+
+
 @pytest.mark.parametrize("period", ["day", None])
 @pytest.mark.parametrize(
     ("weekdays", "unit"),
