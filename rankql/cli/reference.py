@@ -13,7 +13,7 @@ from rankql.cli.command import COLUMNS, FORMAT, command
 from rankql.cli.console import print_frame
 from rankql.cli.options import DATA
 from rankql.cli.tasks import split_inputs
-from rankql.registry.argument_checks import require_whole_number
+from rankql.errors import require_whole_number
 
 
 @command("metrics", "metrics", "metrics recall", "metrics --format json")

@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import describe_unknown, require_package
+from rankql.errors import describe_unknown, normal_z, require, require_package, require_plain_name
 from rankql.evaluation.combine import open_result, read_metadata
 from rankql.evaluation.means import compared_value
 from rankql.evaluation.means_result import MeansResult
@@ -21,7 +21,6 @@ from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import normal_z, require, require_plain_name
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.results import TableResult

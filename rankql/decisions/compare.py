@@ -18,7 +18,7 @@ from rankql.decisions.arguments import (
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.notes import is_of_counts
 from rankql.evaluation.request import (
@@ -28,7 +28,6 @@ from rankql.evaluation.request import (
     require_known_options,
 )
 from rankql.evaluation.values import Request, identify, set_directions
-from rankql.registry.argument_checks import require, require_probability
 from rankql.registry.parse import list_metrics
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs

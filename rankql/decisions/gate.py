@@ -26,7 +26,15 @@ from rankql.decisions.arguments import (
     require_metrics,
 )
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
-from rankql.errors import RankqlError, require_package
+from rankql.errors import (
+    RankqlError,
+    require,
+    require_choice,
+    require_flag,
+    require_package,
+    require_probability,
+    require_whole_number,
+)
 from rankql.evaluation.combine import combine_systems, require_same_judgments, with_names_of
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import describe_clusters
@@ -34,13 +42,6 @@ from rankql.evaluation.request import EvaluationOptions, parse_groupings, requir
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, set_directions
 from rankql.macros import MISSING
-from rankql.registry.argument_checks import (
-    require,
-    require_choice,
-    require_flag,
-    require_probability,
-    require_whole_number,
-)
 from rankql.sources.choice import require_named
 from rankql.sources.tables import Data
 from rankql.writing import remember_inputs

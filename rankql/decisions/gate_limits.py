@@ -19,10 +19,9 @@ from rankql.decisions.verdict import (
     SCHEMA,
     TOO_FEW,
 )
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import parse_number
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import (
     is_metric,

@@ -12,12 +12,11 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.compare import compare
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError, require, require_package, require_probability
 from rankql.evaluation.corrected_means import check_pools, note_scales
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.request import EvaluationOptions, require_known_options
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import require, require_probability
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.computed import assume_grades
 from rankql.sources.json_shapes import is_several_runs

@@ -24,10 +24,9 @@ from rankql.decisions.verdict import (
     TOO_FEW,
     WORSE,
 )
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, require_probability, require_whole_number
 from rankql.evaluation.means import describe_clusters
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.stats.means import ROUNDING
 from rankql.stats.prediction_powered import CorrectedSample
 from rankql.stats.sample import Sample

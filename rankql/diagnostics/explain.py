@@ -18,7 +18,7 @@ from rankql.diagnostics.contributions import (
     metric_terms,
     positions_sql,
 )
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.checks import (
     evaluation_errors,
     require_sound,
@@ -34,7 +34,6 @@ from rankql.evaluation.request import EvaluationOptions, Reading
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import SqlRunner, with_source_ctes
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.argument_checks import require, require_whole_number
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric, Rows
 from rankql.registry.parse import parse

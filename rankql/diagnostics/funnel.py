@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require, require_whole_number
 from rankql.evaluation.checks import evaluation_errors, require_unique_rows, validate_columns
 from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings
@@ -24,7 +24,6 @@ from rankql.evaluation.request import EvaluationOptions, Reading, parse_grouping
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, number_positions, score_order, with_source_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
-from rankql.registry.argument_checks import require, require_whole_number
 from rankql.registry.column_names import ROLES
 from rankql.registry.conventions import Conventions
 from rankql.results import draw_chart

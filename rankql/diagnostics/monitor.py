@@ -12,13 +12,12 @@ import duckdb
 import polars as pl
 
 from rankql import text
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, normal_z, require
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.means import ERROR
 from rankql.evaluation.request import EvaluationOptions, parse_groupings
 from rankql.evaluation.result import Result
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.parse import list_metrics, parse
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.choice import require_named

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rankql.engines import partitions
 from rankql.engines.partitions import COUNTER, IDS, TEXT
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.evaluation.means import (
     Meta,
     absent_column,
@@ -31,7 +31,6 @@ from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.plan import plan_metrics
 from rankql.evaluation.request import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.result import Result
-from rankql.registry.argument_checks import require
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs

@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.evaluation.checks import require_unique_rows, validate_columns
 from rankql.evaluation.request import Reading
 from rankql.evaluation.steps import BY_ITEM, SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.sources.computed import add_column
 from rankql.sources.inputs import Inputs

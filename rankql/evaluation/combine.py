@@ -12,12 +12,11 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.evaluation.means import Meta, require_interval
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
-from rankql.registry.argument_checks import require
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES, join_words
 from rankql.writing import PARQUET, remember_inputs

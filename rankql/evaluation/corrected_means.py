@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from rankql.errors import require
 from rankql.evaluation.means import (
     NO_INTERVAL,
     SKEWED,
@@ -24,7 +25,6 @@ from rankql.evaluation.means import (
 )
 from rankql.evaluation.means_result import MeansResult
 from rankql.macros import INTERNAL_PREFIX
-from rankql.registry.argument_checks import require
 from rankql.registry.parse import overall
 from rankql.stats.prediction_powered import LEAST_QUERIES, CorrectedSample, correct_sample
 from rankql.stats.sample import Array, Sample

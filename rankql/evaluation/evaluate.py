@@ -14,7 +14,7 @@ from typing import Literal, Unpack
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError, require, require_package
 from rankql.evaluation.checks import evaluation_errors
 from rankql.evaluation.compute import compute
 from rankql.evaluation.means import require_interval
@@ -30,7 +30,6 @@ from rankql.evaluation.request import (
 )
 from rankql.evaluation.result import Result, check_values, write_values
 from rankql.evaluation.steps import Steps
-from rankql.registry.argument_checks import require
 from rankql.registry.metric_record import Metric
 from rankql.registry.parse import is_metric
 from rankql.sources.reader import fetch_frame, reword_error

@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require_probability
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
-from rankql.registry.argument_checks import require_probability
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import has_direction, overall, value_range
 from rankql.sources.frames import read_frame

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
 from rankql.evaluation.shown import (
     COLUMNS,
@@ -42,7 +42,6 @@ from rankql.evaluation.steps import (
 )
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.all_metrics import CATALOGUE_METRICS
-from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs

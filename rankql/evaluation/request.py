@@ -9,8 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from rankql.errors import RankqlError
-from rankql.registry.argument_checks import require, require_choice
+from rankql.errors import RankqlError, require, require_choice
 from rankql.registry.column_names import ROLES, name_expression
 from rankql.registry.conventions import (
     ConventionOptions,

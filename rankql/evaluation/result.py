@@ -13,13 +13,12 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, require
 from rankql.evaluation.means import Meta, summarise
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.readable import refuse_weights
 from rankql.evaluation.steps import FINGERPRINT, Steps
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.argument_checks import require
 from rankql.registry.conventions import UNDEFINED_VALUES
 from rankql.registry.parse import value_range
 from rankql.results import TableResult

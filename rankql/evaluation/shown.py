@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.evaluation.overlap import format_examples, run_label
 from rankql.evaluation.steps import SqlRunner, select_from, source_ctes, with_ctes
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Metric
 from rankql.sources.inputs import Inputs

@@ -15,13 +15,12 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 
 from rankql import text
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError, describe_unknown, require, require_plain_name
 from rankql.evaluation.combine import open_result, read_metadata, require_one_row_per_query
 from rankql.evaluation.means import Meta
 from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.argument_checks import require, require_plain_name
 from rankql.registry.column_names import RETRIEVED, SYSTEMS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import (

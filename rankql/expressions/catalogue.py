@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, as_number, is_whole_number, require
 from rankql.expressions.checked_columns import Column, as_float, as_time, column
 from rankql.expressions.gain import require_list, value_at
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import as_number, is_whole_number, require
 
 # Microseconds.
 _DAY = 86_400_000_000

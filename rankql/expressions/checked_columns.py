@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from rankql.errors import RankqlError
-from rankql.registry.argument_checks import require
+from rankql.errors import RankqlError, require
 from rankql.text import TEXT_TYPES
 
 Column: TypeAlias = str | pl.Expr

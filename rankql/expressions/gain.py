@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, as_number, require
 from rankql.expressions.checked_columns import (
     Column,
     as_float,
@@ -39,7 +39,6 @@ from rankql.expressions.ranking import (
     require_at_most,
 )
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import as_number, require
 
 LEVELS = 4  # grades 1 to 4 are counted
 HALF = 1 << 32  # two counters per integer; no polars group has more rows

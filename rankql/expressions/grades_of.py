@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.expressions.checked_columns import Column, column, refuse_values
 from rankql.macros import INTERNAL_PREFIX
-from rankql.registry.argument_checks import require
 from rankql.text import TEXT_TYPES
 
 _GRADES = pl.List(pl.Float64)

@@ -14,10 +14,10 @@ from typing import cast
 
 import polars as pl
 
+from rankql.errors import require
 from rankql.expressions.checked_columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import require
 
 
 @metric(in_order=True)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.expressions.checked_columns import Column, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import require
 
 
 @metric()

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import polars as pl
 
+from rankql.errors import require, require_cutoff
 from rankql.expressions.checked_columns import Column, as_float, column
 from rankql.macros import NEAR_ONE
-from rankql.registry.argument_checks import require, require_cutoff
 
 
 @dataclass(frozen=True, eq=False)

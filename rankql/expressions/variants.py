@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, did_you_mean, require, require_choice
 from rankql.expressions.checked_columns import (
     Column,
     as_float,
@@ -24,7 +24,6 @@ from rankql.expressions.checked_columns import (
 )
 from rankql.expressions.ranking import Ranking, refuse_equal_items, refuse_shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
-from rankql.registry.argument_checks import require, require_choice
 from rankql.registry.column_names import find_key, recognise, recognise_defaults
 
 

@@ -19,10 +19,10 @@ from collections.abc import Callable
 
 import polars as pl
 
+from rankql.errors import as_number, require
 from rankql.expressions.checked_columns import Column, as_floats, column, refuse_values
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import table_function
-from rankql.registry.argument_checks import as_number, require
 from rankql.sources.tables import Data
 
 _SCHEMA = {

@@ -16,9 +16,9 @@ from uuid import UUID
 
 import polars as pl
 
+from rankql.errors import require, require_cutoff, require_flag
 from rankql.expressions.checked_columns import Column, as_floats, column, refuse_values
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import require, require_cutoff, require_flag
 
 Items: TypeAlias = Sequence[Hashable]
 

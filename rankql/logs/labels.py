@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, as_number, require, require_choice
 from rankql.expressions.checked_columns import (
     Column,
     as_float,
@@ -21,7 +21,6 @@ from rankql.expressions.checked_columns import (
 from rankql.expressions.variants import metric
 from rankql.logs.table_macros import ROWS_TABLE, Schema, run_query, table_function, value_sql
 from rankql.macros import literal, quote
-from rankql.registry.argument_checks import as_number, require, require_choice
 from rankql.sources.reader import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles

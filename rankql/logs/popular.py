@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 from duckdb import DuckDBPyRelation
 
+from rankql.errors import require_flag, require_whole_number
 from rankql.evaluation.checks import require_ids
 from rankql.expressions.checked_columns import is_pandas
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import require_flag, require_whole_number
 from rankql.sources.reader import count_values, fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles, require_column, same_kind

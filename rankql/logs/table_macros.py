@@ -19,10 +19,9 @@ import duckdb
 import polars as pl
 
 from rankql import macros
-from rankql.errors import RankqlError, database_message
+from rankql.errors import RankqlError, database_message, require, require_plain_name
 from rankql.expressions.checked_columns import Column, column, is_pandas
 from rankql.expressions.variants import column_names, require_columns
-from rankql.registry.argument_checks import require, require_plain_name
 from rankql.registry.column_names import recognise, recognise_defaults
 from rankql.sources.frames import read_frame, register_frame
 from rankql.sources.private import create_macros, private_connection

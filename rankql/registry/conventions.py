@@ -7,8 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
-from rankql.errors import RankqlError, describe_unknown
-from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
+from rankql.errors import (
+    RankqlError,
+    as_number,
+    describe_unknown,
+    require,
+    require_choice,
+    require_flag,
+)
 from rankql.registry.metric_record import GAIN, SCALE, THRESHOLD
 
 

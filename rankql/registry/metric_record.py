@@ -10,14 +10,8 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 from rankql import macros
+from rankql.errors import as_number, describe, require, require_choice, require_flag
 from rankql.macros import literal
-from rankql.registry.argument_checks import (
-    as_number,
-    describe,
-    require,
-    require_choice,
-    require_flag,
-)
 
 # SQL that every database takes.
 RELEVANT = "count(CASE WHEN rel >= {threshold} THEN 1 END)"

@@ -9,13 +9,19 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
-from rankql.errors import RankqlError, describe_unknown, did_you_mean
+from rankql.errors import (
+    RankqlError,
+    as_number,
+    describe_unknown,
+    did_you_mean,
+    parse_number,
+    require,
+)
 from rankql.registry.all_metrics import (
     EVALUATED,
     FUNCTIONS,
     SHOWN,
 )
-from rankql.registry.argument_checks import as_number, parse_number, require
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
 

@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from rankql.errors import RankqlError, database_message
+from rankql.errors import RankqlError, as_number, database_message, require
 from rankql.macros import INTERNAL_PREFIX, literal, quote
-from rankql.registry.argument_checks import as_number, require
 from rankql.registry.column_names import ADD_HEADER, EVENTS, ROLES, TIMES, find_name, squash
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session

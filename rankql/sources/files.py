@@ -19,9 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, parse_number, require
 from rankql.macros import literal
-from rankql.registry.argument_checks import parse_number, require
 from rankql.registry.column_names import COLUMN_NAMES, squash
 
 PARQUET = (".parquet", ".pq")

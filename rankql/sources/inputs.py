@@ -9,9 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.macros import INTERNAL_PREFIX, quote
-from rankql.registry.argument_checks import require
 from rankql.registry.column_names import (
     RANKED_SYSTEMS,
     RANKERS,

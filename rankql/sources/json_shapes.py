@@ -23,9 +23,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, parse_number, require
 from rankql.macros import literal, quote
-from rankql.registry.argument_checks import parse_number, require
 from rankql.registry.column_names import (
     COLUMN_NAMES,
     QUESTIONS,

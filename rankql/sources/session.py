@@ -21,9 +21,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require
 from rankql.macros import literal, require_duckdb
-from rankql.registry.argument_checks import require
 from rankql.sources.files import JSON, PARQUET, File, open_file
 from rankql.sources.frames import fetch_rows, library, read_pandas
 from rankql.sources.json_shapes import (

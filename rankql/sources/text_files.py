@@ -12,9 +12,8 @@ from dataclasses import replace
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, parse_number
 from rankql.macros import literal, quote
-from rankql.registry.argument_checks import parse_number
 from rankql.registry.column_names import ADD_HEADER
 from rankql.sources.files import (
     CSV,

@@ -8,9 +8,8 @@ from numbers import Integral, Number
 from operator import index
 from typing import Any
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require_whole_number
 from rankql.macros import quote
-from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.column_names import RELEVANT
 from rankql.sources.choice import find_list
 from rankql.sources.computed import resolve_columns

@@ -168,7 +168,7 @@ def test_queries_needed(arguments, text):
         (
             lambda llm: llm.filter(pl.col("item") != llm["item"][0]),
             {"runs": JUDGED},
-            "with human labels have both labels. Let the judge label the items that people labelled",
+            "have both labels. Let the judge label the items that people labelled",
         ),
     ],
 )
