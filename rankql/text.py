@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -499,9 +499,6 @@ class Block:
     right: Sequence[int] = ()
     title: str = ""
     wraps: bool = False
-    # The columns that are left out if it is too wide, and words that are then shorter.
-    spare: Sequence[int] = ()
-    short: Mapping[str, str] | None = None
 
     def cut(self) -> Block:
         """Replace the middle of a long table by the number of its rows."""
@@ -519,26 +516,18 @@ class Block:
         """Parts with as many columns as fit, each with those before the numbers."""
         if not self.wraps:
             return [self]
-        keys, rows = [*range(min(self.right, default=1))], self.rows
+        keys = [*range(min(self.right, default=1))]
         (block,), _ = cut_names([self.cut()])
         widths = text_widths(block.rows)
-        is_wide = sum(widths) + 2 * len(widths) - 2 > room
-        if is_wide and self.short:
-            words = self.short
-            rows = [[type(x)(words.get(x, x)) for x in row] for row in rows]
-            (block,), _ = cut_names([replace(self, rows=rows).cut()])
-            widths = text_widths(block.rows)
         parts = [[*keys]]
         for column in range(len(keys), len(widths)):
-            if is_wide and column in self.spare:
-                continue
             if parts[-1] != keys and sum(widths[i] + 2 for i in [*parts[-1], column]) - 2 > room:
                 parts.append([*keys])
             parts[-1].append(column)
         return [
             replace(
                 self,
-                rows=[[row[i] for i in part] for row in rows],
+                rows=[[row[i] for i in part] for row in self.rows],
                 right=[new for new, old in enumerate(part) if old in self.right],
             )
             for part in parts

@@ -480,13 +480,7 @@ def lay_out_pair(pairs: pl.DataFrame, percent: str, alpha: float) -> Block:
                 text.format_p_cell(row["p"], alpha),
                 Status(verdict if verdict in _TESTED else "not tested"),
             ])  # fmt: skip
-    return Block(
-        [[*header, "verdict"], *body],
-        range(first, len(header)),
-        wraps=True,
-        spare=[header.index("p")],
-        short={NOT_SIGNIFICANT: "n.s."},
-    )
+    return Block([[*header, "verdict"], *body], range(first, len(header)))
 
 
 def _format(value: float | None, decimals: int) -> str:
