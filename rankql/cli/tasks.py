@@ -273,7 +273,6 @@ def split_inputs(
     from rankql.evaluation.values import Request, identify
 
     request = request or Request(is_run=True, item=item)
-    require_no_metric(inputs)
     path = split_name(inputs[-1])[1]
     named = path != inputs[-1]
     no_qrels = len(inputs) == 1 or named or identify(path, request=request).kind != "rows"
@@ -281,16 +280,6 @@ def split_inputs(
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels
     return name_runs(runs), qrels
-
-
-def require_no_metric(inputs: Sequence[InputPath]) -> None:
-    """Refuse the name of a metric in place of a file."""
-    from rankql.registry.parse import is_metric
-    from rankql.sources.files import is_path
-
-    for text in map(str, inputs[1:]):
-        if "@" in text and is_metric(text) and not is_path(text) and not os.path.exists(text):
-            raise click.UsageError(f"{text!r} is a metric, not a file. Pass -m {text}")
 
 
 def name_runs(runs: Sequence[InputPath], kind: str = "run") -> dict[str, InputPath]:

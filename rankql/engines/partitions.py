@@ -43,8 +43,6 @@ COUNTER, TEXT, IDS = (f"{INTERNAL_PREFIX}{name}" for name in ("counter", "text",
 # The number of ids in an error or a note.
 EXAMPLES = 3
 REFUSED_KINDS = ("undefined", "missing")
-# What the items of a system match, in its queries and as different ids.
-_MATCHES = ("items", "judged items", "common", "run ids", "judged ids", "common ids")
 
 
 # The tables of a partition by label: `run`, `run 'name'`, `qrels` and `attributes`.
@@ -188,13 +186,9 @@ def _evaluate_rows(
 
 
 def _count_matches(ask: SqlRunner, inputs: Inputs, counts: list[Count]) -> None:
-    """Count the items of each system that match, and say what is wrong if none does."""
-    for counted in overlap.item_overlap(ask, inputs):
-        system, *_, common = counted
-        few = overlap.is_small_overlap(*counted)
-        ids = overlap.count_ids(ask, inputs, system) if few else counted
-        for name, number in zip(_MATCHES, (*counted[1:], *ids[1:]), strict=True):
-            counts.append(Count(name, system, number))
+    """Count the judged items of each system, and say what is wrong if there are none."""
+    for system, *_, common in overlap.item_overlap(ask, inputs):
+        counts.append(Count("common", system, common))
         if not common:
             is_error, doubt = overlap.no_common_items(ask, inputs, system, 0)
             _, message = overlap.no_common_items(ask, inputs, system, overlap.SEVERAL_QUERIES)
@@ -255,18 +249,11 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> overlap.Coun
     counters = overlap.Counters(queries, ranked, [], place)
     overlap.require_ranked_rows(counters)
     overlap.require_judged_queries(queries, totals.read("judged", IDS))
-    doubts, few = [], []
+    doubts = []
     for system, _, judged, _ in queries:
-        if ("items", system) not in totals.rows:
-            continue
-        items, judged_items, common, *by_id = (number(name, system) for name in _MATCHES)
-        if not common:
+        if ("common", system) in totals.rows and not number("common", system):
             if judged >= overlap.SEVERAL_QUERIES or number("doubt", system):
                 raise RankqlError(totals.read("refusal", TEXT, system))
             doubts.append(totals.read("doubt", TEXT, system))
-        else:
-            both = (system, items, judged_items, common)
-            if all(overlap.is_small_overlap(*x) for x in (both, (None, *by_id))):
-                few.append(both)
     check_counts(meta, totals.values())
-    return replace(counters, few=few, doubts=doubts)
+    return replace(counters, doubts=doubts)

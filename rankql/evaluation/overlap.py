@@ -259,18 +259,13 @@ def is_small_overlap(system: str | None, items: int, judged: int, common: int) -
 
 def has_same_ids(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
     """Are the ids of items those of the judgments, although few match for a query?"""
-    return not is_small_overlap(*count_ids(run_sql, inputs, system))
-
-
-def count_ids(run_sql: RunSql, inputs: Inputs, system: str | None) -> ItemOverlap:
-    """Count the different ids of items of the run, of the judgments, and of both."""
     only = f"WHERE system = {literal(system)}" if inputs.many and system is not None else ""
     ((items, judged, common),) = run_sql(
         f"""SELECT count(*), (SELECT count(DISTINCT item) FROM qrels), count(known)
         FROM (SELECT DISTINCT item FROM run {only})
         LEFT JOIN (SELECT DISTINCT item, true AS known FROM qrels) USING (item)"""
     )
-    return system, items, judged, common
+    return not is_small_overlap(system, items, judged, common)
 
 
 def no_common_items(

@@ -279,7 +279,7 @@ ERRORS = {
     "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
     "eval": "Missing argument",
     "eval one.run qrels -o ''": "is not a regular file",
-    "eval distances.csv judged.csv nDCG@10": "Pass -m nDCG@10",
+    "eval distances.csv judged.csv nDCG@10": "file 'nDCG@10' does not exist",
     "evla": "No such command 'evla'",
     "explain one.run qrels -Q nobody": "nobody",
     "metrics recalll": "recalll",
