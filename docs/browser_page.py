@@ -71,7 +71,8 @@ def build_folder(folder: Path) -> str:
 
 def names_module(has_engine: bool) -> str:
     """What Python and the page share: names of columns, metrics and their options."""
-    offered = macros.list_metric_macros("gain", "precision", "cascade")
+    families = map(macros.read_statements, ("gain", "precision", "cascade"))
+    offered = {name for family in families for name in family} & {*macros.read_comments()}
     records = [
         {
             "name": record.name,

@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from numbers import Real
@@ -64,25 +64,17 @@ def name_arguments(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-def find_closest(name: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that is most similar to a name, or None."""
-    lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    return lower[close[0]] if close else None
-
-
-def did_you_mean(name: object, choices: Sequence[str], likely: str | None = None) -> str:
+def did_you_mean(name: object, choices: Sequence[str]) -> str:
     """Return the end of an error about an unknown name: the most similar one, then all."""
-    likely = likely or find_closest(str(name), choices)
-    hint = f" Did you mean {likely!r}?" if likely else ""
+    lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(str(name).lower(), lower, n=1)
+    hint = f" Did you mean {lower[close[0]]!r}?" if close else ""
     return f".{hint} Available: {', '.join(choices)}" if choices else ". There are none"
 
 
-def describe_unknown(
-    kind: str, name: object, choices: Sequence[str], likely: str | None = None
-) -> str:
+def describe_unknown(kind: str, name: object, choices: Sequence[str]) -> str:
     """Return an error about an unknown name: the most similar one, then all."""
-    return f"Unknown {kind} {name!r}{did_you_mean(name, choices, likely)}."
+    return f"Unknown {kind} {name!r}{did_you_mean(name, choices)}."
 
 
 def require_package(package: str, extra: str, what: str) -> None:

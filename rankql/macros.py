@@ -87,14 +87,6 @@ def read_comments() -> dict[str, str]:
 
 
 @cache
-def list_metric_macros(*families: str) -> frozenset[str]:
-    """List the metrics of some families."""
-    return frozenset(
-        name for family in families for name, _ in _COMMENT.findall(_read_family(family))
-    )
-
-
-@cache
 def read_parameters() -> dict[str, dict[str, str | None]]:
     """Read the parameters of each macro, with their defaults as SQL or None."""
     return {

@@ -29,8 +29,6 @@ Facts = Iterable[Mapping[str, Any]]
 RUN = "{run}"
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
-# Below this share of judged items in the sample, infAP is biased: by .05 at a tenth.
-LEAST_JUDGED = 1 / 3
 # Above this share of undefined queries, a note says how to count them.
 MUCH_UNDEFINED = 0.05
 # A larger share of items that the user has in train is worth a note.
@@ -221,14 +219,6 @@ def _undefined(known: Evaluated) -> Facts:
             yield {"name": name, "count": count, "total": total}
 
 
-def _sample(known: Evaluated) -> Facts:
-    """Metrics of a sample of which few items are judged."""
-    facts, metrics = known.plan.facts, known.plan.metrics
-    names = [metric.name for metric in metrics if metric.record and metric.record.reads_sample]
-    if names and facts.has_grade("{rel} < 0") and facts.judged_share < LEAST_JUDGED:
-        yield {"share": facts.judged_share, "names": join_words(names)}
-
-
 def _other_counts(known: Evaluated) -> Facts:
     """Metrics whose means are over more queries in one system than in another."""
     if not known.meta.system:
@@ -353,11 +343,6 @@ OTHERS = (
         _undefined,
         "{name} leaves out {count:,} of {total:,} rankings without a relevant item; "
         "undefined='zero' counts them as 0",
-    ),
-    Note(
-        _sample,
-        "Only {share:.0%} of the sampled items are judged (grades from 0), so {names} is biased. "
-        "Judge a third of them",
     ),
     OTHER_COUNTS,
     Note(_ratings, f"{RATINGS_PROBLEM}. For ratings pass threshold=, often 4"),

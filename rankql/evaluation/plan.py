@@ -341,18 +341,6 @@ class Facts:
         """The sum of the hashes of the judgments, in any order."""
         return str(self._rows(f"SELECT {FINGERPRINT} FROM qrels")[0][0])
 
-    @cached_property
-    def judged_share(self) -> float:
-        """The share of grades from 0 among all grades."""
-        counts = [
-            self.session.con.execute(
-                f"SELECT count(*) FILTER (WHERE {grade} >= 0), count({grade}) FROM {table.sql}"
-            ).fetchall()[0]
-            for table in self.inputs.judging
-            for grade in [table.number("rel")]
-        ]
-        return float(sum(judged for judged, _ in counts) / sum(grades for _, grades in counts))
-
     def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         with evaluation_errors(self.session, self.inputs, self.conventions):
             return self.run_sql(sql)

@@ -86,12 +86,3 @@ def test_few_items_in_common_are_noted(queries, every, tmp_path):
         result = rankql.evaluate(data, qrels, "RR", interval=None, **options)
         notes = [note for note in result.notes if "Only" in note]
         assert len(notes) == (1 + len(options) if every == 25 else 0)
-
-
-@pytest.mark.parametrize(("sampled", "noted"), [(9, True), (1, False)])
-def test_a_sample_of_which_few_items_are_judged_is_noted(sampled, noted):
-    grades = {"x": 1, "y": 0} | {f"d{i}": -1 for i in range(sampled)}
-    run = {"a": [*grades]}
-    for profile in ("rankql", "trec_eval"):
-        result = rankql.evaluate(run, {"a": grades}, "infAP", interval=None, conventions=profile)
-        assert any("sampled items are judged" in note for note in result.notes) == noted

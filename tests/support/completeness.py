@@ -36,7 +36,7 @@ def lacks(name, family):
     """What a metric with this macro lacks, or one of its forms."""
     of_metric = signatures.metric_of(name) == name
     module = importlib.import_module(f"rankql.expressions.{family if of_metric else 'forms'}")
-    if name not in macros.list_metric_macros(family):
+    if name not in macros.read_comments():
         yield f"COMMENT ON MACRO, in sql/{family}.sql"
     if not hasattr(module, name):
         yield f"a function, in rankql/expressions/{family}.py"
