@@ -149,25 +149,21 @@ def format_decimal(value: float, decimals: int, sign: str = "") -> str:
     return f"{value:{sign}z,.{decimals}f}"
 
 
-def format_estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "") -> str:
-    """Format a number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'.
-
-    A bound of a difference, which has a sign, does not become 0.
-    """
-    count = count_decimals_apart if sign or lo < 0 else count_decimals
-    decimals = max(least, count(lo, hi))
-    mean, low, high = (format_decimal(x, decimals, sign) for x in (value, lo, hi))
-    return f"{mean} ({low} to {high})"
-
-
 def format_interval(bounds: Sequence[Any], sign: str = "") -> str:
-    """Format mean, lo and hi, any of which may be undefined: to three digits, or as an estimate."""
+    """Format mean, lo and hi, any of which may be undefined: '0.20 (-0.05 to 0.45)'.
+
+    They have two digits of half the interval, and a bound of a difference, which has a sign, does
+    not become 0. Without an interval, the mean has three decimals.
+    """
     mean, lo, hi = bounds
     if mean is None:
         return "undefined"
     if lo is None or hi is None:
         return f"{mean:{sign}z.3f}"
-    return format_estimate(mean, lo, hi, 3, sign)
+    count = count_decimals_apart if sign or lo < 0 else count_decimals
+    decimals = max(3, count(lo, hi))
+    mean, low, high = (format_decimal(x, decimals, sign) for x in (mean, lo, hi))
+    return f"{mean} ({low} to {high})"
 
 
 def format_number(value: float) -> str:

@@ -124,12 +124,6 @@ def count_partition(task: Task, tables: Tables) -> pl.DataFrame:
     return pl.concat([*rows, counted], how="diagonal_relaxed")
 
 
-def frame_schema(frame: pl.DataFrame | None) -> pa.Schema:
-    """The columns that partitions return, from what one without rows returns."""
-    oldest = pl.CompatLevel.oldest()  # text, not views of it
-    return pa.schema([]) if frame is None else frame.to_arrow(compat_level=oldest).schema
-
-
 def _evaluate(task: Task, tables: Tables, counts: list[Count]) -> pl.DataFrame | None:
     """The values of a partition."""
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:

@@ -271,7 +271,8 @@ def _distribute(
     """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
     from pyspark.sql.functions import arrow_udtf
 
-    schema = partitions.frame_schema(none)
+    oldest = pl.CompatLevel.oldest()  # text, not views of it
+    schema = pa.schema([]) if none is None else none.to_arrow(compat_level=oldest).schema
 
     class PartitionEvaluator:
         """Collects the rows of one partition and evaluates them."""

@@ -6,7 +6,7 @@ Rankings by score are cut at the k-th score before they are joined with the judg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -183,10 +183,9 @@ class SqlRunner:
     inputs: Inputs
     conventions: Conventions
 
-    def __call__(self, sql: str, part: str = "") -> Sequence[tuple[Any, ...]]:
-        """The rows. part: a condition on {query}, for some queries only."""
-        inputs = replace(self.inputs, part=part) if part else self.inputs
-        return fetch(self.session, with_source_ctes(inputs, self.conventions) + sql)
+    def __call__(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """The rows."""
+        return fetch(self.session, with_source_ctes(self.inputs, self.conventions) + sql)
 
     def frame(self, sql: str) -> pl.DataFrame:
         """Many rows as a frame."""

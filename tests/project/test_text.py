@@ -11,9 +11,9 @@ from rankql import text as show
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ((-0.001, -0.25, 0.248), "0.00 (-0.25 to 0.25)"),
+        ((-0.0001, -0.25, 0.248), "0.000 (-0.250 to 0.248)"),
         ((0.1, 0.1 - 1e-17, 0.1 + 2e-17), "0.100 (0.100 to 0.100)"),
-        ((12345.678, 12000.0, 12700.0), "12,346 (12,000 to 12,700)"),
+        ((12345.678, 12000.0, 12700.0), "12,345.678 (12,000.000 to 12,700.000)"),
         ((0.0, 0.0, 0.0), "0.000 (0.000 to 0.000)"),
         ((0.096, -0.0003, 0.1923), "0.0960 (-0.0003 to 0.1923)"),
         ((0.5, 0.49985, 0.50015), "0.50000 (0.49985 to 0.50015)"),
@@ -21,7 +21,7 @@ from rankql import text as show
     ],
 )
 def test_estimates(values, text):
-    assert show.format_estimate(*values) == text
+    assert show.format_interval(values) == text
 
 
 def test_cells_have_no_negative_zero():
