@@ -11,14 +11,7 @@ from typing import Any, TypeAlias
 
 from rankql import text
 from rankql.decisions.pairs import PairComparison
-from rankql.decisions.verdict import (
-    FAILED,
-    INCONCLUSIVE,
-    NOT_SIGNIFICANT,
-    PASSED,
-    SCHEMA,
-    TOO_FEW,
-)
+from rankql.decisions.verdict import FAILED, INCONCLUSIVE, NOT_SIGNIFICANT, PASSED, SCHEMA, TOO_FEW
 from rankql.errors import RankqlError, describe_unknown, parse_number
 from rankql.evaluation.request import DEFAULT_METRICS
 from rankql.evaluation.result import Result

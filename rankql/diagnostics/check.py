@@ -9,13 +9,7 @@ from typing import Unpack
 import duckdb
 
 from rankql import text
-from rankql.diagnostics.check_rows import (
-    CheckData,
-    CheckedTable,
-    check_rows,
-    is_nan,
-    is_numeric,
-)
+from rankql.diagnostics.check_rows import CheckData, CheckedTable, check_rows, is_nan, is_numeric
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import (

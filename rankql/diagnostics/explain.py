@@ -372,7 +372,8 @@ def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
     as_text = inputs.as_text("query")
 
     def select(table: Table) -> Table:
-        return _filter(table, " OR ".join(_has_query(table, key, as_text) for key in keys))
+        condition = " OR ".join(_has_query(table, key, as_text) for key in keys)
+        return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE {condition})")
 
     runs = {name: select(table) for name, table in inputs.runs.items()}
     return replace(inputs, runs=runs, qrels=inputs.qrels and select(inputs.qrels))
@@ -387,7 +388,3 @@ def _has_query(table: Table, query: Any, as_text: bool) -> str:
     if re.search(r"INT(EGER)?$|^DECIMAL", kind):  # a cast would round
         same += f" AND {key} = TRY_CAST({literal(value)} AS DOUBLE)"
     return same
-
-
-def _filter(table: Table, condition: str) -> Table:
-    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE {condition})")

@@ -22,13 +22,7 @@ from rankql.evaluation.compute import finish, reduce_tables
 from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import Facts, own_columns
 from rankql.evaluation.readable import write_query
-from rankql.evaluation.result import (
-    WEIGHT_SUMS,
-    Result,
-    check_counts,
-    connect,
-    count_queries,
-)
+from rankql.evaluation.result import WEIGHT_SUMS, Result, check_counts, connect, count_queries
 from rankql.evaluation.steps import SqlRunner
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions

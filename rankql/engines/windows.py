@@ -170,14 +170,12 @@ class _WindowTranslator(Translator):
         made = super().translate(node, scope)
         if isinstance(made, exp.Window) and self._expanding and self._steps:
             made.set("partition_by", [key.copy() for key in self._steps.partition])
-            for by in made.find_all(exp.Ordered):  # no value is NULL
-                by.set("nulls_first", self._nulls_first(by))
+            order = Dialect.get_or_raise(self.engine.dialect).NULL_ORDERING
+            for by in made.find_all(exp.Ordered):  # no value is NULL: as the engine by default
+                large = order == "nulls_are_large"
+                first = order != "nulls_are_last" and large is bool(by.args["desc"])
+                by.set("nulls_first", first)
         return self._simplify(made) if self._expanding and isinstance(made, exp.Expr) else made
-
-    def _nulls_first(self, by: exp.Ordered) -> bool:
-        """Whether the engine puts NULL first by default."""
-        order = Dialect.get_or_raise(self.engine.dialect).NULL_ORDERING
-        return order != "nulls_are_last" and (order == "nulls_are_large") is bool(by.args["desc"])
 
     def _simplify(self, node: exp.Expr) -> exp.Expr:
         """Rewrite a part of a macro for engines without lists."""

@@ -30,13 +30,7 @@ from rankql.sources.id_lists import refuse_rounded
 from rankql.sources.inputs import Inputs
 from rankql.sources.reader import count_values, fetch, reword_error
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import (
-    Table,
-    format_mapping,
-    is_text,
-    text_number,
-    unknown_column,
-)
+from rankql.sources.tables import Table, format_mapping, is_text, text_number, unknown_column
 
 
 def require_sound(

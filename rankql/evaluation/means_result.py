@@ -18,12 +18,7 @@ from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, syste
 from rankql.evaluation.readable import describe_together
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import (
-    lacks_direction,
-    lower_is_better,
-    resolve_names,
-    value_range,
-)
+from rankql.registry.parse import lacks_direction, lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.stats.means import ROUNDING
 from rankql.text import (

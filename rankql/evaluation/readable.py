@@ -13,15 +13,7 @@ from typing import Any
 
 from rankql.errors import RankqlError, require
 from rankql.evaluation.means import Meta, grouping_sets, slice_columns, sliced_attributes
-from rankql.evaluation.shown import (
-    COLUMNS,
-    COUNTED,
-    KNOWN,
-    PLACE,
-    SEEN,
-    USERS_OF,
-    reads_catalogue,
-)
+from rankql.evaluation.shown import COLUMNS, COUNTED, KNOWN, PLACE, SEEN, USERS_OF, reads_catalogue
 from rankql.evaluation.steps import (
     ITEMS,
     JUDGED,

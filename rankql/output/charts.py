@@ -11,11 +11,7 @@ from rankql.decisions.verdict import BETTER, WORSE
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.means import attribute_column
 from rankql.output import panels
-from rankql.output.mean_charts import (
-    compute_cutoffs,
-    draw_cutoffs,
-    draw_means,
-)
+from rankql.output.mean_charts import compute_cutoffs, draw_cutoffs, draw_means
 from rankql.output.panels import METRICS, SLICES, Evaluation, result_of, select_pairs
 from rankql.output.specs import GREY, Spec, inline_data, join_panels, make_layer, quantitative
 from rankql.registry.parse import resolve_names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -17,11 +17,7 @@ from rankql.diagnostics.explain import explain_items
 from rankql.errors import require_package
 from rankql.output import charts, mean_charts
 from rankql.output.page import bundle_vega, read_file, render_page
-from rankql.output.panels import (
-    METRICS,
-    select_pairs,
-    shorten_names,
-)
+from rankql.output.panels import METRICS, select_pairs, shorten_names
 from rankql.output.report_source import (
     ERRORS,
     Case,
@@ -133,12 +129,15 @@ def make_cases_section(source: ReportSource) -> Section | None:
         "more it would contribute in the ideal ranking. A dash as position means not retrieved."
     ]
 
-    selected = [
-        (a, b, title, rows)
-        for a, b in pairs
-        for title, rows in _select_queries(comparison, metric, a, b)
-    ]
-    queries = {row[0] for *_, rows in selected for row in rows}
+    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
+    selected = list[Any]()
+    for a, b in pairs:
+        frame = comparison.differences(metric, a, b)
+        frame = frame.select(frame.columns[0], "a", "b", "difference")
+        gains = frame.filter(gain > 0).tail(QUERIES).reverse()
+        selected.append((a, b, f"{b} loses most against {a}", frame.filter(gain < 0).head(QUERIES)))
+        selected.append((a, b, f"{b} gains most against {a}", gains))
+    queries = {row[0] for *_, rows in selected for row in rows.rows()}
     if not queries:
         section.notes = ["No query has a different value in two systems."]
         return section
@@ -158,20 +157,9 @@ def make_cases_section(source: ReportSource) -> Section | None:
             source.texts.label("item", items["item"].drop_nulls().unique()),
         )
         for a, b, title, rows in selected:
-            section.cases[title] = [cases.make(row, a, b) for row in rows]
+            section.cases[title] = [cases.make(row, a, b) for row in rows.rows()]
         return section
     return None
-
-
-def _select_queries(
-    comparison: Comparison, metric: str, a: str, b: str
-) -> Iterator[tuple[str, list[Any]]]:
-    """Return the titles and queries of the largest losses and of the largest gains."""
-    frame = comparison.differences(metric, a, b)
-    frame = frame.select(frame.columns[0], "a", "b", "difference")
-    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
-    yield f"{b} loses most against {a}", frame.filter(gain < 0).head(QUERIES).rows()
-    yield f"{b} gains most against {a}", frame.filter(gain > 0).tail(QUERIES).reverse().rows()
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,7 @@ from rankql.errors import (
     parse_number,
     require,
 )
-from rankql.registry.all_metrics import (
-    EVALUATED,
-    FUNCTIONS,
-    SHOWN,
-)
+from rankql.registry.all_metrics import EVALUATED, FUNCTIONS, SHOWN
 from rankql.registry.column_names import squash
 from rankql.registry.metric_record import GAIN, RECALL, Metric, MetricRecord, Parameter
 
