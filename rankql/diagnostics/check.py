@@ -9,8 +9,14 @@ from typing import Unpack
 import duckdb
 
 from rankql import text
-from rankql.diagnostics.check_rows import CheckData, CheckedTable, check_rows, is_nan, is_numeric
 from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
+from rankql.diagnostics.row_findings import (
+    CheckData,
+    CheckedTable,
+    find_in_rows,
+    is_nan,
+    is_numeric,
+)
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import (
     find_judged_queries,
@@ -85,7 +91,7 @@ def check(
                 ),
                 *check_columns(data),
                 *_find_unjudged(data),
-                *check_rows(data),
+                *find_in_rows(data),
                 *_find_rounded_ids(data),
                 # Lines of a TREC file that look like rows, but are comments.
                 *(

@@ -19,17 +19,17 @@ from rankql.diagnostics.contributions import (
     positions_sql,
 )
 from rankql.errors import RankqlError, require, require_whole_number
-from rankql.evaluation.checks import (
-    evaluation_errors,
-    require_sound,
-    require_unique_rows,
-    validate_columns,
-)
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.notes import COUNTED, describe_notes
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
 from rankql.evaluation.plan import Facts, plan_metrics, read_rankings, resolve_conventions
 from rankql.evaluation.readable import rows_read, unique_columns
+from rankql.evaluation.refusals import (
+    evaluation_errors,
+    require_sound,
+    require_unique_rows,
+    validate_columns,
+)
 from rankql.evaluation.request import EvaluationOptions, Reading
 from rankql.evaluation.result import EvaluatedTable, Result, check_values
 from rankql.evaluation.steps import SqlRunner, with_source_ctes

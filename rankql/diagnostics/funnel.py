@@ -14,12 +14,12 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError, require, require_whole_number
-from rankql.evaluation.checks import evaluation_errors, require_unique_rows, validate_columns
 from rankql.evaluation.collapse import is_separator
 from rankql.evaluation.compute import count_rankings
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.overlap import require_common_items
 from rankql.evaluation.plan import read_rankings
+from rankql.evaluation.refusals import evaluation_errors, require_unique_rows, validate_columns
 from rankql.evaluation.request import EvaluationOptions, Reading, parse_groupings
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.evaluation.steps import SqlRunner, number_positions, score_order, with_source_ctes

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation import checks, overlap
+from rankql.evaluation import overlap, refusals
 from rankql.evaluation.compute import finish, reduce_tables
 from rankql.evaluation.means import Meta, counted_values_sql
 from rankql.evaluation.plan import Facts, own_columns
@@ -147,11 +147,11 @@ def _evaluate_rows(
     inputs, unjudged = overlap.leave_out_unjudged(session, inputs)
     with duckdb_errors():
         for table in inputs.tables:
-            checks.validate_numbers(session, table)
+            refusals.validate_numbers(session, table)
     facts = Facts(session, inputs, conventions)
-    with checks.evaluation_errors(session, inputs, conventions):
+    with refusals.evaluation_errors(session, inputs, conventions):
         ask = facts.run_sql
-        checks.require_one_value_per_query(ask)
+        refusals.require_one_value_per_query(ask)
         reduced = reduce_tables(facts, metrics, conventions)
         counters = reduced.counters
         if inputs.qrels is not None:
@@ -159,7 +159,7 @@ def _evaluate_rows(
         unique = reduced.unique_columns(metrics)
         if inputs.qrels is not None:
             _count_matches(ask, inputs, counts)
-        checks.require_unique_rows(ask, unique, counters.unique)
+        refusals.require_unique_rows(ask, unique, counters.unique)
         values, _ = finish(reduced, metrics, write_query(inputs, metrics, conventions))
     number = values[inputs.query].n_unique()
     queries = counters.queries or unjudged or [overlap.QueryOverlap(None, number, number, [])]
@@ -217,7 +217,7 @@ def combine_counters(inputs: Inputs, meta: Meta, totals: Totals) -> overlap.Coun
     for table in inputs.tables:
         names = [f"ids of {table.label}: {name}" for name in inputs.ids(table)]
         ids = dict(zip(inputs.ids(table), map(number, names), strict=True))
-        checks.require_ids(table.label, number(f"rows of {table.label}"), ids)
+        refusals.require_ids(table.label, number(f"rows of {table.label}"), ids)
     if error := totals.read("error", TEXT):
         raise RankqlError(error)
     named = (x for name, x in totals.rows if name == "queries" and number("queries", x))

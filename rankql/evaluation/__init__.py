@@ -4,7 +4,7 @@
 each document, `shown` knows the items of train and the catalogue) and resolves metrics and
 conventions. `compute` runs the plan: `reduce` writes the query that gives one row per ranking, and
 `columns` has the metrics as columns of polars; `readable` writes the query of named `steps` that
-`result.sql` shows, a macro per metric. The `checks` of the data read the counters of `overlap`, and
+`result.sql` shows, a macro per metric. The `refusals` read the counters of `overlap`, and
 so do the `notes`. `result` holds and checks the values, `means_result` what is displayed of them.
 `means` averages them, with the intervals of `stats`; `corrected_means`
 respects clusters and a judge, `combine` joins results, `values` reads tables of values per query,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rankql.errors import RankqlError, require
-from rankql.evaluation.checks import require_unique_rows, validate_columns
+from rankql.evaluation.refusals import require_unique_rows, validate_columns
 from rankql.evaluation.request import Reading
 from rankql.evaluation.steps import BY_ITEM, SqlRunner
 from rankql.macros import INTERNAL_PREFIX, literal, quote

@@ -16,11 +16,11 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.evaluation.checks import require_sound, require_unique_rows
 from rankql.evaluation.overlap import Counters, read_counters, run_label
 from rankql.evaluation.plan import Facts, Plan
 from rankql.evaluation.readable import Query, is_catalogue, unique_columns, write_query
 from rankql.evaluation.reduce import FLAGGED, Reduction, choose_reduction
+from rankql.evaluation.refusals import require_sound, require_unique_rows
 from rankql.evaluation.shown import COUNTED, HIDDEN, count_seen, no_shared_items, reads_grades
 from rankql.evaluation.steps import TOP, Unique, with_ctes
 from rankql.macros import INTERNAL_PREFIX, MISSING

@@ -15,11 +15,11 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require, require_package
-from rankql.evaluation.checks import evaluation_errors
 from rankql.evaluation.compute import compute
 from rankql.evaluation.means import require_interval
 from rankql.evaluation.notes import COUNTED, OTHERS, Evaluated, describe_notes
 from rankql.evaluation.plan import make_plan
+from rankql.evaluation.refusals import evaluation_errors
 from rankql.evaluation.request import (
     DEFAULT_METRICS,
     EvaluateArguments,

@@ -15,7 +15,6 @@ import polars as pl
 
 import rankql
 from rankql.errors import RankqlError
-from rankql.evaluation.checks import evaluation_errors, validate_columns
 from rankql.evaluation.collapse import collapse_chunks
 from rankql.evaluation.columns import SCALES
 from rankql.evaluation.means import Meta
@@ -28,6 +27,7 @@ from rankql.evaluation.readable import (
     write_catalogue_queries,
     write_query,
 )
+from rankql.evaluation.refusals import evaluation_errors, validate_columns
 from rankql.evaluation.request import EvaluateArguments, Reading
 from rankql.evaluation.shown import add_training, drop_seen, reads_grades, require_sources
 from rankql.evaluation.steps import FINGERPRINT, SqlRunner

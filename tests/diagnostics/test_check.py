@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from rankql.diagnostics.check import RULES, check
-from rankql.diagnostics.check_rows import CHECKS
 from rankql.diagnostics.findings import Finding, Report
+from rankql.diagnostics.row_findings import CHECKS
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluate import evaluate
 from support.paths import DL19

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.evaluation import checks
+from rankql.evaluation import refusals
 from support.parameters import cycled
 from support.reductions import SHAPES, compare, evaluate, frame, require_equal
 
@@ -218,12 +218,12 @@ def test_rows_without_a_gain_may_not_share_positions(metrics, queries):
 
 
 @pytest.mark.few(3)
-@pytest.mark.parametrize("most", [checks.IN_POLARS, 10])
+@pytest.mark.parametrize("most", [refusals.IN_POLARS, 10])
 @pytest.mark.parametrize("table", ["run", "qrels", None])
 @pytest.mark.parametrize("metric", ["nDCG@10", "AP"])
 def test_repeated_items_are_refused_in_tables_of_any_size(most, table, metric, monkeypatch):
     """polars or, among very many rows, DuckDB compares their hashes."""
-    monkeypatch.setattr(checks, "IN_POLARS", most)
+    monkeypatch.setattr(refusals, "IN_POLARS", most)
     items = pl.DataFrame({"item": range(1000)}).with_columns(query=pl.col("item") // 100)
     tables = {
         "run": items.with_columns(score=pl.col("item") % 100 / 64),

@@ -24,7 +24,7 @@ from rankql.sources.tables import Table, is_text, same_kind, text_number
 REVERSED_Z = -2.3
 
 
-def check_rows(data: CheckData) -> Iterator[Finding]:
+def find_in_rows(data: CheckData) -> Iterator[Finding]:
     """Run every check on the tables it applies to."""
     for check in CHECKS:
         for table in getattr(data, check.tables):
