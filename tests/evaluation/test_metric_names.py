@@ -77,6 +77,7 @@ def test_results_keep_the_names_that_were_asked_for_and_match_by_the_canonical_o
         each.save_values(path)
     verdict = rankql.gate(paths[0], baseline=paths[1], max_drop=["RR:0.1", "hit@3:0"])
     assert {*verdict.table["metric"]} == {"mrr", "HR@3"}
+    assert {*rankql.gate(paths[0], baseline=paths[1]).table["metric"]} == {*names}
     assert {*rankql.compare(paths).pairs["metric"]} == {*names}
     assert rankql.compare(paths[::-1], metrics="MRR").metrics == ["RR"]
     half = pl.col("query").hash() % 2 == 0
