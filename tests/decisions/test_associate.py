@@ -19,7 +19,6 @@ from rankql.stats.correlation import correlate_values
 from research.simulation import REPEATS
 from support.parameters import slow
 
-COEFFICIENTS = ("pearson", "spearman")
 ENDS = ("", "_lo", "_hi", "_p")
 NAN, INF = math.nan, math.inf
 
@@ -101,13 +100,6 @@ def is_related(x, y, days=None):
     return p is not None and p <= 0.05
 
 
-def called_related(kinds, n, repeats):
-    """The share of unrelated columns that Spearman calls related."""
-    rng = np.random.default_rng(n)
-    columns = ([drawn_values(x, rng, n) for x in kinds] for _ in range(repeats))
-    return sum(is_related(*pair) for pair in columns) / repeats
-
-
 # One in 20, and what chance adds.
 MOST = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
 
@@ -121,7 +113,9 @@ MOST = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
     ],
 )  # fmt: skip
 def test_unrelated_columns_are_rarely_called_related(kinds, n, repeats, most):
-    assert called_related(kinds, n, repeats) <= most
+    rng = np.random.default_rng(n)
+    columns = ([drawn_values(x, rng, n) for x in kinds] for _ in range(repeats))
+    assert sum(is_related(*pair) for pair in columns) / repeats <= most
 
 
 # Autoregressive series, by the weights of the days before: alike or opposite neighbours.
@@ -136,13 +130,6 @@ def autocorrelated(rng, n, phi):
     return x[50:] + np.sin(np.arange(n) * 2 * np.pi / 7) + np.arange(n) / n
 
 
-def days_called_related(n, phi, repeats):
-    """The share of unrelated series of days that Spearman calls related."""
-    rng = np.random.default_rng([n, *(round(10 * abs(x)) for x in phi)])
-    draw, days = functools.partial(autocorrelated, rng, n, phi), np.arange(n)
-    return sum(is_related(draw(), draw(), days) for _ in range(repeats)) / repeats
-
-
 @pytest.mark.parametrize(
     ("phi", "n", "repeats", "most"),
     [
@@ -153,7 +140,9 @@ def days_called_related(n, phi, repeats):
 )  # fmt: skip
 def test_unrelated_days_are_rarely_called_related(phi, n, repeats, most):
     """By the correlation with the day before alone, 10% to 13% of (-0.5,) and (0.4, 0.4)."""
-    assert days_called_related(n, phi, repeats) <= most
+    rng = np.random.default_rng([n, *(round(10 * abs(x)) for x in phi)])
+    draw, days = functools.partial(autocorrelated, rng, n, phi), np.arange(n)
+    assert sum(is_related(draw(), draw(), days) for _ in range(repeats)) / repeats <= most
 
 
 def test_missing_days_keep_their_lag():
@@ -217,15 +206,6 @@ def test_a_note_says_where_pearson_and_spearman_disagree():
 
 
 LONG = [*range(9), 20]
-
-
-def three_keys():
-    return associate_values([0, 1, 2], [1, 2, 0])
-
-
-def test_coefficients_by_hand():
-    """Deviations (-1, 0, 1) and (0, 1, -1): -1 / 2."""
-    assert [row(three_keys())[name] for name in COEFFICIENTS] == pytest.approx([-1 / 2] * 2)
 
 
 X, Y = [1, 2, 3, 5], [1, 2, 3, 5]
@@ -486,7 +466,7 @@ def test_small_changes_count_as_the_same():
 
 def test_quadrants_refuse():
     require_message("Unknown outcome 'CRT'. Did you mean 'CTR'?", two().quadrants, "AP", "CRT")
-    require_message("quadrants needs two systems", three_keys().quadrants, "AP", "CTR")
+    require_message("quadrants needs two", associate_values(X, Y).quadrants, "AP", "CTR")
 
 
 # Displayed

@@ -113,6 +113,7 @@ def test_inputs_of_compare(arguments, keywords, text):
         *(((RUN, QRELS, RUN), {"max_drop": x}, f"Cannot parse the limit '{x}' of max_drop=.")
           for x in ("AP", "AP:-0.1", "AP:inf")),
         ((RUN, QRELS, RUN), {"max_drop": {"AP": "often"}}, "AP:often"),
+        ((RUN, QRELS), {"minimum": {"P@1": "high"}}, "Cannot parse the limit 'P@1>=high'"),
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
