@@ -64,7 +64,7 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 
 
 def test_a_drop_beyond_its_limit_fails():
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=5)
+    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=8)
     assert not verdict and not verdict.passed and verdict.exit_code == 1
     assert set(verdict.table["check"]) == {"nDCG@10 drop <= 0.01"}
     assert verdict.table.select("slice", "status").rows() == [
