@@ -447,6 +447,7 @@ def test_conventions_of_the_baseline(tmp_path):
     path = tmp_path / "old.parquet"
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
     assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0").outcome == "inconclusive"
+    assert rankql.compare(path, rankql.evaluate(RUN, QRELS, "nDCG@10")).metrics == ["nDCG@10"]
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
     assert rankql.gate(RUN, QRELS, other, gain="exp2")
     stated = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval")

@@ -12,18 +12,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
+from research.test_logs import METHODS, NAMES
 from support.calls import table_ways
 from support.components import optional
 
 sm = optional("statsmodels.api")
-
-METHODS = [
-    ("randomised_propensity", {}),
-    ("harvested_propensity", {}),
-    ("harvested_propensity", {"pairs": "adjacent"}),
-    ("harvested_propensity", {"pairs": "first"}),
-]
-NAMES = ["randomised_propensity", "harvested_propensity"]
 SCHEMA = {"query": pl.Int64, "item": pl.String, "pos": pl.Int64, "click": pl.Int64}
 FEW = "the interval rests on fewer than 30 queries"
 
@@ -46,17 +39,7 @@ def assert_same(sql, other):
     assert sql["propensity"].to_list() == pytest.approx(other["propensity"].to_list(), rel=1e-9)
 
 
-# logs without noise: clicks are what is expected
-
-
-def exact_log(theta, attractions, n=48):
-    cells = []
-    for (q, r), (k, t) in product(enumerate(attractions), enumerate(theta, start=1)):
-        clicks = n * t * r
-        assert clicks.denominator == 1
-        cells.append((q, "a", k, n, int(clicks)))
-    return log_of(cells)
-
+# Logs without noise: clicks are what is expected
 
 HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
 
@@ -66,7 +49,12 @@ HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
 @pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
 def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
     """What comes out is what went in, relative to position 1, above 1 too."""
-    result = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
+    cells = []
+    for (q, r), (k, t) in product(enumerate(HALVES), enumerate(theta, start=1)):
+        clicks = 48 * t * r
+        assert clicks.denominator == 1
+        cells.append((q, "a", k, 48, int(clicks)))
+    result = estimates(name, log_of(cells), **options)
     for k, t in enumerate(theta, start=1):
         assert result[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=1e-12)
         assert (result[k]["note"], result[k]["component"]) == (FEW if k > 1 else None, 1)
