@@ -166,13 +166,10 @@ def test_queries_needed(arguments, text):
         (lambda llm: {}, {}, "judges needs at least one table of labels"),
         (lambda llm: llm, {"threshold": math.nan}, "threshold must be a finite number, not nan"),
         (lambda llm: llm, {"confidence": 1.5}, "confidence must lie between 0 and 1, not 1.5"),
-        (
-            lambda llm: llm.filter(pl.col("item") != llm["item"][0]),
-            {"runs": JUDGED},
-            "have both labels. Let the judge label the items that people labelled",
-        ),
+        (lambda llm: llm.filter(pl.col("item") != llm["item"][0]), {"runs": JUDGED},
+         "have both labels. Let the judge label the items that people labelled"),
     ],
-)
+)  # fmt: skip
 def test_judges(change, keywords, text):
     require_refused(text, judges, change(JUDGE), HUMAN, **keywords)
 

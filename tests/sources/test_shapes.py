@@ -172,15 +172,15 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
         rankql.evaluate(RUN, pl.concat([BOUGHT.with_columns(rel=1)] * 2), "DCG")
 
 
+WRONG = [{}, {"buy": "much"}, {"buy": float("nan")}, {1: 2}]
+
+
 @pytest.mark.parametrize(
     "qrels, rel, message",
     [
         (EVENTS, {"buy": 3}, "^qrels: rel=.* has no grade for event 'click'"),
         (BOUGHT, {"buy": 3}, r"^rel=.*--rel buy=3\) needs a text column in qrels: one of event, "),
-        *(
-            (EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
-            for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})
-        ),
+        *((EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {") for rel in WRONG),
         ({"one": QRELS, "two": QRELS}, None, "^qrels: in the dict, 'one' and 'two' may be"),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
