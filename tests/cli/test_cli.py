@@ -275,6 +275,7 @@ ERRORS = {
     "eval one.run qrels --discounts 1?0,2": "'1?0,2' is not a list of numbers",
     "eval one.run qrels --weight": "Option '--weight' requires an argument",
     "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
+    "compare one.run two.run qrels --test student": "Unknown test 'student'",
     "eval distances.csv odd.csv": "--rel COLUMN",
     "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
     "eval": "Missing argument",
@@ -459,8 +460,6 @@ run()
 
 
 OPTIONAL = {"pandas", "scipy", "altair", "numpy"}
-
-
 CALL = "from rankql.cli.main import main; main({}, standalone_mode=False)"
 
 

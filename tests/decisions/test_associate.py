@@ -77,17 +77,13 @@ def test_values_that_differ_by_rounding_are_tied():
     assert row(result)["spearman"] == pytest.approx(tied)
 
 
-def drawn_values(kind, rng, n):
-    values = {
-        "normal": rng.normal(size=n),
-        "skewed": rng.lognormal(0, 2, n),
-        "tied": rng.integers(0, 3, n),
-        "binary": rng.random(n) < 0.5,
-        "mostly 0": np.where(rng.random(n) < 0.7, 0, rng.lognormal(0, 1, n)),
-    }
-    return values[kind].astype(float)
-
-
+DRAWN = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "skewed": lambda rng, n: rng.lognormal(0, 2, n),
+    "tied": lambda rng, n: rng.integers(0, 3, n) * 1.0,
+    "binary": lambda rng, n: (rng.random(n) < 0.5) * 1.0,
+    "mostly 0": lambda rng, n: np.where(rng.random(n) < 0.7, 0, rng.lognormal(0, 1, n)),
+}
 UNRELATED = [
     ("normal", "skewed"), ("skewed", "skewed"), ("tied", "tied"), ("binary", "binary"),
     ("binary", "normal"), ("mostly 0", "mostly 0"), ("mostly 0", "tied"),
@@ -114,7 +110,7 @@ MOST = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / REPEATS)
 )  # fmt: skip
 def test_unrelated_columns_are_rarely_called_related(kinds, n, repeats, most):
     rng = np.random.default_rng(n)
-    columns = ([drawn_values(x, rng, n) for x in kinds] for _ in range(repeats))
+    columns = ([DRAWN[x](rng, n) for x in kinds] for _ in range(repeats))
     assert sum(is_related(*pair) for pair in columns) / repeats <= most
 
 
@@ -218,7 +214,6 @@ X, Y = [1, 2, 3, 5], [1, 2, 3, 5]
         ([0.1 + 0.2, 0.3, 0.3, 0.3], Y, correlation.CONSTANT, ()),
         (X, [0, 0, 0, 0], correlation.CONSTANT, ()),
         ([1, 2, None], [1, 2, 3], correlation.TOO_FEW, ()),
-        ([1, 2, 3], [1, 3, 2], correlation.TOO_FEW, ("",)),
         (LONG, [2 * x for x in LONG], correlation.PERFECT, ("",)),
         ([1e200 * x for x in LONG], [1e-200 * x for x in [1, 0, *LONG[2:]]], None, ENDS),
     ],

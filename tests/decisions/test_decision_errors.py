@@ -162,6 +162,7 @@ def test_queries_needed(arguments, text):
         (lambda llm: llm.with_columns(item="x" + pl.col("item")), {}, "have no item in common"),
         (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), {}, "different grades"),
         (lambda llm: llm.drop("item"), {}, "No item column in judge 'llm'"),
+        (lambda llm: llm.to_pandas()[["query", "item", "rel", "rel"]], {}, "columns called 'rel'"),
         (lambda llm: llm.with_columns(rel=pl.lit(None, pl.Int64)), {}, "judge 'llm' has no labels"),
         (lambda llm: {}, {}, "judges needs at least one table of labels"),
         (lambda llm: llm, {"threshold": math.nan}, "threshold must be a finite number, not nan"),

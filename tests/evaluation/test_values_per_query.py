@@ -66,14 +66,6 @@ def test_files_give_their_names(tmp_path, monkeypatch):
     assert same.systems == ["run 1", "run 2"]
 
 
-def test_two_results_need_no_judgments():
-    results = [rankql.evaluate(run, QRELS, "RR") for run in (OLD, NEW)]
-    expected = rankql.compare({"run 1": OLD, "run 2": NEW}, QRELS, "RR").pairs
-    for arguments in (results, [results], [result.per_query for result in results]):
-        assert rankql.compare(*arguments).pairs.equals(expected)
-        assert rankql.compare(*arguments, metrics="RR").pairs.equals(expected)
-
-
 # Any columns of numbers
 
 
@@ -183,7 +175,6 @@ TWICE = pl.concat([AFTER, AFTER])
         ((BOTH,), {"higher_is_better": {"wait": "no"}}, "higher_is_better must be True, False"),
         ((*RUNS, "RR"), {"higher_is_better": False}, "False contradicts the definition"),
         ((*RUNS, "TauDistance"), {"higher_is_better": {"TauDistance": True}}, "True contradicts"),
-        ((BOTH,), {"ties": "expected"}, "ties= is an option for runs"),
         ((BEFORE, AFTER, AFTER), {}, "compare takes two runs or results"),
         ((OLD, NEW, OLD, QRELS), {}, "Pass more runs as a dict"),
         (({"a": OLD}, NEW, QRELS), {}, "Pass more runs as a dict"),

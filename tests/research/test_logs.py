@@ -7,14 +7,8 @@ import polars as pl
 import pytest
 
 import rankql
-from support.calls import connected
+from support.calls import PROPENSITIES, connected
 
-METHODS = [
-    ("randomised_propensity", {}),
-    ("harvested_propensity", {}),
-    ("harvested_propensity", {"pairs": "adjacent"}),
-    ("harvested_propensity", {"pairs": "first"}),
-]
 NAMES = ["randomised_propensity", "harvested_propensity"]
 
 
@@ -29,7 +23,7 @@ def random_log(rng, queries, items, shown, attraction=(0.1, 0.9)):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
 def test_copies_within_a_query_do_not_narrow_the_interval(name, options):
     """Four times the rows of each query: the same interval; four times the queries: half of it."""
     log = random_log(np.random.default_rng(5), queries=40, items=2, shown=20)

@@ -232,10 +232,7 @@ COMMAND = "'{python}' -m rankql {command} -m RR --format csv --interval none"
         *(
             slow(command, 0, "\nall,RR,0.41666666666666663,,,2,0,0\n")
             for command in (
-                "eval - qrels.csv <run.parquet",
-                "eval - qrels.csv <run.tsv",
-                "eval - qrels.csv <run.jsonl",
-                "eval - qrels.csv <run.trec.gz",
+                *(f"eval - qrels.csv <run.{x}" for x in ("parquet", "tsv", "jsonl", "trec.gz")),
                 "eval <(cat run.trec) <(cat qrels.csv)",
                 "eval run.trec.zst - <qrels.csv",
             )

@@ -1,7 +1,6 @@
 """The dbt tests `no_drop` and `at_least`: the rule of the gate in SQL, with intervals and Holm."""
 
 import re
-from functools import cache
 
 import duckdb
 import jinja2
@@ -14,6 +13,12 @@ from rankql import macros
 from support.paths import ROOT
 
 TEXT = (ROOT / "sql" / "dbt" / "tests.sql").read_text("utf-8")
+# The tests as functions that return their query, as dbt makes it.
+JINJA = jinja2.Environment(extensions=["jinja2.ext.do"])
+JINJA.globals |= {"config": lambda **_: ""}
+MACROS = re.sub(r"{% (end)?test ?", r"{% \1macro ", TEXT)
+JINJA.globals["rankql"] = JINJA.from_string(MACROS).module
+TESTS = JINJA.from_string(MACROS).module
 DEFAULTS = {"model": "t", "column_name": "value", "day": "day"}
 
 
@@ -24,22 +29,12 @@ def con():
         yield con
 
 
-@cache
-def package():
-    """The tests as functions that return their query, as dbt makes it."""
-    environment = jinja2.Environment(extensions=["jinja2.ext.do"])
-    environment.globals |= {"config": lambda **_: ""}
-    text = re.sub(r"{% (end)?test ?", r"{% \1macro ", TEXT)
-    environment.globals["rankql"] = environment.from_string(text).module
-    return environment.from_string(text).module
-
-
 def failing(con, rows, test="no_drop", **options):
     """What does not pass, by slice."""
     t = pl.DataFrame(rows, schema=["day", "slice", "value", "error", "n"], orient="row")
     con.register("t", t)
     options = options if test == "at_least" else {"by": "slice"} | options
-    query = getattr(package(), test)(**DEFAULTS | options)
+    query = getattr(TESTS, test)(**DEFAULTS | options)
     return {row["slice"]: row for row in con.sql(query).pl().to_dicts()}
 
 

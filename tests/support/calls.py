@@ -10,6 +10,9 @@ from support.metric_engines import complaint
 
 # Whose rows may come in any order.
 SPLITS = ("leave_one_out", "time_split")
+# The functions that estimate propensities, and their options.
+PROPENSITIES = [("randomised_propensity", {}), ("harvested_propensity", {})]
+PROPENSITIES += [("harvested_propensity", {"pairs": pairs}) for pairs in ("adjacent", "first")]
 
 
 def literal(value):
