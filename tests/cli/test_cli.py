@@ -283,6 +283,8 @@ ERRORS = {
     "eval distances.csv judged.csv nDCG@10": "Pass -m nDCG@10",
     "evla": "No such command 'evla'",
     "explain one.run qrels -Q nobody": "nobody",
+    "explain no.run qrels": "run: file 'no.run' does not exist",
+    "funnel one.run": "The judgments are missing",
     "metrics recalll": "recalll",
     "judges human.parquet llm.parquet llm.parquet": "same name",
     "compare one.run two.run qrels --seed -1": "seed must be a whole number",

@@ -48,7 +48,6 @@ def require_refused(text, function, *arguments, **keywords):
         ({"cluster": "query"}, "cluster='query' is the column of the queries"),
         ({"basline": "old"}, "Did you mean 'baseline'?"),
         ({"interval": "t"}, "interval= is an option of evaluate"),
-        ({"correction": "tukey"}, "Unknown correction 'tukey'"),
         ({"judge": JUDGE, "test": "randomisation"}, "test='randomisation' does not support judge="),
     ],
 )  # fmt: skip

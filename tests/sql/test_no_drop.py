@@ -38,14 +38,6 @@ def failing(con, rows, test="no_drop", **options):
     return {row["slice"]: row for row in con.sql(query).pl().to_dicts()}
 
 
-def welch(one, other, level):
-    """The interval of the drop from one (mean, error, n) to the other."""
-    error = np.hypot(one[1], other[1])
-    free = error**4 / (one[1] ** 4 / (one[2] - 1) + other[1] ** 4 / (other[2] - 1))
-    reach = stats.t.isf(level / 2, free) * error
-    return one[0] - other[0] - reach, one[0] - other[0] + reach
-
-
 @pytest.mark.slow
 def test_the_interval_is_that_of_scipy(con):
     rng = np.random.default_rng(1)
@@ -90,7 +82,11 @@ def test_slices_by_holm(con, limit):
         for left, i in zip(range(5, 0, -1), order, strict=True):
             if going:
                 level = 0.05 / left
-            lo, hi = welch(days[0][i], days[1][i], level)
+            one, other = days[0][i], days[1][i]
+            error = np.hypot(one[1], other[1])
+            free = error**4 / (one[1] ** 4 / (one[2] - 1) + other[1] ** 4 / (other[2] - 1))
+            reach = stats.t.isf(level / 2, free) * error  # as Welch has it
+            lo, hi = one[0] - other[0] - reach, one[0] - other[0] + reach
             going = going and not lo <= limit <= hi
             passed = "passed" if hi <= limit or not limit else "inconclusive"
             status = "failed" if lo > limit else passed
