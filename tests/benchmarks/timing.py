@@ -71,12 +71,9 @@ def measure(work: Workload, repeat: int) -> list[dict[str, Any]]:
         rows.append(
             {
                 "work": work.name,
-                "peer": work.peer,
+                **{key: getattr(work, key) for key in ("peer", "rows", "groups", "density")},
                 "task": name,
                 "baseline": baseline,
-                "rows": work.rows,
-                "groups": work.groups,
-                "density": work.density,
                 "seconds": seconds,
                 "median": median,
                 "ratio": median / unit if median and unit else None,

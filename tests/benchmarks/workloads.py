@@ -308,15 +308,8 @@ def against(name: str, setting: Setting) -> Iterator[Workload]:
             setting.versions.update(version)
             tasks: dict[str, Task] = {f"rankql ({', '.join(peer.options.values())})": ours}
             tasks[name] = theirs
-            yield Workload(
-                f"{metric} by a peer",
-                tasks,
-                queries * 100,
-                queries,
-                30,
-                peer=name,
-                tolerance=peer.tolerance,
-            )
+            options = {"peer": name, "tolerance": peer.tolerance}
+            yield Workload(f"{metric} by a peer", tasks, queries * 100, queries, 30, **options)
 
 
 def command_line(setting: Setting) -> Iterator[Workload]:

@@ -275,6 +275,7 @@ ERRORS = {
     "eval one.run qrels --discounts 1?0,2": "'1?0,2' is not a list of numbers",
     "eval one.run qrels --weight": "Option '--weight' requires an argument",
     "eval one.run ./one.run qrels": "Name each run: NAME=PATH",
+    "compare one.run two.run qrels --test student": "Unknown test 'student'",
     "eval distances.csv odd.csv": "--rel COLUMN",
     "eval twice.csv judged.csv": "pass the column of the systems: --system\n",
     "eval": "Missing argument",
@@ -282,6 +283,8 @@ ERRORS = {
     "eval distances.csv judged.csv nDCG@10": "file 'nDCG@10' does not exist",
     "evla": "No such command 'evla'",
     "explain one.run qrels -Q nobody": "nobody",
+    "explain no.run qrels": "run: file 'no.run' does not exist",
+    "funnel one.run": "The judgments are missing",
     "metrics recalll": "recalll",
     "judges human.parquet llm.parquet llm.parquet": "same name",
     "compare one.run two.run qrels --seed -1": "seed must be a whole number",
@@ -459,8 +462,6 @@ run()
 
 
 OPTIONAL = {"pandas", "scipy", "altair", "numpy"}
-
-
 CALL = "from rankql.cli.main import main; main({}, standalone_mode=False)"
 
 

@@ -125,11 +125,6 @@ def test_on_the_command_line(files, two):
         rankql.evaluate(run, QRELS, two.metrics, output=f"{name}_values.parquet")
     values = call("old=old_values.parquet", "new=new_values.parquet", "--format", "json")
     assert json.loads(values.stdout)["table"] == plain["table"]
-    for arguments, text in (
-        ([*runs, "--test", "student"], "Unknown test 'student'"),
-        (["old.parquet", "old.parquet", "qrels.parquet"], "Name each run: NAME=PATH"),
-    ):
-        assert text in call(*arguments, code=2).stderr
 
 
 def test_too_few_resamples_for_so_many_tests():

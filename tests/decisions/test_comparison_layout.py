@@ -209,6 +209,13 @@ def test_files_hold_what_is_shown(tmp_path, monkeypatch):
     systems = values(["old", "new"])
     for name, frame in systems.items():
         frame.write_parquet(f"{name}.parquet")
+
+    def run(*options):
+        files = ["old=old.parquet", "new=new.parquet"]
+        done = CliRunner().invoke(main, ["compare", *files, *options])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
     compared = rankql.compare(systems)
     views = {(): compared, ("--wide",): compared.wide(), ("--pairs",): compared.long()}
     for options, view in views.items():
@@ -225,13 +232,6 @@ def test_files_hold_what_is_shown(tmp_path, monkeypatch):
         assert (tmp_path / "w.json").read_text("utf-8") == compared.to_json() + "\n"
         assert pl.read_csv("w.csv").columns == compared.pairs.columns
         assert run(*options, "--format", "latex") == view.to_latex() + "\n"
-
-
-def run(*options):
-    files = ["old=old.parquet", "new=new.parquet"]
-    done = CliRunner().invoke(main, ["compare", *files, *options])
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def test_xlsx_needs_a_package(tmp_path, monkeypatch):

@@ -48,7 +48,6 @@ def require_refused(text, function, *arguments, **keywords):
         ({"cluster": "query"}, "cluster='query' is the column of the queries"),
         ({"basline": "old"}, "Did you mean 'baseline'?"),
         ({"interval": "t"}, "interval= is an option of evaluate"),
-        ({"correction": "tukey"}, "Unknown correction 'tukey'"),
         ({"judge": JUDGE, "test": "randomisation"}, "test='randomisation' does not support judge="),
     ],
 )  # fmt: skip
@@ -64,7 +63,7 @@ def test_options_of_compare(keywords, text):
         (({"old": RESULT, "new": RESULT}, QRELS), {}, "qrels= is an option for runs"),
         (({"old": RESULT, "new": rankql.evaluate(RUN, QRELS, "RR")},), {}, "no metric in common"),
         (({"old": RESULT, "new": rankql.evaluate(RUN, QRELS, "AP", undefined="zero")},), {},
-         "different conventions"),
+         "Results have different conventions: {'undefined': 'skip'} and {'undefined': 'zero'}."),
         (({"old": RESULT},), {"ties": "expected"}, "ties= is an option for runs"),
         (({"old": RESULT},), {"by": "segment"}, "The results have no attribute 'segment'"),
         (({"old": RESULT},), {"metrics": "RR"}, "Unknown metric 'RR'"),
@@ -113,6 +112,7 @@ def test_inputs_of_compare(arguments, keywords, text):
         *(((RUN, QRELS, RUN), {"max_drop": x}, f"Cannot parse the limit '{x}' of max_drop=.")
           for x in ("AP", "AP:-0.1", "AP:inf")),
         ((RUN, QRELS, RUN), {"max_drop": {"AP": "often"}}, "AP:often"),
+        ((RUN, QRELS), {"minimum": {"P@1": "high"}}, "Cannot parse the limit 'P@1>=high'"),
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
@@ -127,7 +127,7 @@ def test_inputs_of_compare(arguments, keywords, text):
         ((RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),
         ((RESULT,), {"minimum": "AP>=0", "judge": JUDGE}, "judge= needs rankings, not results"),
         ((RUN, QRELS, RESULT), {"max_drop": "RR:0"}, "baseline: Unknown metric 'RR'"),
-        ((RUN, QRELS, RESULT), {"gain": "exp2", "max_drop": "AP:0"}, "different conventions"),
+        ((RUN, QRELS, RESULT), {"gain": "exp2", "max_drop": "AP:0"}, "and {'gain': 'exp2'}."),
         ((GOOD,), {"minimum": "AP>=0", "by": "segmet"}, "by: Unknown attribute 'segmet'. Did you"),
         ((GOOD, None, GOOD), {"cluster": "sg"}, "cluster: Unknown attribute 'sg'"),
         ((GOOD, None, GOOD), {"higher_is_better": {"x": False}}, "Available: AP"),
@@ -161,17 +161,15 @@ def test_queries_needed(arguments, text):
         (lambda llm: llm.with_columns(item="x" + pl.col("item")), {}, "have no item in common"),
         (lambda llm: llm.with_columns(rel=pl.int_range(pl.len()) / 7), {}, "different grades"),
         (lambda llm: llm.drop("item"), {}, "No item column in judge 'llm'"),
+        (lambda llm: llm.to_pandas()[["query", "item", "rel", "rel"]], {}, "columns called 'rel'"),
         (lambda llm: llm.with_columns(rel=pl.lit(None, pl.Int64)), {}, "judge 'llm' has no labels"),
         (lambda llm: {}, {}, "judges needs at least one table of labels"),
         (lambda llm: llm, {"threshold": math.nan}, "threshold must be a finite number, not nan"),
         (lambda llm: llm, {"confidence": 1.5}, "confidence must lie between 0 and 1, not 1.5"),
-        (
-            lambda llm: llm.filter(pl.col("item") != llm["item"][0]),
-            {"runs": JUDGED},
-            "have both labels. Let the judge label the items that people labelled",
-        ),
+        (lambda llm: llm.filter(pl.col("item") != llm["item"][0]), {"runs": JUDGED},
+         "have both labels. Let the judge label the items that people labelled"),
     ],
-)
+)  # fmt: skip
 def test_judges(change, keywords, text):
     require_refused(text, judges, change(JUDGE), HUMAN, **keywords)
 

@@ -1,6 +1,5 @@
 """The gate: what fails, what does not, and what people and CI read."""
 
-import itertools
 import json
 import re
 from pathlib import Path
@@ -64,7 +63,7 @@ QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "y"], "rel": [1, 1]})
 
 
 def test_a_drop_beyond_its_limit_fails():
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=5)
+    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=8)
     assert not verdict and not verdict.passed and verdict.exit_code == 1
     assert set(verdict.table["check"]) == {"nDCG@10 drop <= 0.01"}
     assert verdict.table.select("slice", "status").rows() == [
@@ -214,29 +213,6 @@ def test_identical_rankings_pass_however_few():
     assert rankql.gate(result.per_query, baseline=result, max_drop="RR:0.01").exit_code == 3
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("n", [1, 2])
-@pytest.mark.parametrize("limit", [None, "AP:0", "AP:0.02"])
-def test_few_queries_never_pass(n, limit):
-    """Neither one query, nor two that both drop less than the limit."""
-    old = pl.DataFrame({"query": range(n), "AP": [0.9, 0.5][:n]})
-    for change, least in itertools.product([-0.01, 0.0, 0.1], [10, 1]):
-        new = old.with_columns(pl.col("AP") + change)
-        verdict = rankql.gate(new, baseline=old, min_queries=least, max_drop=limit)
-        decidable = n > 1 and least == 1 and limit != "AP:0.02"
-        assert verdict.exit_code == (0 if decidable else 3)
-
-
-def test_small_slices_are_reported():
-    options = {"baseline": WORSE, "by": "segment", "minimum": "nDCG@10>=0.9"}
-    noisy = values(shift=lambda i: 0.01 - 0.01 * (i % 3) - 0.2 * (-1) ** i)
-    verdict = rankql.gate(noisy, **options, min_queries=9)
-    assert statuses(verdict, "segment=old") == ["too few queries"] * 2
-    assert "2 too few queries" in verdict.title and "segment=old" in repr(verdict)
-    enough = rankql.gate(noisy, **options, min_queries=8)
-    assert statuses(enough, "segment=old") == ["failed", "passed"]
-
-
 def test_a_small_slice_that_collapses_fails():
     """Eight of eight queries lose 0.5: beyond doubt, though fewer than min_queries."""
     worse = values(shift=lambda i: 0.01 * (i % 3) - (0.5 if i >= 12 else -0.5))
@@ -252,7 +228,7 @@ def test_a_small_slice_that_collapses_fails():
 
 def test_less_is_better():
     old, new = values("RMSE"), values("RMSE", shift=lambda i: 0.1 + 0.01 * (i % 3))
-    verdict = rankql.gate(new, baseline=old, minimum="RMSE<=0.5", max_drop="RMSE:0.05")
+    verdict = rankql.gate(new, baseline=old, minimum={"RMSE": 0.5}, max_drop="RMSE:0.05")
     assert verdict.table["check"].to_list() == ["RMSE <= 0.5", "RMSE rise <= 0.05"]
     assert statuses(verdict) == ["failed", "failed"] and verdict.table["lo"][1] > 0.05
     assert messages(verdict)[1].startswith("rose by 0.1095 (95% CI 0.105")
@@ -364,11 +340,13 @@ def test_undefined_fails():
         "undefined: none of 2 queries has a value in both",
     ]
     undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
-    for least, status in ((10, "too few queries"), (8, "failed")):
+    for least, status in ((9, "too few queries"), (8, "failed")):
         options = {"minimum": "nDCG@10>=0", "by": "segment", "min_queries": least}
         verdict = rankql.gate(undefined, baseline=OLD, **options)
         assert statuses(verdict, "segment=new") == ["passed"] * 2
         assert statuses(verdict, "segment=old") == [status] * 2
+        assert ("2 too few queries" in verdict.title) == (least == 9)
+        assert "segment=old" in repr(verdict)
     assert statuses(bounded(undefined, ">=0", by="segment"))[2] == "too few queries"
 
 
@@ -455,6 +433,7 @@ def test_conventions_of_the_baseline(tmp_path):
     path = tmp_path / "old.parquet"
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
     assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0").outcome == "inconclusive"
+    assert rankql.compare(path, rankql.evaluate(RUN, QRELS, "nDCG@10")).metrics == ["nDCG@10"]
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
     assert rankql.gate(RUN, QRELS, other, gain="exp2")
     stated = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval")
@@ -480,10 +459,6 @@ def test_micro_averages():
     lost = pl.concat([low.with_columns(item=pl.lit("z") + pl.col("item")), last])
     verdict = rankql.gate(lost, QRELS, RUN, **checks)
     assert verdict.table["difference"][1] == -0.5 and not verdict
-    # undefined='zero' is a rule for means: a micro average has no value of a query.
-    qrels = pl.concat([QRELS, pl.DataFrame({"query": ["c"], "item": ["z"], "rel": [0]})])
-    verdict = rankql.gate(RUN, qrels, minimum=["microR@1>=0", "R@1>=0"], undefined="zero")
-    assert verdict.table["n"].to_list() == [2, 3]
 
 
 # What people and CI read
@@ -643,26 +618,19 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
     assert statuses(sliced).count("too few queries") == 100
 
 
-def recommenders(tmp_path):
-    """Two runs of 40 users, the items that they had before, and those that they bought then."""
+def test_a_gate_with_train_catalogue_and_seen(tmp_path):
+    """As evaluate and compare have them; on the command line too.
+
+    Two runs of 40 users, the items that they had before, and those that they bought then.
+    """
     users = pl.DataFrame({"user": range(40)})
     old = users.with_columns(item=pl.lit([*"abcd"])).explode("item")
     old = old.with_columns(pos=pl.int_range(1, pl.len() + 1).over("user"))
-    frames = {
-        "old": old,
-        "new": old.with_columns(pos=5 - pl.col("pos")),
-        "test": users.with_columns(item=pl.lit("c")),
-        "train": users.with_columns(item=pl.lit([*"ad"])).explode("item"),
-    }
-    for name, frame in frames.items():
-        frame.write_parquet(tmp_path / f"{name}.parquet")
-    return frames
-
-
-def test_a_gate_with_train_catalogue_and_seen(tmp_path):
-    """As evaluate and compare have them; on the command line too."""
-    frames = recommenders(tmp_path)
-    run, test, train = frames["new"], frames["test"], frames["train"]
+    run, test = old.with_columns(pos=5 - pl.col("pos")), users.with_columns(item=pl.lit("c"))
+    train = users.with_columns(item=pl.lit([*"ad"])).explode("item")
+    paths = [str(tmp_path / f"{name}.parquet") for name in ("new", "test", "train")]
+    for path, frame in zip(paths, (run, test, train), strict=True):
+        frame.write_parquet(path)
     limits = {"minimum": {"RR": 0.4, "Coverage@2": 0.1}}
     verdict = rankql.gate(run, test, train=train, catalogue=10, **limits)
     expected = rankql.evaluate(run, test, ["RR", "Coverage@2"], train=train, catalogue=10)
@@ -671,11 +639,10 @@ def test_a_gate_with_train_catalogue_and_seen(tmp_path):
         assert mean == pytest.approx(expected[metric])
     dropped = rankql.gate(run, test, train=train, seen="drop", minimum={"RR": 0.9})
     assert dropped.passed and not rankql.gate(run, test, minimum={"RR": 0.9}).passed
-    both = rankql.gate(run, test, frames["old"], train=train, max_drop={"Novelty@2": 0.1})
+    both = rankql.gate(run, test, old, train=train, max_drop={"Novelty@2": 0.1})
     assert both.table["difference"].item() == pytest.approx(
-        rankql.compare(frames["old"], run, test, "Novelty@2", train=train).pairs["difference"][0]
+        rankql.compare(old, run, test, "Novelty@2", train=train).pairs["difference"][0]
     )
-    paths = [str(tmp_path / f"{name}.parquet") for name in ("new", "test", "train")]
     done = CliRunner().invoke(
         main, ["gate", *paths[:2], "--train", paths[2], "--catalogue", "10", "--min", "RR>=0.4",
                "--min", "Coverage@2>=0.1"])  # fmt: skip
@@ -683,13 +650,3 @@ def test_a_gate_with_train_catalogue_and_seen(tmp_path):
     result = rankql.evaluate(run, test, "RR")
     with pytest.raises(rankql.RankqlError, match="train= is an option for runs"):
         rankql.gate(result, train=train, minimum="RR>=0.1")
-
-
-def test_limits_on_means_may_be_a_dict():
-    frame = pl.DataFrame({"query": range(20), "item": "a", "score": 1.5, "rel": 1})
-    verdict = rankql.gate(frame, minimum={"P@1": 0.9, "RMSE": 0.6})
-    assert verdict.table["check"].to_list() == ["P@1 >= 0.9", "RMSE <= 0.6"]
-    assert verdict.passed
-    assert not rankql.gate(frame, minimum={"RMSE": 0.4}).passed
-    with pytest.raises(rankql.RankqlError, match="Cannot parse the limit 'P@1>=high'"):
-        rankql.gate(frame, minimum={"P@1": "high"})

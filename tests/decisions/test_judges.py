@@ -129,13 +129,6 @@ def test_labels_as_dicts():
     assert judges({"llm": dicts[0]}, dicts[1]).table.equals(expected)
 
 
-def test_two_columns_of_labels_are_refused():
-    human, llm, _ = simulated()
-    twice = llm.to_pandas()[["query", "item", "rel", "rel"]]
-    with pytest.raises(rankql.RankqlError, match="several columns called 'rel'"):
-        judges(twice, human)
-
-
 def test_an_adversarial_judge_turns_the_order_around():
     human, _, runs = simulated()
     report = judges(human.with_columns(rel=3 - pl.col("rel")), human, runs)

@@ -265,6 +265,7 @@ def test_levels_by_hand():
     # Benjamini-Hochberg rejects four of five (0.04 <= 4/5 of 0.05): 4/5 of 0.05 for all.
     assert steps("bh") == pytest.approx([0.04] * 5)
     assert steps("none") == [0.05] * 5
+    assert adjust_p_values([0.8, 0.9], "holm") == [1, 1]
     assert all(significance_levels([], [], x, 0.05) == [] for x in CORRECTIONS)
 
 

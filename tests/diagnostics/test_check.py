@@ -316,12 +316,6 @@ def test_text_files(tmp_path):
     assert list(check(run, judged(rows=QRELS[:2]).with_columns(query=1), k=2)) == []
 
 
-def test_gaps_beside_repeats():
-    run = placed(("a", "z", 1.0), rows=[PLACES[0], ("a", "y", 3.0), *PLACES[2:]])
-    report = check(run, judged(("a", "z", 0)), k=2)
-    assert kinds(report) == ["duplicate-positions"]
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rows", "findings"),

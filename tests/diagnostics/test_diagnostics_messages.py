@@ -5,10 +5,8 @@ from datetime import date, timedelta
 import duckdb
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from rankql import RankqlError, check, explain, funnel, monitor
-from rankql.cli.main import main
 from support import metric_engines
 
 RUN = pl.DataFrame({"query": [*["q"] * 5, "not judged"], "item": [*"xedana"]})
@@ -67,7 +65,6 @@ MESSAGES = [
     (lambda: days(baseline="2026-09"), "must be a number of days or a period such as"),
     (lambda: days(baseline=10**12), "not '1000000000000'"),
     (lambda: days(DAYS.rename({"query": "search"})), "has no column 'query'. Name one"),
-    (lambda: days(system="part"), "monitor does not take system="),
     (lambda: days(states="folder"), "Unknown option 'states'."),
 ]  # fmt: skip
 
@@ -119,13 +116,3 @@ def test_messages_of_monitor_days(rows, options, message):
     last = "" if "baseline" in options else ", DATE '2026-09-28'"
     with pytest.raises(duckdb.ConversionException, match=message):
         con.sql(f"FROM monitor_days('daily'{last}{options})").fetchall()
-
-
-def test_messages_of_the_command_line(tmp_path):
-    FRAME.write_parquet(path := str(tmp_path / "run.parquet"))
-    for arguments, message in (
-        (["explain", "nowhere.run", path], "run: file 'nowhere.run' does not exist"),
-        (["funnel", path], "The judgments are missing"),
-    ):
-        done = CliRunner().invoke(main, arguments)
-        assert done.exit_code == 2 and message in done.stderr

@@ -40,6 +40,7 @@ def by_item(explained, column):
 
 # By hand: d and e are relevant, c is worth 3 and not retrieved, x is unjudged.
 RUN, QRELS = {"q": [*"xedan"]}, {"q": {"a": 0, "c": 3, "d": 2, "e": 1}}
+MORE = {**RUN, "none": ["x", "y"]}, {**QRELS, "gone": {"z": 1}, "none": {"x": 0}}
 BY_HALVES = {"discounts": [1, 2, 4, 8, 16]}
 
 
@@ -368,8 +369,7 @@ def test_duplicates_are_refused_in_the_query_only():
 
 
 def test_missing_and_undefined():
-    qrels = {**QRELS, "gone": {"z": 1}, "none": {"x": 0}}
-    run = {**RUN, "none": ["x", "y"]}
+    run, qrels = MORE
     gone = explain(run, qrels, "gone")
     assert (gone.value, gone.ideal) == (0, 1) and by_item(gone, "loss") == {"z": 1}
     assert any("'gone'" in note for note in gone.notes)
@@ -387,8 +387,7 @@ def test_missing_and_undefined():
 @pytest.mark.few(1)
 @pytest.mark.parametrize("options", [{}, {"undefined": "zero"}, {"missing": "skip"}], ids=str)
 def test_losses_of_queries_and_of_items_add_up_to_the_mean_loss(options):
-    qrels = {**QRELS, "gone": {"z": 1}, "none": {"x": 0}}
-    run = {**RUN, "none": ["x", "y"]}
+    run, qrels = MORE
     overall = explain(run, qrels, **options)
     assert near(overall.value, evaluated(run, qrels, "nDCG@10", **options)[1]["nDCG@10"])
     losses = overall.queries["loss"].drop_nulls()

@@ -37,12 +37,6 @@ def demo_folder(tmp_path_factory):
     return folder
 
 
-def draws(page):
-    """Does a block of the page draw a chart or write a report?"""
-    blocks = BLOCK.findall(page.read_text())
-    return any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)
-
-
 # Pages of the default run; the oldest DuckDB cannot read text of pandas 3.
 LIGHT = ("start", "gain")
 
@@ -50,7 +44,9 @@ LIGHT = ("start", "gain")
 def marks(page):
     needed = [] if page.stem in LIGHT else [pytest.mark.slow]
     needed += [pytest.mark.tea_tasting] if page.stem == "experiment" else []
-    return [*needed, pytest.mark.report] if draws(page) else needed
+    blocks = BLOCK.findall(page.read_text())
+    draws = any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)
+    return [*needed, pytest.mark.report] if draws else needed
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,9 @@ def numbers(values):
     return [-99 if value is None else value for value in values]
 
 
-def load_build():
-    spec = importlib.util.spec_from_file_location("browser_page", ROOT / "docs" / "browser_page.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-BUILD = load_build()
+SPEC = importlib.util.spec_from_file_location("browser_page", ROOT / "docs" / "browser_page.py")
+BUILD = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(BUILD)
 
 
 # Evaluate your own files

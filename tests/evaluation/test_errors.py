@@ -19,11 +19,7 @@ from support.random_runs import QRELS, RUN
         ("x.run", "only three columns\n", r"TREC \(4 or 6 columns; its first line has 3\)"),
         ("x.csv", "query,item,score\nq1,a,2\nq2,a,1,9\n", "its lines have different numbers of"),
         ("x.csv", "query;item;score\nq1;a;2\nq1;b\n", "its lines have different numbers of values"),
-        (
-            "x.csv",
-            "query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n",
-            "Line: 30002, Expected Number",
-        ),
+        ("x.csv", "query,item,score\n" + "q,a,1\n" * 30_000 + "q,a,1,9\n", "Line: 30002, Expected"),
         ("x.csv", "q1,a,2\nq1,b,3\nq2,a,1\n", "No query column in run"),
         ("x.csv", "query\na,\nb,\n", "No item column in run"),
         ("x.csv", 'doc\n{"a": 1, "b": 2}\n', "No query column in run"),

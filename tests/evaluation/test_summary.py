@@ -65,6 +65,7 @@ def rankings(queries, **columns):
 
 NO_INTERVAL = "There is no confidence interval: it needs at least 2 queries"
 NO_VALUE = "Note: {}: no query has a value"
+UNDEFINED = rankings("ab", rel=0)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +77,9 @@ NO_VALUE = "Note: {}: no query has a value"
         ((rankings("ab"),), {"metrics": ["AP", "microP@2"]}, None),
         ((rankings("ab", rel=3),), {"metrics": "DCG@1"}, f"{NO_INTERVAL} with different values"),
         ((rankings("a", rel=0),), {"metrics": "AP"}, NO_VALUE.format("AP")),
-        (
-            (rankings("ab", rel=0),),
-            {"metrics": ["nDCG", "P@1", "AP"]},
-            NO_VALUE.format("nDCG and AP"),
-        ),
-        (  # One item is relevant, and was not retrieved.
-            (rankings("a", rel=[0, 1], pos=[1, None]),),
-            {"metrics": "AUC"},
-            NO_VALUE.format("AUC"),
-        ),
+        ((UNDEFINED,), {"metrics": ["nDCG", "P@1", "AP"]}, NO_VALUE.format("nDCG and AP")),
+        # One item is relevant, and was not retrieved.
+        ((rankings("a", rel=[0, 1], pos=[1, None]),), {"metrics": "AUC"}, NO_VALUE.format("AUC")),
     ],
 )
 def test_lines_say_which_values_and_intervals_there_are_not(tables, options, line):

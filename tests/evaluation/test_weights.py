@@ -265,11 +265,6 @@ def replace(*values):
     return ABOUT.with_columns(same=pl.Series([*values, *ABOUT["same"][len(values) :]]))
 
 
-def repeat(value):
-    same = pl.lit(value, pl.Float64).alias("same")
-    return pl.concat([ABOUT, ABOUT[:1].with_columns(same)])
-
-
 @pytest.mark.parametrize(
     ("about", "message"),
     [
@@ -282,8 +277,6 @@ def repeat(value):
         (replace(1e20), "weight: same is 1e+20 for one query, over 1e+10 times"),
         (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
         (ABOUT.drop("same"), "weight='same': no column of that name in"),
-        (repeat(9.0), "same must have one value per query, but attributes has 2.5 and 9.0"),
-        (repeat(None), "same must have one value per query, but attributes has 2.5 and None"),
     ],
 )
 def test_bad_weights(about, message):

@@ -117,18 +117,13 @@ def test_sql_equals_python(showings, k, prefix):
         assert row == (picks, rankql.team_draft_credit(picks, clicks))
 
 
-def sign_tests(values):
-    """By SQL and by polars."""
-    frame = pl.DataFrame({"preference": values}, {"preference": pl.Float64})
-    return calls.both("sign_test(preference)", frame)
-
-
 @given(st.lists(st.sampled_from([None, 1, 1, 0, -1, 0.5]), max_size=40))
 def test_sign_test_equals_scipy(values):
     """Ties are left out."""
     wins, losses = (sum(1 for v in values if v and v * side > 0) for side in (1, -1))
     expected = float(binomtest(wins, wins + losses).pvalue) if wins + losses else None
-    for result in sign_tests(values):
+    frame = pl.DataFrame({"preference": values}, {"preference": pl.Float64})
+    for result in calls.both("sign_test(preference)", frame):
         assert metric_engines.same(result, expected)
 
 

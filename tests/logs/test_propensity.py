@@ -12,17 +12,10 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from support.calls import table_ways
+from support.calls import PROPENSITIES, table_ways
 from support.components import optional
 
 sm = optional("statsmodels.api")
-
-METHODS = [
-    ("randomised_propensity", {}),
-    ("harvested_propensity", {}),
-    ("harvested_propensity", {"pairs": "adjacent"}),
-    ("harvested_propensity", {"pairs": "first"}),
-]
 NAMES = ["randomised_propensity", "harvested_propensity"]
 SCHEMA = {"query": pl.Int64, "item": pl.String, "pos": pl.Int64, "click": pl.Int64}
 FEW = "the interval rests on fewer than 30 queries"
@@ -46,27 +39,22 @@ def assert_same(sql, other):
     assert sql["propensity"].to_list() == pytest.approx(other["propensity"].to_list(), rel=1e-9)
 
 
-# logs without noise: clicks are what is expected
-
-
-def exact_log(theta, attractions, n=48):
-    cells = []
-    for (q, r), (k, t) in product(enumerate(attractions), enumerate(theta, start=1)):
-        clicks = n * t * r
-        assert clicks.denominator == 1
-        cells.append((q, "a", k, n, int(clicks)))
-    return log_of(cells)
-
+# Logs without noise: clicks are what is expected
 
 HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
 @pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
 def test_propensities_of_logs_without_noise_are_exact(name, options, theta):
     """What comes out is what went in, relative to position 1, above 1 too."""
-    result = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
+    cells = []
+    for (q, r), (k, t) in product(enumerate(HALVES), enumerate(theta, start=1)):
+        clicks = 48 * t * r
+        assert clicks.denominator == 1
+        cells.append((q, "a", k, 48, int(clicks)))
+    result = estimates(name, log_of(cells), **options)
     for k, t in enumerate(theta, start=1):
         assert result[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=1e-12)
         assert (result[k]["note"], result[k]["component"]) == (FEW if k > 1 else None, 1)
@@ -152,7 +140,7 @@ def test_positions_without_a_comparison_have_a_note():
     log = log_of([*two_queries(*items), (9, "c", 7, 10, 4)])
     parted = "not connected with position 1"
     notes = {1: None, 2: FEW, 3: "no click", 4: parted, 6: parted, 7: parted}
-    for name, options in METHODS[1:]:
+    for name, options in PROPENSITIES[1:]:
         result = estimates(name, log, **options)
         assert result[2]["propensity"] == pytest.approx(0.4), name
         assert {k: row["note"] for k, row in result.items()} == notes
@@ -205,7 +193,7 @@ def test_rows_that_were_not_shown_are_left_out(name):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
 def test_columns_have_any_name_and_type_and_slices_are_independent(name, options):
     log = log_of(HAND)
     expected = getattr(rankql, name)(log, **options)
@@ -227,24 +215,18 @@ def test_columns_have_any_name_and_type_and_slices_are_independent(name, options
 # at random
 
 
-def tiny_logs(seed, count):
-    """Of up to nine cells each, as slices of one."""
-    rng = random.Random(seed)
-    for s in range(count):
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
+def test_every_row_has_an_interval_or_a_note(name, options):
+    """Numbers or NULL, and a note wherever there is none; of slices of up to nine cells each."""
+    rng, rows = random.Random(1), []
+    for s in range(120):
         for _ in range(rng.randint(1, 9)):
             n = rng.choice([1, 1, 2, 5])
-            cell = (rng.randint(0, 2), str(rng.randint(0, 3)), rng.randint(1, 4))
-            for _ in range(n):
-                yield (s, *cell, int(rng.random() < rng.choice([0.2, 0.5, 1])))
-        yield (s, 0, "0", 1, 0)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), METHODS)
-def test_every_row_has_an_interval_or_a_note(name, options):
-    """Numbers or NULL, and a note wherever there is none."""
-    schema = {"s": pl.Int64, **SCHEMA}
-    log = pl.DataFrame([*tiny_logs(1, 120)], schema, orient="row")
+            cell = (s, rng.randint(0, 2), str(rng.randint(0, 3)), rng.randint(1, 4))
+            rows += [(*cell, rng.random() < rng.choice([0.2, 0.5, 1])) for _ in range(n)]
+        rows.append((s, 0, "0", 1, 0))
+    log = pl.DataFrame(rows, {"s": pl.Int64, **SCHEMA}, orient="row")
     result = getattr(rankql, name)(log, slice="s", **options)
     for row in result.rows(named=True):
         for value in (row["propensity"], row["lo"], row["hi"]):

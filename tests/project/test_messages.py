@@ -18,6 +18,7 @@ from support.paths import PACKAGE
 
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
+SYSTEMS = pl.DataFrame({"query": [*"abab"], "system": [*"aabb"]})
 POSITIONS_GIVEN = RUN.select("query", "item", pos=pl.Series([1, 2, 1]))
 
 
@@ -35,20 +36,6 @@ def linked(values, clicks=(1, 2, 3), keys="abc"):
     return rankql.associate(scores, clicks, on="query")
 
 
-def slices_of_pairs():
-    """Values of two systems in two slices, as frames."""
-    values = {"query": ["a"], "RR": [1.0]}
-    return {name: pl.DataFrame(values | {"segment": [name]}) for name in ("one", "two")}
-
-
-def without_values():
-    keys = {"query": [*"abab"], "system": [*"aabb"]}
-    tables = [
-        pl.DataFrame(keys | {x: pl.Series([None] * 4, dtype=float)}) for x in ("RR", "clicks")
-    ]
-    return rankql.associate(*tables, on="query", baseline="a").quadrants("RR", "clicks")
-
-
 IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "float32 must be true or false, not 1": lambda: rr(float32=1),
@@ -59,7 +46,7 @@ IN_PYTHON = {
     ),
     "gain must have one value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
-        slices_of_pairs(), by="segment"
+        *(pl.DataFrame({"query": "a", "RR": [1.0], "segment": x}) for x in "xy"), by="segment"
     ),
     "Two columns of the result would be called 'RR'": lambda: rr(RUN.with_columns(RR=1), by="RR"),
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
@@ -68,7 +55,11 @@ IN_PYTHON = {
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
-    "No key has values of both 'RR' and 'clicks'": without_values,
+    "No key has values of both 'RR' and 'clicks'": lambda: rankql.associate(
+        *(SYSTEMS.with_columns(pl.lit(None, pl.Float64).alias(x)) for x in ("RR", "clicks")),
+        on="query",
+        baseline="a",
+    ).quadrants("RR", "clicks"),
     "clicks is too large for some key. Scale it down": lambda: linked(
         [1.0, 0.5, 0.2], (1.7e308, 1.7e308, 1), ("a", "a", "b")
     ),

@@ -235,14 +235,6 @@ def test_notes_and_sentences_are_displayed(name):
         assert f"% {line}\n" in f"{result.to_latex()}\n" or not line
 
 
-def printed_table(result):
-    """The first table in a notebook: its header, and the cells of each row."""
-    table = result._repr_html_().partition("</table>")[0]
-    table = re.sub(r"<span [^>]*>(?:\W )?(.*?)</span>", r"\1", table)  # the sign of a status
-    cell = re.compile(r"<t[hd][^>]*>(.*?)</t[hd]>", re.DOTALL)
-    return [[*map(html.unescape, cell.findall(line))] for line in table.split("<tr>")[1:]]
-
-
 def is_displayed(value, cell):
     """Is a cell this value, rounded?"""
     if isinstance(value, float):
@@ -261,8 +253,11 @@ OWN_LAYOUT = {"Report", "WideTable", "Comparison", "Result", "Result with a judg
 @pytest.mark.parametrize("name", [*sorted({*INSTANCES} - OWN_LAYOUT), "Result, long"])
 def test_the_table_is_displayed(name):
     result = make("Result").long() if name == "Result, long" else make(name)
-    header, *rows = printed_table(result)
-    table = result.table
+    page, table = result._repr_html_().partition("</table>")[0], result.table
+    page = re.sub(r"<span [^>]*>(?:\W )?(.*?)</span>", r"\1", page)  # the sign of a status
+    cell = re.compile(r"<t[hd][^>]*>(.*?)</t[hd]>", re.DOTALL)
+    lines = page.split("<tr>")[1:]
+    header, *rows = [[*map(html.unescape, cell.findall(line))] for line in lines]
     if name == "Verdict":
         order = {"failed": 0, "too few queries": 2, "passed": 3}
         assert {*table["status"]} == {*order}

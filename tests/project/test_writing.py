@@ -31,15 +31,11 @@ def cli(*arguments):
     sys.stdout.buffer.write(done.stdout_bytes)
 
 
-def compared(run):
-    return rankql.compare({"a": run, "b": run}, metrics="AP")
-
-
 # What writes a file: its suffix or, if the function names files in a folder, its name.
 WRITERS = {
     "evaluate": (".parquet", lambda run, to: rankql.evaluate(run, metrics="AP", output=to)),
     "save_values": (".parquet", lambda run, to: rankql.evaluate(run, metrics="AP").save_values(to)),
-    "save": (".parquet", lambda run, to: compared(run).save(to)),
+    "save": (".parquet", lambda run, to: rankql.compare([run, run], metrics="AP").save(to)),
     "save text": (".csv", lambda run, to: rankql.check(run).save(to)),
     "convert": (".parquet", lambda run, to: rankql.convert(run, to, score="score")),
     "rankql convert": (".csv", lambda run, to: cli("convert", run, to, "--score", "score")),

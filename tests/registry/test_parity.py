@@ -150,15 +150,12 @@ def agree(sql, python):
     return not isinstance(sql, str) and not isinstance(python, str) and same(sql, python)
 
 
-def is_form(name):
-    return name.startswith("list_") or name.endswith("_by_score")
-
-
 def turns():
     """Each call with a part of the wrong values: the functions with an option take turns."""
     functions = defaultdict(list)
     for name, columns, option in calls():
-        functions[option, is_form(name)].append((name, columns))
+        is_form = name.startswith("list_") or name.endswith("_by_score")
+        functions[option, is_form].append((name, columns))
     for (option, form), named in functions.items():
         parts = [[text] for text in FORMS] if form else [[*WRONG][turn::4] for turn in range(4)]
         for texts, (name, columns) in cycled(parts, named):

@@ -7,20 +7,9 @@ import polars as pl
 import pytest
 
 import rankql
-from support.calls import connected
+from support.calls import PROPENSITIES, connected
 
-METHODS = [
-    ("randomised_propensity", {}),
-    ("harvested_propensity", {}),
-    ("harvested_propensity", {"pairs": "adjacent"}),
-    ("harvested_propensity", {"pairs": "first"}),
-]
 NAMES = ["randomised_propensity", "harvested_propensity"]
-
-
-def estimates(name, log, **options):
-    """position -> its row."""
-    return {row["pos"]: row for row in getattr(rankql, name)(log, **options).rows(named=True)}
 
 
 def random_log(rng, queries, items, shown, attraction=(0.1, 0.9)):
@@ -34,19 +23,17 @@ def random_log(rng, queries, items, shown, attraction=(0.1, 0.9)):
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize(("name", "options"), PROPENSITIES)
 def test_copies_within_a_query_do_not_narrow_the_interval(name, options):
     """Four times the rows of each query: the same interval; four times the queries: half of it."""
     log = random_log(np.random.default_rng(5), queries=40, items=2, shown=20)
-    once = estimates(name, log, **options)
     copies = pl.concat([log] * 4)
     others = pl.concat([log.with_columns(pl.col("query") + 1000 * j) for j in range(4)])
-    same = getattr(rankql, name)(copies, **options)
-    half = getattr(rankql, name)(others, **options)
+    each = (getattr(rankql, name)(x, **options).rows(named=True) for x in (log, copies, others))
     queries = log["query"].n_unique()
     factor = math.sqrt((queries - 1) / (4 * queries - 1))
-    for a, b in zip(same.rows(named=True), half.rows(named=True), strict=True):
-        row = once[a["pos"]]
+    for row, a, b in zip(*each, strict=True):
+        assert row["pos"] == a["pos"] == b["pos"]
         assert a["propensity"] == pytest.approx(row["propensity"], rel=1e-8)
         assert a["hi"] == pytest.approx(row["hi"], rel=1e-7)
         width = math.log(row["hi"] / row["propensity"])

@@ -82,7 +82,8 @@ def test_two_names_that_may_be_a_key_or_a_pair_are_asked_about():
 def test_two_names_are_a_pair_unless_all_tables_have_both():
     run = RUN.rename({"query": "qid"})
     options = {"pos": "position + 1", "item": ITEM}
-    assert rankql.evaluate(run, QRELS, "RR", query=["qid", "query"], **options)["RR"] == 1
+    for each in (run, run.with_columns(query=pl.lit("red shoe"))):
+        assert rankql.evaluate(each, QRELS, "RR", query=["qid", "query"], **options)["RR"] == 1
     with pytest.raises(RankqlError, match=r"^query='query': no column of that name in run"):
         rankql.evaluate(run, QRELS, "RR", query=["qid", "user", "query"], **options)
 

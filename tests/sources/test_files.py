@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import json
 import os
 import pty
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 import rankql
 from rankql.errors import RankqlError
 from rankql.logs.table_macros import _read_frame
+from support.formats import write_rows
 
 QRELS = pl.DataFrame({"query": ["q1", "q2"], "item": ["x", "y"], "rel": [1, 1]})
 ROWS = [(f"q{i % 50}", f"d{i * 7919 % 5000}", i * 31 % 97) for i in range(5000)]
@@ -166,15 +166,6 @@ MANY = 20_500
 UUID = "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"
 
 
-def write(path, rows):
-    """Write rows as the suffix of the path says."""
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    text = "\n".join(lines) if ".jsonl" in path.name else f"[{','.join(lines)}]"
-    data = text.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 def values(path, **options):
     """The values of one query of a ranked table."""
     metrics = ["CG", "RR(rel=1.5)", "nDCG"]
@@ -196,7 +187,7 @@ def test_numbers_after_the_sample(tmp_path, name, column, first, last):
         rows = [{k: v for k, v in row.items() if k != "score"} for row in rows]
     numbers = pl.col("^(rel|score|pos)$").cast(pl.Float64)
     frame = pl.DataFrame(rows, infer_schema_length=None, strict=False).with_columns(numbers)
-    result = values(write(tmp_path / name, rows)).filter(query="last")
+    result = values(write_rows(tmp_path / name, rows)).filter(query="last")
     assert result.rows() == values(frame).filter(query="last").rows()
 
 
@@ -205,11 +196,11 @@ def test_numbers_after_the_sample(tmp_path, name, column, first, last):
 def test_columns_and_lists_after_the_sample(tmp_path, name):
     rows = [{"query": f"q{i}", "item": "a", "score": 1} for i in range(MANY)]
     rows += [{"query": "last", "item": "a", "score": 2, "rel": 1}]
-    path = write(tmp_path / name, rows)
+    path = write_rows(tmp_path / name, rows)
     assert values(path)["query"].to_list() == ["last"]
     lists = [{"query": i, "retrieved": None, "relevant": ["a"]} for i in range(MANY)]
     lists += [{"query": "last", "retrieved": ["2020-1-2", 7, UUID], "relevant": [7]}]
-    result = rankql.evaluate(write(tmp_path / name, lists), metrics="RR", interval=None)
+    result = rankql.evaluate(write_rows(tmp_path / name, lists), metrics="RR", interval=None)
     assert result.per_query.filter(query="last")["RR"].to_list() == [1 / 2]
 
 
@@ -223,7 +214,7 @@ def test_columns_and_lists_after_the_sample(tmp_path, name):
 def test_ids_are_the_text_in_the_file(tmp_path, name, ids):
     """The same ids in JSON and in CSV are the same ids, in queries and in items."""
     rows = [{"query": q, "item": i, "score": -n} for q in ids for n, i in enumerate(ids)]
-    run = write(tmp_path / name, rows)
+    run = write_rows(tmp_path / name, rows)
     qrels = pl.DataFrame({"query": map(str, ids), "item": map(str, ids), "rel": [1, 2, 3]})
     qrels.write_csv(tmp_path / "qrels.csv")
     for judgments in (tmp_path / "qrels.csv", qrels):
@@ -268,7 +259,9 @@ def test_logs_have_the_types_of_all_rows(tmp_path, name):
 
 
 def test_an_open_transaction_survives(tmp_path):
-    path = write(tmp_path / "run.jsonl", [{"query": "q", "retrieved": ["a"], "relevant": ["a"]}])
+    path = write_rows(
+        tmp_path / "run.jsonl", [{"query": "q", "retrieved": ["a"], "relevant": ["a"]}]
+    )
     con = duckdb.connect()
     con.begin()
     con.execute("CREATE TABLE mine AS SELECT 1 AS x")

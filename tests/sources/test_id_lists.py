@@ -1,6 +1,5 @@
 """One row per query, with lists of ids, as tools for RAG write them; positions by rows."""
 
-import json
 from datetime import date
 
 import duckdb
@@ -13,7 +12,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import RankqlError
 from support import calls, metric_engines
-from support.formats import written
+from support.formats import write_rows, written
 
 METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
@@ -28,11 +27,6 @@ RUN = LISTS.explode("retrieved").select(
 )
 QRELS = LISTS.explode("relevant").select("query", item="relevant", rel=1)
 EXPECTED = rankql.evaluate(RUN, QRELS, METRICS).per_query
-
-
-def write(path, rows):
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    return path
 
 
 @pytest.mark.few(2)
@@ -105,7 +99,7 @@ def test_names_by_keyword():
 
 def test_rows_without_a_query_are_numbered(tmp_path):
     rows = [{name: row[name] for name in ("retrieved", "relevant")} for row in ROWS]
-    for data in (LISTS.drop("query"), write(tmp_path / "lists.jsonl", rows)):
+    for data in (LISTS.drop("query"), write_rows(tmp_path / "lists.jsonl", rows)):
         result = rankql.evaluate(data, None, "RR")
         assert result.per_query.rows() == [(1, 0.5), (2, 1.0)]
         assert result.columns["run"]["query"] == result.columns["qrels"]["query"] == "row number"
@@ -130,8 +124,8 @@ def test_relevant_ids_have_grades(form, tmp_path):
     con.execute("CREATE TABLE maps (query TEXT, retrieved TEXT[], relevant MAP(TEXT, DOUBLE))")
     con.executemany("INSERT INTO maps VALUES (?, ?, ?)", [[*row.values()][:3] for row in MAPS])
     data = {
-        "objects": write(tmp_path / "objects.jsonl", MAPS),
-        "lists": write(tmp_path / "lists.jsonl", OBJECTS),
+        "objects": write_rows(tmp_path / "objects.jsonl", MAPS),
+        "lists": write_rows(tmp_path / "lists.jsonl", OBJECTS),
         "polars": pl.DataFrame(OBJECTS),
         "table": "maps",
     }[form]
@@ -143,7 +137,7 @@ def test_relevant_ids_have_grades(form, tmp_path):
 
 def test_retrieved_ids_have_scores(tmp_path):
     row = {"question": "a", "rank": 7, "retrieved": {"x": 0.1, "y": 0.9}, "relevant": ["y"]}
-    path = write(tmp_path / "scores.jsonl", [row])
+    path = write_rows(tmp_path / "scores.jsonl", [row])
     con = duckdb.connect()
     con.execute(
         "CREATE TABLE maps AS SELECT MAP {'x': 0.1, 'y': 0.9} retrieved, ['y'] relevant, 1 qid"
@@ -154,19 +148,15 @@ def test_retrieved_ids_have_scores(tmp_path):
         assert result.columns["run"]["score"] == "scores in retrieved"
     assert rankql.evaluate(path, None, "RR", descending=False)["RR"] == 0.5
     chunks = {**row, "retrieved": {"y#1": 0.9, "y": 0.1}}
-    (note,) = rankql.evaluate(write(path, [chunks]), None, "RR").notes
+    (note,) = rankql.evaluate(write_rows(path, [chunks]), None, "RR").notes
     assert note.startswith("Ids such as 'y#1' look like chunks")
-
-
-def labelled(field, *values):
-    """A row whose first relevant id was not retrieved, and whose second was."""
-    ids = [{"document_id": str(i), field: value} for i, value in enumerate(values, 1)]
-    return {"question": "q", "retrieved": ["2", "6"], "relevant": ids}
 
 
 @pytest.mark.parametrize("field", ["label", "event"])
 def test_labels_of_relevant_ids_are_mapped(field):
-    row = pl.DataFrame([labelled(field, "yes", "no")])
+    """The first relevant id was not retrieved, and the second was."""
+    ids = [{"document_id": "1", field: "yes"}, {"document_id": "2", field: "no"}]
+    row = pl.DataFrame([{"question": "q", "retrieved": ["2", "6"], "relevant": ids}])
     for rel in ({"yes": 2, "no": 0}, (field, {"yes": 2, "no": 0})):
         result = rankql.evaluate(row, None, "RR", rel=rel)
         assert result["RR"] == 0
@@ -200,12 +190,12 @@ def test_lists_are_in_the_order_of_their_field(field, values):
 )
 def test_values_of_json_that_are_not_ids_are_refused(row, message, tmp_path):
     with pytest.raises(RankqlError, match=f"^run: {message}"):
-        rankql.evaluate(write(tmp_path / "lists.jsonl", [{**ROWS[0], **row}]), None, "RR")
+        rankql.evaluate(write_rows(tmp_path / "lists.jsonl", [{**ROWS[0], **row}]), None, "RR")
 
 
 def test_ids_of_other_types_match(tmp_path):
     rows = [{"query": 1, "retrieved": [7, "d2"], "relevant": ["d2", 9]}]
-    assert rankql.evaluate(write(tmp_path / "mixed.jsonl", rows), None, "RR")["RR"] == 0.5
+    assert rankql.evaluate(write_rows(tmp_path / "mixed.jsonl", rows), None, "RR")["RR"] == 0.5
     numbers = pl.DataFrame({"query": [1], "retrieved": [[7, 8]], "relevant": [["8", "8"]]})
     assert rankql.evaluate(numbers, None, "R@2")["R@2"] == 1
     floats = pl.DataFrame({"qid": [1, 2], "retrieved": [[1.0, 2.0], [3.0]], "relevant": [[1], [3]]})
@@ -216,11 +206,11 @@ def test_empty_lists(tmp_path):
     empty = [{"query": "q3", "retrieved": [], "relevant": ["d1"]},
              {"query": "q4", "retrieved": ["d1"], "relevant": []},
              {"query": "q5", "retrieved": None, "relevant": ["d1"]}]  # fmt: skip
-    result = rankql.evaluate(write(tmp_path / "some.jsonl", ROWS + empty), None, "RR")
+    result = rankql.evaluate(write_rows(tmp_path / "some.jsonl", ROWS + empty), None, "RR")
     assert result.summary.select("mean", "queries", "missing").rows() == [(0.375, 4, 2)]
     assert result.notes[0].startswith("1 of 3 queries of the run is not judged and left out ('q4')")
     with pytest.raises(RankqlError, match=r"^run is empty: it has no ids"):
-        rankql.evaluate(write(tmp_path / "none.jsonl", empty[:1]), None, "RR")
+        rankql.evaluate(write_rows(tmp_path / "none.jsonl", empty[:1]), None, "RR")
 
 
 @pytest.mark.parametrize(
@@ -240,10 +230,7 @@ def test_empty_lists(tmp_path):
         # Duplicates.
         (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q1'"),
         (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
-        (
-            {"a": LISTS, "b": LISTS.with_columns(relevant=pl.lit(["d3"]))},
-            "^The runs have different relevant ids for query 'q1'",
-        ),
+        ({"a": LISTS, "b": LISTS.with_columns(relevant="retrieved")}, "^The runs have different"),
     ],
 )
 def test_lists_that_cannot_be_right_are_refused(run, message):
@@ -375,11 +362,7 @@ def test_grades_of_literal_lists_and_columns_of_nothing_but_null(retrieved, rele
         (["a"], [{"id": "a", "grade": "high"}], "relevant must have numbers as grades, not high"),
         (["a"], [{"id": "a", "grade": [1]}], "relevant must have numbers as grades, not"),
         (["a"], [{"id": "a", "grade": date(2026, 1, 1)}], "relevant must have numbers as grades"),
-        (
-            ["b"],
-            [{"id": "a", "grade": 1}, {"id": "a", "grade": 2}],
-            "relevant has different grades",
-        ),
+        (["b"], [{"id": "a"}, {"id": "a", "grade": 2}], "relevant has different grades"),
     ],
 )
 def test_grades_of_ids_that_cannot_be_right(retrieved, relevant, message):

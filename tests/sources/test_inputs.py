@@ -561,16 +561,12 @@ def test_parts_count_the_queries_that_are_not_judged():
     ("run", "qrels", "message"),
     [
         (
-            RUN.with_columns(item=pl.when(pl.col("item") != "z").then("item")),
+            RUN.with_columns(pl.col("item").replace("z", None)),
             QRELS,
-            "^run: item is NULL in 1 of 5 rows",
+            "^run: item is NULL in 1 of 5",
         ),
         (RUN.with_columns(part=pl.col("item")), QRELS, "part must have one value per query"),
-        (
-            RUN.with_columns(item=pl.col("item").str.to_uppercase()),
-            QRELS,
-            "No item of the run is judged .* Write",
-        ),
+        (RUN.with_columns(pl.col("item").str.to_uppercase()), QRELS, "No item .* judged .* Write"),
         (RUN, pl.concat([QRELS, QRELS[:1].with_columns(pl.col("rel") - 1)]), "qrels has duplicate"),
         (RUN.with_columns(score=pl.lit(None, pl.Float64)), QRELS, "Every score of the run is NULL"),
     ],

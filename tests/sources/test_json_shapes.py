@@ -171,10 +171,7 @@ REPEATED["hits"]["hits"][1]["_index"] = "other"
         ({x: {"q1": {"d1": 1}} for x in "ab"}, "run: in 'a.json', 'a' and 'b' may be the data"),
         ({"query": "q1", "hits": {"hits": [{"_id": "d1", "_score": 10**400}]}}, "too large"),
         ({"q1": {}, "q2": {}}, "run is empty"),
-        (
-            {"mteb_model_meta": MTEB, "default": {"test": RUN, "dev": RUN}},
-            "it has 2 subsets or splits",
-        ),
+        ({"mteb_model_meta": MTEB, "default": {"test": RUN, "dev": RUN}}, "it has 2 subsets or"),
         ([answer("d1", query="q1"), ERROR], "_search, but a search without query failed or is inc"),
         ({"took": 3, "responses": [ERROR]}, "_search, but the search of query 1 failed or is inc"),
         ({**ERROR, "query": "q1"}, "_search, but the search of query q1 failed or is incomplete"),

@@ -172,15 +172,15 @@ def test_attributes_and_grades_of_the_data_are_not_merged():
         rankql.evaluate(RUN, pl.concat([BOUGHT.with_columns(rel=1)] * 2), "DCG")
 
 
+WRONG = [{}, {"buy": "much"}, {"buy": float("nan")}, {1: 2}]
+
+
 @pytest.mark.parametrize(
     "qrels, rel, message",
     [
         (EVENTS, {"buy": 3}, "^qrels: rel=.* has no grade for event 'click'"),
         (BOUGHT, {"buy": 3}, r"^rel=.*--rel buy=3\) needs a text column in qrels: one of event, "),
-        *(
-            (EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {")
-            for rel in ({}, {"buy": "much"}, {"buy": float("nan")}, {1: 2})
-        ),
+        *((EVENTS, rel, r"^rel must map events \(text\) to grades, as .*, not {") for rel in WRONG),
         ({"one": QRELS, "two": QRELS}, None, "^qrels: in the dict, 'one' and 'two' may be"),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, None, "^qrels must be one table .*, not numbers and"),
         ({"q1": {"d1": 1, "d2": "yes"}}, None, "^qrels: the rel of item 'd2' .*, not 'yes'"),
@@ -232,10 +232,7 @@ COMMAND = "'{python}' -m rankql {command} -m RR --format csv --interval none"
         *(
             slow(command, 0, "\nall,RR,0.41666666666666663,,,2,0,0\n")
             for command in (
-                "eval - qrels.csv <run.parquet",
-                "eval - qrels.csv <run.tsv",
-                "eval - qrels.csv <run.jsonl",
-                "eval - qrels.csv <run.trec.gz",
+                *(f"eval - qrels.csv <run.{x}" for x in ("parquet", "tsv", "jsonl", "trec.gz")),
                 "eval <(cat run.trec) <(cat qrels.csv)",
                 "eval run.trec.zst - <qrels.csv",
             )

@@ -1,7 +1,6 @@
 """The dbt tests `no_drop` and `at_least`: the rule of the gate in SQL, with intervals and Holm."""
 
 import re
-from functools import cache
 
 import duckdb
 import jinja2
@@ -14,6 +13,12 @@ from rankql import macros
 from support.paths import ROOT
 
 TEXT = (ROOT / "sql" / "dbt" / "tests.sql").read_text("utf-8")
+# The tests as functions that return their query, as dbt makes it.
+JINJA = jinja2.Environment(extensions=["jinja2.ext.do"])
+JINJA.globals |= {"config": lambda **_: ""}
+MACROS = re.sub(r"{% (end)?test ?", r"{% \1macro ", TEXT)
+JINJA.globals["rankql"] = JINJA.from_string(MACROS).module
+TESTS = JINJA.from_string(MACROS).module
 DEFAULTS = {"model": "t", "column_name": "value", "day": "day"}
 
 
@@ -24,31 +29,13 @@ def con():
         yield con
 
 
-@cache
-def package():
-    """The tests as functions that return their query, as dbt makes it."""
-    environment = jinja2.Environment(extensions=["jinja2.ext.do"])
-    environment.globals |= {"config": lambda **_: ""}
-    text = re.sub(r"{% (end)?test ?", r"{% \1macro ", TEXT)
-    environment.globals["rankql"] = environment.from_string(text).module
-    return environment.from_string(text).module
-
-
 def failing(con, rows, test="no_drop", **options):
     """What does not pass, by slice."""
     t = pl.DataFrame(rows, schema=["day", "slice", "value", "error", "n"], orient="row")
     con.register("t", t)
     options = options if test == "at_least" else {"by": "slice"} | options
-    query = getattr(package(), test)(**DEFAULTS | options)
+    query = getattr(TESTS, test)(**DEFAULTS | options)
     return {row["slice"]: row for row in con.sql(query).pl().to_dicts()}
-
-
-def welch(one, other, level):
-    """The interval of the drop from one (mean, error, n) to the other."""
-    error = np.hypot(one[1], other[1])
-    free = error**4 / (one[1] ** 4 / (one[2] - 1) + other[1] ** 4 / (other[2] - 1))
-    reach = stats.t.isf(level / 2, free) * error
-    return one[0] - other[0] - reach, one[0] - other[0] + reach
 
 
 @pytest.mark.slow
@@ -95,7 +82,11 @@ def test_slices_by_holm(con, limit):
         for left, i in zip(range(5, 0, -1), order, strict=True):
             if going:
                 level = 0.05 / left
-            lo, hi = welch(days[0][i], days[1][i], level)
+            one, other = days[0][i], days[1][i]
+            error = np.hypot(one[1], other[1])
+            free = error**4 / (one[1] ** 4 / (one[2] - 1) + other[1] ** 4 / (other[2] - 1))
+            reach = stats.t.isf(level / 2, free) * error  # as Welch has it
+            lo, hi = one[0] - other[0] - reach, one[0] - other[0] + reach
             going = going and not lo <= limit <= hi
             passed = "passed" if hi <= limit or not limit else "inconclusive"
             status = "failed" if lo > limit else passed

@@ -1,5 +1,6 @@
 """The same call in SQL and in polars, and assertions about both."""
 
+import operator
 import re
 from datetime import date, datetime, timedelta
 
@@ -9,6 +10,9 @@ from support.metric_engines import complaint
 
 # Whose rows may come in any order.
 SPLITS = ("leave_one_out", "time_split")
+# The functions that estimate propensities, and their options.
+PROPENSITIES = [("randomised_propensity", {}), ("harvested_propensity", {})]
+PROPENSITIES += [("harvested_propensity", {"pairs": pairs}) for pairs in ("adjacent", "first")]
 
 
 def literal(value):
@@ -98,12 +102,6 @@ def assert_both_refuse(call, frame, pattern):
         assert re.match(pattern, message), f"{way.__name__}: {message}"
 
 
-def equal(value, expected):
-    if isinstance(expected, float):
-        return metric_engines.same(value, expected)
-    return value == expected
-
-
 def assert_values(name, frame, arguments, options, expected):
     for way, run in ways(name, frame, arguments, options):
         values = run()
@@ -120,8 +118,9 @@ def assert_rows(name, way, result, expected):
         rows, expected = (sorted(r, key=lambda x: str([*x.values()])) for r in (rows, expected))
     assert len(rows) == len(expected), f"{way}: {rows}"
     for row, values in zip(rows, expected, strict=True):
-        same = all(equal(row[column], value) for column, value in values.items())
-        assert same, f"{way}: {row}, expected {values}"
+        for column, value in values.items():
+            same = metric_engines.same if isinstance(value, float) else operator.eq
+            assert same(row[column], value), f"{way}: {row}, expected {values}"
 
 
 def assert_table(name, frame, options, expected):

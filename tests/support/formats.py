@@ -1,5 +1,8 @@
 """A frame in the formats that users have."""
 
+import gzip
+import json
+
 import duckdb
 
 FORMATS = ["frame", "pandas", "arrow", "parquet", "csv", "jsonl", "table"]
@@ -18,3 +21,11 @@ def written(frame, form, folder, name="rows", con=None):
     write = {"parquet": frame.write_parquet, "csv": frame.write_csv, "jsonl": frame.write_ndjson}
     write[form](path)
     return path, None
+
+
+def write_rows(path, rows):
+    """Write rows of JSON as the suffix of the path says, and return the path."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    data = ("\n".join(lines) if ".jsonl" in path.name else f"[{','.join(lines)}]").encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path

@@ -138,12 +138,6 @@ def counts_retrieved(metric, options):
     return of == "retrieved" or (whole and (of == "k" or metric in ("judged_at", "num_ret")))
 
 
-def no_translation(metric, options, group):
-    """Can these rows not be given as a list or as scores?"""
-    rows_only = metric not in signatures.RANKING
-    return rows_only or bool(counts_retrieved(metric, options) and gaps(group))
-
-
 def no_expectation(metric, options):
     """Is ties='expected' refused?"""
     refused = FUNCTIONS[metric].no_expected_ties
@@ -258,8 +252,11 @@ class Form:
             return True
         if self.ties == "expected" and no_expectation(plain, options):
             return True
-        translated = self.form != "rows" and plain == metric
-        return translated and no_translation(metric, options, group)
+        if self.form == "rows" or plain != metric:
+            return False
+        # Rows that cannot be given as a list or as scores.
+        has_gaps = bool(counts_retrieved(metric, options) and gaps(group))
+        return metric not in signatures.RANKING or has_gaps
 
 
 @dataclass

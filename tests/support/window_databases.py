@@ -18,11 +18,6 @@ from support import components, metric_engines, spark_sessions
 NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}
 
 
-def created(name, table, kinds=NUMBERS):
-    columns = ", ".join(f"{quote(field.name)} {kinds[field.type]}" for field in table.schema)
-    return f"DROP TABLE IF EXISTS {quote(name)}; CREATE TABLE {quote(name)} ({columns});"
-
-
 def rows(table):
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
@@ -65,7 +60,10 @@ class Postgres:
 
     def load(self, name, table):
         cursor = self.con.cursor()
-        cursor.execute(created(name, table))
+        columns = ", ".join(f"{quote(x.name)} {NUMBERS[x.type]}" for x in table.schema)
+        cursor.execute(
+            f"DROP TABLE IF EXISTS {quote(name)}; CREATE TABLE {quote(name)} ({columns})"
+        )
         with cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
             for row in rows(table):
                 copy.write_row(row)
