@@ -461,15 +461,17 @@ run()
     assert not os.listdir(tmp_path)
 
 
-OPTIONAL = {"pandas", "scipy", "altair", "numpy"}
+OPTIONAL = {"pandas", "scipy", "altair"}
+# pyarrow imports numpy if it is installed.
+LATE = {"duckdb", "polars", "pyarrow", "numpy", *OPTIONAL}
 CALL = "from rankql.cli.main import main; main({}, standalone_mode=False)"
 
 
 @pytest.mark.parametrize(
     ("script", "modules"),
     [
-        (CALL.format(["--help"]), {"duckdb", "polars", "pyarrow", *OPTIONAL}),
-        slow("import rankql; rankql.__version__", {"duckdb", "polars", "pyarrow", *OPTIONAL}),
+        (CALL.format(["--help"]), LATE),
+        slow("import rankql; rankql.__version__", LATE),
         slow(CALL.format(["eval", "one.run", "qrels", "-m", "nDCG@5"]), OPTIONAL),
         slow(
             "import duckdb, polars; frame = polars.DataFrame({'x': [1]}); "
