@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -79,7 +81,13 @@ def _for_people(printed: str) -> str:
         line = as_cli_options(line) if line.startswith("Note: ") else line
         return click.style(line, fg=_LEVELS[line]) if line in _LEVELS else line
 
-    first, *lines = map(style, printed.split("\n"))
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    first, *lines = (
+        part
+        for line in map(style, printed.split("\n"))
+        # Not tables, whose columns are separated by two blanks.
+        for part in (textwrap.wrap(line, width) if width and "  " not in line else []) or [line]
+    )
     return "\n".join([click.style(first, bold=True), *lines])
 
 
