@@ -144,8 +144,8 @@ def require_unique_rows(
 
 SHARED = "several items share a position"
 # The hashes of so many rows take polars 20 to 60% of the time of DuckDB, and 0.4 GB at most, to
-# which memory_limit does not apply.
-IN_POLARS = 20_000_000
+# which memory_limit does not apply. For fewer rows it is not worth the import of pyarrow.
+IN_POLARS = range(500_000, 20_000_000)
 # The number of parts if the hashes of all rows do not fit into memory.
 PARTS = 32
 
@@ -157,7 +157,7 @@ def _repeats(run_sql: SqlRunner, source: str, columns: str, where: str = "") -> 
     rows = sum(count_values(run_sql.session, table, [])[0] for table in tables)
     # Hashes of all rows take less time than the ranks of scores.
     sql = f"SELECT hash({columns}) AS h FROM {source} {where.partition('QUALIFY')[0]}"
-    if rows <= IN_POLARS and not may_lack_threads():
+    if rows in IN_POLARS and not may_lack_threads():
         hashes = run_sql.frame(sql)["h"]
         return hashes.n_unique() < len(hashes)
     count = f"SELECT count(DISTINCT h) < count(*) FROM ({sql})"  # faster than GROUP BY h

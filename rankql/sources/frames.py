@@ -11,12 +11,23 @@ from typing import Any
 
 import duckdb
 import polars as pl
-import pyarrow as pa
 
 import rankql
 from rankql.errors import RankqlError
 from rankql.sources.private import LOCK, lock_of_process
 
+# Up to so many rows are read and registered without pyarrow as long as nothing has imported it: the
+# import takes half as long as those of duckdb and polars together.
+FEW = 10_000
+# The types of columns that need no pyarrow.
+TYPES = {
+    "BIGINT": pl.Int64,
+    "BOOLEAN": pl.Boolean,
+    "DOUBLE": pl.Float64,
+    "INTEGER": pl.Int32,
+    "VARCHAR": pl.String,
+    '"NULL"': pl.Null,
+}
 # polars hangs if a thread reads or converts a frame while another one converts it to Arrow.
 _CONVERTING = lock_of_process()
 _WIDE = ("Int128", "UInt128")
@@ -77,10 +88,25 @@ def read_pandas(frame: Any, label: str) -> pl.DataFrame:
 
 def _as_arrow(frame: pl.DataFrame) -> Any:
     """A frame of simple types as DuckDB 2 reads it without a copy of its text."""
+    kinds = {*frame.dtypes}
+    if frame.height <= FEW and kinds <= {*TYPES.values()} and "pyarrow" not in sys.modules:
+        return _Stream(frame)
     plain = (pl.String, pl.Boolean)
-    if all(kind in plain or kind.is_numeric() or kind.is_temporal() for kind in frame.dtypes):
+    if all(kind in plain or kind.is_numeric() or kind.is_temporal() for kind in kinds):
+        import pyarrow as pa
+
         return pa.RecordBatchReader.from_stream(frame).read_all()
     return frame
+
+
+class _Stream:
+    """A polars frame as DuckDB reads it without pyarrow."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 def fetch_rows(con: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
@@ -104,6 +130,17 @@ def _to_frame(rows: Any) -> pl.DataFrame:
     """The rows of a cursor."""
     if hasattr(rows, "pl"):  # DuckDB 1
         return plain_booleans(rows.pl())
+    schema = {name: TYPES.get(str(kind)) for name, kind, *_ in rows.description}
+    if "pyarrow" in sys.modules or None in schema.values():
+        return _read_arrow(rows)
+    first = pl.DataFrame(rows.fetchmany(FEW), schema, orient="row")
+    if first.height == FEW:
+        return first.vstack(_read_arrow(rows))
+    rows.fetchall()  # to complete the result
+    return first
+
+
+def _read_arrow(rows: Any) -> pl.DataFrame:
     with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
         return plain_booleans(pl.DataFrame(rows.to_arrow_reader()))
