@@ -204,10 +204,11 @@ def _fetch(
     if inputs.system is not None and not inputs.systems:  # a part may lack one
         names = facts.run_sql("SELECT DISTINCT system FROM run ORDER BY system")
         inputs = replace(inputs, systems=tuple(name for (name,) in names))
+    # The same for equal queries of all tables.
+    kinds = [table.columns[table.roles["query"]] for table in inputs.tables]
+    query_hash = hash_column("{query}", kinds)
     for parts in PARTS:
-        # The same for equal queries of all tables.
-        kinds = [table.columns[table.roles["query"]] for table in inputs.tables]
-        conditions = (f"{hash_column('{query}', kinds)} % {parts} = {i}" for i in range(parts))
+        conditions = (f"{query_hash} % {parts} = {i}" for i in range(parts))
         pieces = (
             replace(inputs, part=" AND ".join(filter(None, [inputs.part, condition])))
             for condition in conditions

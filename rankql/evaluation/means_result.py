@@ -433,10 +433,7 @@ def make_cross_table(summary: pl.DataFrame, rows: str, columns: str, **fields: A
     ))  # fmt: skip
     values = texts[columns].unique(maintain_order=True)
     names = dict(zip(values, unique_names([*values], keys), strict=True))
-    means: dict[tuple[Any, ...], dict[str, float | None]] = {}
-    for row in texts.to_dicts():
-        means.setdefault(tuple(row[key] for key in keys), {})[names[row[columns]]] = row["mean"]
-    schema = dict.fromkeys(keys, pl.String) | dict.fromkeys(names.values(), pl.Float64)
-    data = [dict(zip(keys, key, strict=True)) | found for key, found in means.items()]
+    texts = texts.with_columns(pl.col(columns).replace_strict(names))
+    table = texts.pivot(columns, index=keys, values="mean", aggregate_function="last")
     higher = dict.fromkeys(names.values(), True)
-    return WideTable(pl.DataFrame(data, schema), higher, {}, parts, **fields)
+    return WideTable(table, higher, {}, parts, **fields)
