@@ -17,7 +17,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.combine import require_finite_metrics, require_no_system
 from rankql.evaluation.corrected_means import PairedValues
 from rankql.evaluation.means import (
-    attribute_column,
+    attribute_columns,
     cluster_codes,
     compared_value,
     metric_range,
@@ -173,8 +173,7 @@ def hash_rankings(result: Result, system: str | None = None) -> tuple[str, ...] 
 
 def query_differences(result: Result, metric: str, a: str, b: str) -> pl.DataFrame:
     """Each query with its attributes, its values in two systems, and b - a; the worst first."""
-    added = ("a", "b", "difference")
-    names = {x: attribute_column(x, added) for x in (result.meta.query, *result.meta.by)}
+    names = attribute_columns([result.meta.query, *result.meta.by], ("a", "b", "difference"))
     key = names[result.meta.query]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
     rows, value = result.frame(), compared_value(metric, result.conventions)

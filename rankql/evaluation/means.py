@@ -141,11 +141,14 @@ def summarise_moments(
     names = means["system"] if meta.system else [None] * means.height
     keys = zip(metrics, names, means["slice"], strict=True)
     values = [catalogue.get(key, mean) for key, mean in zip(keys, means["mean"], strict=True)]
-    varied = pl.when(pl.col("least") < pl.col("most")).then("error")
+    varied, named = (
+        pl.when(pl.col("least") < pl.col("most")).then("error"),
+        attribute_columns(meta.by),
+    )
     return pl.DataFrame(
         [
             *(means[name] for name in [*systems, "slice"]),
-            *(means[column].alias(attribute_column(name)) for name, column in attributes.items()),
+            *(means[column].alias(named[name]) for name, column in attributes.items()),
             pl.Series("metric", metrics, pl.String),
             pl.Series("mean", values, pl.Float64),
             *(
@@ -364,9 +367,15 @@ def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
     return value.alias(name)
 
 
-def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
-    """The column of an attribute: its name, or by_mean for mean if `columns` has mean already."""
-    return f"by_{attribute}" if attribute.lower() in columns else attribute
+def attribute_columns(names: Sequence[str], taken: Sequence[str] = _SUMMARY) -> dict[str, str]:
+    """The column of each attribute: its name, or by_mean for mean if `taken` has mean already."""
+    columns = {}
+    for name in names:
+        column, others = name, {x.lower() for x in (*taken, *names) if x != name} | {*taken}
+        while column.lower() in others:
+            column = f"by_{column}"
+        columns[name] = column
+    return columns
 
 
 def counted_values_sql(meta: Meta, *keys: str) -> str:

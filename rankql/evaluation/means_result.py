@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean, name_arguments
-from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_column, system_columns
+from rankql.evaluation.means import ERROR, SKEWED, Meta, attribute_columns, system_columns
 from rankql.evaluation.readable import describe_together
 from rankql.registry.column_names import squash
 from rankql.registry.conventions import Conventions
@@ -190,7 +190,8 @@ class MeansResult(TableResult):
                 + (f"Pass {known}" if known else "Evaluate with by= and these two attributes")
             )
         summary = self._slices(group).filter(pl.col("slice") != "all")
-        places = (attribute_column(str(name)) for name in (rows, columns))
+        named = attribute_columns(self.meta.by)
+        places = (named[str(name)] for name in (rows, columns))
         return make_cross_table(summary, *places, notes=notes, input_paths=paths)
 
     def _slices(self, group: list[str]) -> pl.DataFrame:
@@ -203,8 +204,8 @@ class MeansResult(TableResult):
         """The means of several systems, or the summary without attributes: slices name them."""
         if self._is_wide:
             return self.wide().displayed()
-        attributes = [attribute_column(name) for name in self.meta.by]
-        return [drop_idle_columns(self.summary, attributes)]
+        attributes = attribute_columns(self.meta.by)
+        return [drop_idle_columns(self.summary, [*attributes.values()])]
 
     def _rendered(self) -> list[Block]:
         return self.wide()._rendered() if self._is_wide else super()._rendered()

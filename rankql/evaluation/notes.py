@@ -25,8 +25,6 @@ from rankql.sources.reader import count_values
 from rankql.text import format_count, format_queries, has_or_have, is_or_are, join_words
 
 Facts = Iterable[Mapping[str, Any]]
-# Stands for the runs that a sentence is about.
-RUN = "{run}"
 # So many rows are enough to see whether users have several queries, or grades are ratings.
 FIRST_ROWS = 20_000
 # Above this share of undefined queries, a note says how to count them.
@@ -72,16 +70,19 @@ class Evaluated:
 
 def describe_notes(notes: Sequence[Note], known: Any) -> list[str]:
     """The sentences that apply. One that several runs have names them all."""
-    sentences: dict[str, list[str]] = {}
+    same: dict[str, list[Mapping[str, Any]]] = {}
+    texts: dict[str, str] = {}
     for note in notes:
         for facts in note.find(known):
-            text = note.text.format_map({"run": RUN, **facts})
-            runs = sentences.setdefault(text, [])
-            runs += [run_label(facts["system"])] if "system" in facts else []
-    return [
-        text.replace(RUN, f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else "")
-        for text, runs in sentences.items()
-    ]
+            text = note.text.format_map({"run": "", **facts})
+            same.setdefault(text, []).append(facts)
+            texts[text] = note.text
+    sentences = []
+    for text, each in same.items():
+        runs = [run_label(facts["system"]) for facts in each if "system" in facts]
+        run = f"{'each of ' * (len(runs) > 1)}{join_words(runs)}" if runs else ""
+        sentences.append(texts[text].format_map({"run": run, **each[0]}))
+    return sentences
 
 
 def _unranked(counters: Counters) -> Facts:

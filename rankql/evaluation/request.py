@@ -151,7 +151,7 @@ def cluster_errors(cluster: str | None, by: Sequence[str]) -> Iterator[None]:
         message = str(error)
         if cluster in by or not message.startswith((f"by={cluster!r}", f"by: {cluster} ")):
             raise
-        raise RankqlError(message.replace("by", "cluster", 1)) from error
+        raise RankqlError(f"cluster{message.removeprefix('by')}") from error
 
 
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from rankql.decisions.verdict import BETTER, WORSE
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.means import attribute_column
+from rankql.evaluation.means import attribute_columns
 from rankql.output import panels
 from rankql.output.mean_charts import compute_cutoffs, draw_cutoffs, draw_means
 from rankql.output.panels import METRICS, SLICES, Evaluation, result_of, select_pairs
@@ -149,7 +149,10 @@ def draw_differences(
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
     name, difference = comparison.settings.weight, pl.col("difference")
-    weight = difference * 0 + 1 if name is None else pl.col(attribute_column(name, _DIFFERENCES))
+    weight = difference * 0 + 1
+    if name is not None:
+        meta = comparison.result.meta
+        weight = pl.col(attribute_columns([meta.query, *meta.by], _DIFFERENCES)[name])
     mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
     axis = {"format": ",d", "tickMinStep": 1}
     judged = comparison.result.judge is not None

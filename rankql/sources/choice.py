@@ -405,6 +405,8 @@ def suggest_query(con: Any, run: Table, qrels: Table) -> str:
         for table, name in ((table, table.roles["item"]) for table in (run, qrels))
     )
     queries, items = product(left.queries, right.queries), product(left.items, right.items)
+    if not (left.queries and right.queries):
+        return ""
     every = _measure(con, left, right, [*queries], [*items])
     matches = {pair: m for pair, m in every.items() if m.matches}
     for pair in sorted(matches, key=lambda x: -matches[x].matches)[:1]:

@@ -258,9 +258,10 @@ def _read_lists(session: Session, table: Table, column: str, rel: Any, item: Ids
     if kind.startswith(("STRUCT(", "MAP(")) and not kind.endswith("]"):  # {"id": grade}
         if kind.startswith("STRUCT("):
             fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
-            texts = [quote(x) for x, kind in fields.items() if is_text(kind)]
             finite = " AND ".join(
-                f"count({x}) = count(*) FILTER (isfinite({text_number(x[1:-1])}))" for x in texts
+                f"count({quote(x)}) = count(*) FILTER (isfinite({text_number(x)}))"
+                for x, kind in fields.items()
+                if is_text(kind)
             )
             rows = f"SELECT {finite or 'true'} FROM (SELECT {name}.* FROM {table.sql})"
             numbers = all(is_number(kind) or is_text(kind) for kind in fields.values())
@@ -369,10 +370,9 @@ def _load_judgments(
 ) -> Table:
     """The judgments with a row per relevant id, from one table or from those of the runs."""
     table, first = lists[0]
-    graded = [] if first.fields else [f"{{0}} AS {quote(first.graded)}"]
-    graded += [f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields]
+    fields = ", ".join(f"x_[{literal(name)}] AS {quote(name)}" for name in first.fields)
     sql = " UNION ALL ".join(
-        f"FROM {_unnest(each, ids, columns, ', '.join(graded).replace('{0}', ids.grade))}"
+        f"FROM {_unnest(each, ids, columns, fields or f'{ids.grade} AS {quote(first.graded)}')}"
         for (each, ids), columns in zip(lists, others, strict=True)
     )
     roles = {"query": table.roles["query"], "item": first.column}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -107,13 +107,17 @@ class Reader:
         del self.loaded[name]
 
     def describe(
-        self, label: str, sql: str, problem: str = " cannot be read: {}", **fields: Any
+        self,
+        label: str,
+        sql: str,
+        problem: Callable[[str], str] = " cannot be read: {}".format,
+        **fields: Any,
     ) -> Table:
-        """The table of a source, with these fields; the problem is said if it cannot be read."""
+        """The table of a source, with these fields; problem: what is wrong if it cannot be read."""
         try:
             rows = self.con.sql(f"SELECT * FROM {sql}")  # DESCRIBE takes twice as long
         except duckdb.Error as error:
-            raise RankqlError(label + problem.format(reword_error(error))) from error
+            raise RankqlError(label + problem(reword_error(error))) from error
         columns = dict(zip(rows.columns, map(str, rows.types), strict=True))
         if not self._settings[0]:
             return Table(label, sql, columns, **fields)

@@ -195,10 +195,13 @@ def _load_entry(source: Source) -> Table:
 
 def _load_parquet(source: Source) -> Table:
     file, sql = source.file, f"read_parquet({literal(source.file.pattern)})"
-    problem = (
-        f": {file.name!r} is not a complete Parquet file ({{}}). It is damaged, cut off, or has "
-        "another format: write or copy it again"
-    )
+
+    def problem(why: str) -> str:
+        return (
+            f": {file.name!r} is not a complete Parquet file ({why}). It is damaged, cut off, or "
+            "has another format: write or copy it again"
+        )
+
     table = source.reader.describe(source.label, sql, problem, ordered=True)
     first = re.sub(r"([\[*?])", r"[\1]", file.paths[0])
     sql = f"SELECT name FROM parquet_schema({literal(first)})"

@@ -6,9 +6,10 @@ TREC runs have six columns, judgments four; runs of MS MARCO three or four.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import duckdb
 
@@ -33,7 +34,7 @@ from rankql.sources.tables import Table, repeated_names
 # The judgments of Quepid have a line with the query alone if it has no rating.
 _QUEPID = "query,docid,rating"
 _READ_QUEPID = (
-    "(FROM read_csv({}, all_varchar = true, header = true, delim = ',', quote = '\"', "
+    "(FROM read_csv({path}, all_varchar = true, header = true, delim = ',', quote = '\"', "
     "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
 )
 
@@ -42,28 +43,29 @@ def load_csv(reader: Reader, file: File) -> Table:
     """The rows of a file with a header."""
     header = next(iter(file.lines), "")
     mark, names = split_line(header)
-    sql = f"read_csv({{}}, all_varchar = true, {QUOTED})"
+    template = "read_csv({path}, all_varchar = true, {quotes})"
     if header == _QUEPID:
-        sql = _READ_QUEPID
+        template = _READ_QUEPID
     elif mark in header and count_known(names):
         first = ", header = true, skip = 0" if file.start.startswith(header) else ""
-        sql = sql.replace("all_varchar", f"delim = {literal(mark)}{first}, all_varchar")
+        template = template.replace("all_varchar", f"delim = {literal(mark)}{first}, all_varchar")
     with reader.reading(file):
         tabs = mark in header and mark == "\t"
-        table = _load_quoted(reader, file, sql.format(literal(file.pattern)), tabs)
+        read = partial(template.format, path=literal(file.pattern))
+        table = _load_quoted(reader, file, lambda quotes: read(quotes=quotes), tabs)
     return replace(table, repeated=repeated_names(names))
 
 
-def _load_quoted(reader: Reader, file: File, sql: str, tabs: bool) -> Table:
+def _load_quoted(reader: Reader, file: File, read: Callable[[str], str], tabs: bool) -> Table:
     """The rows of a CSV file. A quote is doubled, or if that cannot be read, escaped by \\.
 
     Between tabs it is a character as others, as in MS MARCO, if values would have line breaks.
     """
-    plain = sql.replace(QUOTED, PLAIN)
+    plain = read(PLAIN)
     try:
-        table = reader.load(file.label, sql, ordered=True)
+        table = reader.load(file.label, read(QUOTED), ordered=True)
     except duckdb.InvalidInputException:
-        escaped = sql.replace("escape = '\"'", "escape = '\\'")
+        escaped = read(QUOTED.replace("escape = '\"'", "escape = '\\'"))
         for other in [plain, escaped] if tabs else [escaped]:
             with suppress(duckdb.Error):
                 return reader.load(file.label, other, ordered=True)
@@ -104,8 +106,8 @@ def load_headerless(reader: Reader, file: File, columns: Sequence[Sequence[str]]
         what = f"has {max(marks.values())} columns without a header"
         raise file.error(f"{what}, not {given}. Write a name of its own for each column")
     with reader.reading(file):
-        sql = read_as_text(file.pattern, mark, names, QUOTED)
-        return _load_quoted(reader, file, sql, mark == "\t")
+        read = partial(read_as_text, file.pattern, mark, names)
+        return _load_quoted(reader, file, read, mark == "\t")
 
 
 _QRELS = ("query", "iteration", "item", "rel")
