@@ -143,8 +143,8 @@ def require_unique_rows(
 
 
 SHARED = "several items share a position"
-# The hashes of so many rows take polars 20 to 60% of the time of DuckDB, and 0.4 GB at most, to
-# which memory_limit does not apply. For fewer rows it is not worth the import of pyarrow.
+# polars counts the hashes of so many rows faster than DuckDB, in memory to which memory_limit does
+# not apply. For fewer rows it is not worth the import of pyarrow.
 IN_POLARS = range(500_000, 20_000_000)
 # The number of parts if the hashes of all rows do not fit into memory.
 PARTS = 32
@@ -187,6 +187,10 @@ def find_duplicates(run_sql: SqlRunner, source: str, column: str, where: str = "
     columns, several = f"{key}, {column}", "count(*) > 1"
     if source == "qrels" and where:
         where, several = "", f"count(rel) > 1 AND {where}"
+        if run_sql.conventions.negative == "unjudged":  # compare what the table says
+            run_sql = replace(run_sql, conventions=replace(run_sql.conventions, negative="keep"))
+            several = several.replace("count(rel)", "count(*) FILTER (rel >= 0)")
+            several += " OR (min(rel) < 0 AND min(rel) < max(rel))"
     rows = run_sql(
         f"""SELECT {columns} FROM (FROM {source} {where}) AS {source}
         GROUP BY {columns} HAVING {several} ORDER BY {columns} LIMIT 3"""

@@ -86,3 +86,27 @@ def test_few_items_in_common_are_noted(queries, every, tmp_path):
         result = rankql.evaluate(data, qrels, "RR", interval=None, **options)
         notes = [note for note in result.notes if "Only" in note]
         assert len(notes) == (1 + len(options) if every == 25 else 0)
+
+
+READS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "Bpref", "Judged@10", "infAP", "Rprec"]
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize("metric", READS)
+@pytest.mark.parametrize("copies", [1, 2500])  # of few rows counters know duplicates
+@pytest.mark.parametrize(
+    ("grades", "refused"),
+    [([1, -1], READS), ([-2, 0], READS), ([-1, -2], READS), ([1, 2], READS),
+     ([0, 0], ["Bpref", "Judged@10", "infAP"]), ([-1, -1], ["Bpref", "Judged@10", "infAP"])],
+)  # fmt: skip
+def test_contradictory_grades_are_refused_alike(metric, copies, grades, refused):
+    """Also if one grade counts as unjudged, whatever the metric reads."""
+    ids = pl.DataFrame({"query": range(copies)})
+    run = ids.join(pl.DataFrame({"item": ["x", "y"], "score": [1.0, 2.0]}), how="cross")
+    rows = pl.DataFrame({"item": ["y", "x", "x"], "rel": [1, *grades]})
+    qrels = ids.join(rows, how="cross")
+    if metric not in refused:
+        assert rankql.evaluate(run, qrels, metric, negative="unjudged")[metric] is not None
+        return
+    with pytest.raises(RankqlError, match="qrels has duplicates: query 0, item 'x'"):
+        rankql.evaluate(run, qrels, metric, negative="unjudged")
