@@ -106,7 +106,7 @@ def explain_items(
 ) -> tuple[pl.DataFrame, str]:
     """The items of several queries as `explain` has them, for all systems at once.
 
-    One query computes them, because to explain one query after the other takes 20 times as long.
+    One query computes them, which is faster than to explain one query after the other.
     The second value is the formula of a contribution.
     """
     reading = Reading.of(options, explain)

@@ -6,12 +6,14 @@ form depends on the metrics and on whether judgments are joined:
 
 - "words": every metric has a small cutoff. The grades of the first k items, as bits of words
   (`Words`). Of scores: the best k + 1 of each ranking, then the items that reach the k-th, then
-  their grades. nDCG@10 of 3M rows with 750,000 judgments takes 1.3 plain joins, by a window 3.
+  their grades.
 - "lists": a metric reads more. One join and one GROUP BY collect the scores of a ranking, and the
   scores and grades of its judged items, whose positions are those of their scores in the sorted
-  list. AP takes 2.5 plain joins, by a window 5.
+  list.
 - "counters": nothing but counters. The readable query computes the metrics: it is as fast on a
   table with grades and positions and a metric without a cutoff, and faster on few rows.
+
+`joined` and `ranked` in docs/speed.md measure the first two.
 
 Positions that are found in a list of scores are right if no score occurs twice. Where one does, or
 where items share a position, the ranking is flagged, and the readable query computes it.
@@ -453,14 +455,13 @@ def _columns(columns: Mapping[str, str]) -> list[str]:
 def are_tied(scores: str) -> str:
     """Are two scores of a sorted list the same? The list is NULL if it would be empty.
 
-    list_distinct() takes seven times as long for 10 to 100 scores.
+    list_distinct() takes longer.
     """
     next_one = "lambda a, b: CASE WHEN a <> b THEN b END"
     return f"{scores} IS NOT NULL AND list_reduce({scores}, {next_one}) IS NULL"
 
 
-# DuckDB takes 5 ms longer to plan a macro. Where nobody notices, with few rows, the query that runs
-# is the one that `result.sql` shows.
+# With fewer rows, the query that runs is the one that `result.sql` shows.
 REDUCED_FROM_ROWS = 2_000
 
 

@@ -113,7 +113,7 @@ class Result(MeansResult):
     def fingerprint(self) -> str | None:
         """The sum of the hashes of the judgments, which are read again; None if not known.
 
-        Results with different judgments have different ones. 10M judgments take 0.2 s.
+        Results with different judgments have different ones.
         """
         if self.meta.fingerprint or not self.meta.judgments or self.steps is None:
             return self.meta.fingerprint
